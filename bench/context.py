@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 from hermes.config.settings import CompressionSettings
-from hermes.context.engine import Load, Occasion, Setup, Trigger, open_engine
+from hermes.context.engine import CompactionRequest, CompactionTrigger, ContextLoad, EngineSetup, open_engine
 from hermes.core.events import Event
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.lineage import Lineage
-from hermes.providers.records import record
+from hermes.providers.records import load_record
 from hermes.providers.wire import Endpoint
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
@@ -48,16 +48,16 @@ async def measure(count: int, folder: Path) -> tuple[float, float, float, float]
     """Milliseconds of a check, of encoding the conversation once, of a compression without a model, and of that
     what runs in the event loop, where other sessions wait for it."""
     store = await Store.open(folder, SystemClock())
-    setup = Setup(
+    setup = EngineSetup(
         settings=CompressionSettings(),
         store=store,
         session_id="s",
-        condensing=SideTask([]),
+        summary_task=SideTask([]),
         clock=SystemClock(),
     )
     engine, _ = open_engine("", setup)
     endpoint = Endpoint(
-        record=record("custom"), model="m", base_url="http://127.0.0.1/v1", api_key="", wire="chat_completions"
+        record=load_record("custom"), model="m", base_url="http://127.0.0.1/v1", api_key="", wire="chat_completions"
     )
     tools = tuple(ToolSchema(f"tool_{number}", "Does something. " * 20, b'{"type":"object"}') for number in range(15))
     frame = EpochFrame(
@@ -66,20 +66,29 @@ async def measure(count: int, folder: Path) -> tuple[float, float, float, float]
     messages = conversation(count)
     lineage = Lineage(frame, endpoint)
     began = time.process_time()
-    lineage.extend(messages)
+    lineage.append_messages(messages)
     encoding = time.process_time() - began
-    lineage.counted(lineage.size, lineage.estimated)
+    lineage.record_count(lineage.size, lineage.estimated_tokens)
     began = time.process_time()
     for _ in range(CHECKS):
-        load = Load(lineage.estimated, lineage.tokens(lineage.size), 10_000_000, lineage.frame_estimate)
+        load = ContextLoad(
+            lineage.estimated_tokens, lineage.count_tokens(lineage.size), 10_000_000, lineage.frame_estimate
+        )
         engine.should_compress(load)
     checking = (time.process_time() - began) / CHECKS
     rows = tuple(
         StoredMessage(number, 1, "t", MessageState.ACTIVE, 0.0, None, None, message)
         for number, message in enumerate(messages, 1)
     )
-    load = Load(lineage.estimated, None, lineage.estimated, lineage.frame_estimate)
-    occasion = Occasion(rows=rows, made=frozenset(), memo=b"", load=load, trigger=Trigger.OVERFLOW, remember=_nothing)
+    load = ContextLoad(lineage.estimated_tokens, None, lineage.estimated_tokens, lineage.frame_estimate)
+    occasion = CompactionRequest(
+        rows=rows,
+        replacement_ids=frozenset(),
+        memo=b"",
+        load=load,
+        trigger=CompactionTrigger.OVERFLOW,
+        remember=_nothing,
+    )
     began, began_here = time.process_time(), time.thread_time()
     await engine.compress(occasion, _silent)
     compressing, here = time.process_time() - began, time.thread_time() - began_here

@@ -277,7 +277,7 @@ def gateway() -> int:
     from hermes.gateway.gateway import Gateway
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
-    from hermes.util.garbage_collection import calm_collector
+    from hermes.util.garbage_collection import tune_garbage_collector
 
     longest = Longest()
     longest.watch()
@@ -287,7 +287,7 @@ def gateway() -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         async with App(dict(os.environ), SessionOptions(platform="gateway")) as app, Gateway(app, print) as it:
             await it.start()
-            calm_collector()
+            tune_garbage_collector()
             longest.found.clear()
             await stop.wait()
 

@@ -31,14 +31,14 @@ from typing import cast
 from bench.run import table
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say
 from hermes.testing.server import ScriptedServer
-from hermes.util.garbage_collection import calm_collector
+from hermes.util.garbage_collection import tune_garbage_collector
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 ASKED = "Read the file notes.txt as you are told"
@@ -149,7 +149,7 @@ class Load:
         await self.app.close_session(actor)
 
     async def say(self, actor: SessionActor, number: int) -> None:
-        ended = await actor.post(Inbound(text=f"{ASKED} ({number})."))
+        ended = await actor.post(InboundMessage(text=f"{ASKED} ({number})."))
         if ended.reason is not ExitReason.TEXT_RESPONSE or not ended.text.startswith("word000"):
             self.failed += 1
             if self.failed < 4:
@@ -203,7 +203,7 @@ async def work(options: argparse.Namespace, home: TempHome, url: str) -> dict[st
     async with App(environ, SessionOptions(platform="api_server", cwd=str(home.cwd))) as app:
         load = Load(app, url)
         await load.burst(2)
-        calm_collector()
+        tune_garbage_collector()
         load.__init__(app, url)  # type: ignore[misc]
         longest.found.clear()
         base, _ = memory()

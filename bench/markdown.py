@@ -8,8 +8,8 @@ import sys
 import time
 import tracemalloc
 
-from hermes.cli.render.markdown import Markdown
-from hermes.cli.render.theme import Depth, Theme
+from hermes.cli.render.markdown import MarkdownRenderer
+from hermes.cli.render.theme import ColorDepth, Theme
 
 CHARACTERS = 4
 """Of a token."""
@@ -56,7 +56,7 @@ def deltas(text: str, seed: int = 1) -> list[str]:
 def measure(tokens: int, *, tail_every: int = 0) -> tuple[float, int]:
     """Microseconds of CPU per token, and lines; with `tail_every` the tail is asked for after so many pieces."""
     pieces = deltas(answer(tokens))
-    markdown = Markdown(Theme({}, Depth.INDEXED), lambda: WIDTH)
+    markdown = MarkdownRenderer(Theme({}, ColorDepth.INDEXED), lambda: WIDTH)
     lines = 0
     began = time.process_time()
     for number, piece in enumerate(pieces):
@@ -70,7 +70,7 @@ def measure(tokens: int, *, tail_every: int = 0) -> tuple[float, int]:
 def memory(tokens: int) -> tuple[int, int]:
     """Peak bytes held while the first third, and while all of it came in."""
     pieces = deltas(answer(tokens))
-    markdown = Markdown(Theme({}, Depth.INDEXED), lambda: WIDTH)
+    markdown = MarkdownRenderer(Theme({}, ColorDepth.INDEXED), lambda: WIDTH)
     tracemalloc.start()
     third = 0
     for number, piece in enumerate(pieces):

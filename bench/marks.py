@@ -15,8 +15,8 @@ from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.llm.cache_watch import CacheWatch
 from hermes.llm.lineage import Lineage
-from hermes.providers.resolve import ModelChoice, resolve
-from hermes.providers.wires import wire
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.providers.wires import load_wire
 
 MODELS = {"anthropic": "claude-sonnet-5", "openrouter": "anthropic/claude-sonnet-5"}
 
@@ -34,13 +34,13 @@ def conversation(size: int) -> list[Message]:
 
 
 def lineage(provider: str, ttl: str, messages: list[Message]) -> Lineage:
-    to = resolve(ModelChoice(MODELS[provider], provider, api_key="none", cache_ttl=ttl), {})
-    version = wire(to.wire).version
+    to = resolve_endpoint(ModelChoice(MODELS[provider], provider, api_key="none", cache_ttl=ttl), {})
+    version = load_wire(to.wire).version
     made = Lineage(
         EpochFrame(provider=provider, model=to.model, wire=to.wire, encoder_version=version, system="Be brief. " * 800),
         to,
     )
-    made.extend(messages)
+    made.append_messages(messages)
     return made
 
 
@@ -64,11 +64,11 @@ def main() -> int:
     sys.stdout.write("\n| provider | body, MB | without marks, ms | with marks, ms | ratio |\n|---|---|---|---|---|\n")
     for provider in MODELS:
         plain, marked = lineage(provider, "", messages), lineage(provider, "5m", messages)
-        size = len(marked.body()) / 1e6
-        costs = least({"without": plain.body, "with": marked.body}, options.runs)
+        size = len(marked.build_body()) / 1e6
+        costs = least({"without": plain.build_body, "with": marked.build_body}, options.runs)
         row = f"{costs['without']:.3f} | {costs['with']:.3f} | {costs['with'] / costs['without']:.2f}"
         sys.stdout.write(f"| {provider} | {size:.2f} | {row} |\n")
-    once = partial(lineage("anthropic", "5m", messages).answered, CacheWatch("it", "5m"), at=0.0, key="k")
+    once = partial(lineage("anthropic", "5m", messages).check_cache_hits, CacheWatch("it", "5m"), at=0.0, key="k")
     used = Usage(input=600_000, cache_read=599_000)
     whole = least({"all": partial(once, used)}, 1)["all"]
     later = least({"later": partial(once, used)}, options.runs)["later"]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bench.search import SESSION_MESSAGES, STOP, Corpus, fill
 from hermes.core.messages import Message, user_message
-from hermes.store.rows import Search
+from hermes.store.rows import SearchQuery
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -249,7 +249,7 @@ class Answered(NamedTuple):
 async def ask(store: Store, question: Question) -> Answered:
     """Ask as the tool does."""
     began, began_cpu = time.perf_counter(), time.process_time()
-    hits = await store.find(Search(query=question.query, limit=HITS, newest=False))
+    hits = await store.find_messages(SearchQuery(query=question.query, limit=HITS, newest=False))
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     wanted = {number + 1 for number in question.answers}
     session = f"bench_{question.answers[0] // SESSION_MESSAGES + 1:06d}"
@@ -272,7 +272,7 @@ async def answered(folder: Path, seed: int, options: argparse.Namespace) -> list
     try:
         if fresh:
             await fill(store, corpus, options.messages)
-        await store.follow()
+        await store.update_search_index()
         return [(question, await ask(store, question)) for question in questions]
     finally:
         await store.close()

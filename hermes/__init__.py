@@ -1,6 +1,6 @@
 """Hermes: a self-improving personal agent.
 
-`AIAgent` is the synchronous face of the program; it is imported on first use so that `import hermes` stays cheap.
+`AIAgent` is the synchronous API; it is imported on first use so that `import hermes` stays cheap.
 """
 
 TYPE_CHECKING = False  # as in `typing`, whose import would cost a third of a short run

@@ -1,8 +1,10 @@
-"""The one door for extension.
+"""The loader of extensions: built-ins from a folder, plug-ins from entry points.
 
-Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module is imported when
-it is used. Outsiders register under the entry point group `hermes.<kind>`; those are read only when a name is not built
-in, since reading the installed packages' metadata costs tens of milliseconds.
+Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module
+is imported
+when it is used. Plug-ins register under the entry point group `hermes.<kind>`; those are read only when
+a name is
+not built in, since reading the installed packages' metadata costs tens of milliseconds.
 """
 
 import importlib
@@ -11,8 +13,10 @@ import types
 from collections.abc import Iterable
 
 
-def builtin_names(package: types.ModuleType) -> tuple[str, ...]:
-    """Names of the modules and packages in a folder of built-ins, sorted; those that begin with `_` are left out."""
+def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:
+    """Return the names of the modules and packages in a folder of built-ins, sorted; names that begin with `_`
+    are left out.
+    """
     found = set()
     for folder in package.__path__:
         for entry in os.scandir(folder):
@@ -27,8 +31,10 @@ def load_builtin(package: types.ModuleType, name: str) -> types.ModuleType:
     return importlib.import_module(f"{package.__name__}.{name}")
 
 
-def load_outside(kind: str, name: str) -> object | None:
-    """What an installed distribution offers as `name` under the entry point group `hermes.<kind>`, or None."""
+def load_entry_point(kind: str, name: str) -> object | None:
+    """Return the object that an installed distribution offers as `name` under the entry point group
+    `hermes.<kind>`, or None.
+    """
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=f"hermes.{kind}", name=name):
@@ -37,8 +43,10 @@ def load_outside(kind: str, name: str) -> object | None:
     return None
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A short `did you mean` sentence for a mistyped name; empty when nothing is near. Of several as near the first."""
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return a short `did you mean` sentence for a mistyped name; empty when no name is near. Of equally near
+    names the first is taken.
+    """
     import difflib
 
     names = {one.lower(): one for one in known}

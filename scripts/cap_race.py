@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hermes.core.money import NANO, Price, cost
+from hermes.core.money import NANO_PER_USD, Price, compute_cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
-from hermes.runtime.actor import Inbound
+from hermes.runtime.actor import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
@@ -63,7 +63,7 @@ class GreedyModel:
         allowed = body.get("max_tokens") or body.get("max_output_tokens") or body.get("max_completion_tokens")
         assert isinstance(allowed, int), "a request under a cap names its limit"
         usage = Usage(input=request.size, cache_write=request.size, output=allowed)
-        self.billed += cost(usage, Price(**PRICE))
+        self.billed += compute_cost(usage, Price(**PRICE))
         await asyncio.sleep(self.random.uniform(0.0, 0.2))
         if chance < 0.2:
             return Say("half an ans", usage=usage, chunk=2, delivery=Delivery(ending=Ending.CUT, at=3))
@@ -76,7 +76,7 @@ async def run_turns(count: int) -> None:
     """What a child does: so many sessions in one process, a turn in each, all at once."""
     async with App(dict(os.environ), SessionOptions(cwd=os.getcwd())) as app:
         actors = [await app.open_session() for _ in range(count)]
-        ends = await asyncio.gather(*(actor.post(Inbound(text="work", cwd=os.getcwd())) for actor in actors))
+        ends = await asyncio.gather(*(actor.post(InboundMessage(text="work", cwd=os.getcwd())) for actor in actors))
         print(json.dumps([end.reason.value for end in ends]))
 
 
@@ -116,13 +116,13 @@ async def once(turns: int, processes: int, kills: int, seed: int) -> bool:
         with TempHome.for_server(server.url, more_config=settings) as home:
             ends = await race(home, model, turns, processes, kills)
             store = await Store.open(home.hermes, SystemClock())
-            await store.settle_lost()
-            total = sum(one.nano for one in await store.spend_totals(0))
+            await store.settle_lost_spend()
+            total = sum(one.nano for one in await store.list_spend_totals(0))
             await store.close()
     counts = {end: ends.count(end) for end in sorted(set(ends))}
-    good = model.billed <= CAP * NANO and total >= model.billed and set(counts) <= ENDS
+    good = model.billed <= CAP * NANO_PER_USD and total >= model.billed and set(counts) <= ENDS
     print(
-        f"seed {seed}: billed {model.billed / NANO:.4f} of {CAP:.2f}, books say {total / NANO:.4f},"
+        f"seed {seed}: billed {model.billed / NANO_PER_USD:.4f} of {CAP:.2f}, books say {total / NANO_PER_USD:.4f},"
         f" {model.requests} requests, {time.monotonic() - started:.1f} s, {counts}: {'ok' if good else 'FAILED'}",
         flush=True,
     )

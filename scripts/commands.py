@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hermes.cli.command_tree import places  # noqa: E402
+from hermes.cli.command_tree import list_commands  # noqa: E402
 from hermes.commands.command import CommandGroup  # noqa: E402 - the tree that this file stands in
 from hermes.commands.registry import load_commands  # noqa: E402
 
@@ -55,7 +55,7 @@ def slash() -> list[str]:
 def document() -> str:
     """The whole text."""
     lines = [HEAD]
-    for place in places():
+    for place in list_commands():
         name = " ".join(place.path)
         options = [one for one in place.options if one.startswith("--") and one != "--help"]
         given = f" · options: {', '.join(f'`{one}`' for one in options)}" if options else ""

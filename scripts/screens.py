@@ -187,8 +187,9 @@ def _font(letter: str) -> str:
 # What is shown.
 
 SETUP = (
-    "import sys; from hermes.admin.models.local_servers import FoundServer; from hermes.cli.commands.setup import run;"
-    "sys.exit(run([], servers=(FoundServer('ollama', 'Ollama', {port}),)))"
+    "import sys; from hermes.admin.models.local_servers import LocalModelServer; from hermes.cli.commands.setup "
+    "import run;"
+    "sys.exit(run([], servers=(LocalModelServer('ollama', 'Ollama', {port}),)))"
 )
 POEM = (
     '"""Says hello."""\n\n\ndef greeting(name: str) -> str:\n    return "Hello " + name\n\n\nprint(greeting("you"))\n'

@@ -5,10 +5,10 @@
     python scripts/words.py missing    the texts without a translation, as JSON
 
 A text is a literal, or an f-string whose places are named after what stands in them: `f"{file.name} is gone."` is the
-text `{name} is gone.`. Collected are the literals of say, say_many and phrase; the words of errors (but ToolError,
+text `{name} is gone.`. Collected are the literals of tr, tr_plural and N_; the words of errors (but ToolError,
 which a model reads), of notices, failures and findings; of argparse; and what is printed in cli/. What is wrong: a text
 without Chinese, Chinese for a text that nobody says, places that differ between both, something else than a literal or
-a name where say wants its text, and prose in cli/ that is not said through the catalogue.
+a name where tr wants its text, and prose in cli/ that is not said through the catalogue.
 """
 
 import ast
@@ -23,14 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "hermes"
 CATALOGUE = PACKAGE / "i18n" / "words" / "zh"
-SAYERS = {"say": 1, "phrase": 1, "say_many": 2}
+SAYERS = {"tr": 1, "N_": 1, "tr_plural": 2}
 """How many of the first arguments are texts."""
 # fmt: off
 TELLERS = frozenset({
-    "complain", "_complained", "notify", "_notify", "notice", "add_notice", "tell", "_tell",
-    "_report_once", "_warn", "error", "advised", "Failure",
-    "Notice", "Finding", "Kept", "DoctorCheck", "UrlJudgement", "PathJudgement", "AddressJudgement",
-    "UrlRefusedError",
+    "print_error", "_report_error", "notify", "_notify", "_notify_user", "notify_user", "_notify_person", "add_notice",
+    "tell", "_tell", "warn", "_print_warning", "_show_warning", "_report_once", "error", "build_failure", "Failure",
+    "Notice", "CommandFinding", "LoopFinding", "NoCompaction", "DoctorCheck", "UrlJudgement", "PathJudgement",
+    "AddressJudgement", "UrlRefusedError",
 })
 # fmt: on
 """What is told through these reaches a person, in English until it is shown."""
@@ -193,7 +193,9 @@ def place(node: ast.expr) -> str:
              if isinstance(one, (ast.Attribute, ast.Name))]  # fmt: skip
     if isinstance(node, ast.Attribute):
         return node.attr.strip("_")
-    wrappers = {"inert", "visible", "one_line", "escaped", "str", "len", "sorted", "list", "repr", "shown", "join"}
+    wrappers = {"str", "len", "sorted", "list", "repr", "join", "strip_control_characters",
+                "to_one_line", "display_path",
+                "escape_unseen_characters", "show_control_characters", "escape_confusable_characters"}  # fmt: skip
     for name in names:
         if name not in wrappers:
             return name.strip("_")
@@ -356,7 +358,7 @@ class Scan:
             return
         if isinstance(node, ast.Call) and called(node) in {
             *SAYERS,
-            "words",
+            "word_set",
             "split",
             "compile",
             "getattr",

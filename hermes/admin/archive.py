@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -99,7 +99,7 @@ def create_archive(target: Path) -> Iterator[BackupWriter]:
     file, StoreError when it cannot be written.
     """
     if os.path.lexists(target):
-        raise UsageError(phrase("{file} is there already.", file=target), phrase("Name another file."))
+        raise UsageError(N_("{file} is there already.", file=target), N_("Name another file."))
     partial = target.with_name(f".{target.name[:60]}.{os.urandom(4).hex()}.partial")
     try:
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -114,7 +114,7 @@ def create_archive(target: Path) -> Iterator[BackupWriter]:
     except OSError as error:
         ours = error.filename in (None, str(partial), partial)
         place = str(target) if ours else str(error.filename)
-        raise StoreError(phrase("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
+        raise StoreError(N_("{file} cannot be written: {reason}.", file=place, reason=error.strerror)) from None
     finally:
         partial.unlink(missing_ok=True)
 
@@ -140,17 +140,17 @@ class BackupArchive:
             self._file: BinaryIO = open(path, "rb", opener=_open_regular)  # noqa: SIM115 - closed by the context
         except FileNotFoundError:
             raise NotFoundError(
-                phrase("There is no backup {file}.", file=path), phrase("`hermes backup list` shows them.")
+                N_("There is no backup {file}.", file=path), N_("`hermes backup list` shows them.")
             ) from None
         except OSError as error:
-            raise StoreError(phrase("{file} cannot be read: {reason}.", file=path, reason=error.strerror)) from None
+            raise StoreError(N_("{file} cannot be read: {reason}.", file=path, reason=error.strerror)) from None
         with contextlib.ExitStack() as undo:
             undo.callback(self._file.close)
             try:
                 self._zip = zipfile.ZipFile(self._file)
                 self.manifest = self._load_manifest()
             except (zipfile.BadZipFile, msgspec.MsgspecError, OSError, EOFError, NotImplementedError, RuntimeError):
-                raise self._damage_error(phrase("it is no backup, or a damaged one")) from None
+                raise self._damage_error(N_("it is no backup, or a damaged one")) from None
             undo.pop_all()
 
     def __enter__(self) -> "BackupArchive":
@@ -189,17 +189,17 @@ class BackupArchive:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
             size = -1
         if size != member.size or digest.hexdigest() != member.sha256:
-            raise self._damage_error(phrase("{name} is not what the manifest says", name=member.name))
+            raise self._damage_error(N_("{name} is not what the manifest says", name=member.name))
 
     def _load_manifest(self) -> BackupManifest:
         entries = self._zip.infolist()
         if len(entries) > _MOST_FILES:
-            raise self._damage_error(phrase("it holds too many files"))
+            raise self._damage_error(N_("it holds too many files"))
         names = [entry.filename for entry in entries]
         manifest = self._decode_manifest(entries)
         listed = [MANIFEST, *(one.name for one in manifest.files)]
         if sorted(listed) != sorted(names) or len(set(names)) != len(names):
-            raise self._damage_error(phrase("its manifest and its members differ"))
+            raise self._damage_error(N_("its manifest and its members differ"))
         for one in entries:
             if (wrong := _find_member_fault(one)) is not None:
                 raise self._damage_error(wrong)
@@ -209,18 +209,14 @@ class BackupArchive:
         """Decode the manifest, without a look at the other members."""
         entry = next((one for one in entries if one.filename == MANIFEST), None)
         if entry is None or entry.file_size > _LARGEST_MANIFEST:
-            raise self._damage_error(phrase("it is no backup of Hermes"))
+            raise self._damage_error(N_("it is no backup of Hermes"))
         text = self._zip.read(entry)
         if msgspec.json.decode(text, type=_FormatNumber).format > FORMAT:
-            raise StoreError(
-                phrase("{file} was written by a newer Hermes.", file=self.path), phrase("Update Hermes first.")
-            )
+            raise StoreError(N_("{file} was written by a newer Hermes.", file=self.path), N_("Update Hermes first."))
         return msgspec.json.decode(text, type=BackupManifest)
 
     def _damage_error(self, why: str) -> StoreError:
-        return StoreError(
-            phrase("{file} is not taken: {why}.", file=self.path, why=why), phrase("Nothing was changed.")
-        )
+        return StoreError(N_("{file} is not taken: {why}.", file=self.path, why=why), N_("Nothing was changed."))
 
 
 class _FormatNumber(Struct, frozen=True):
@@ -233,10 +229,10 @@ def _find_member_fault(entry: zipfile.ZipInfo) -> str | None:
     parts = PurePosixPath(name).parts
     odd = not parts or name != "/".join(parts) or "\\" in name or "\0" in name or ":" in parts[0]
     if odd or name.startswith("/") or ".." in parts:
-        return phrase("the name {name!r} leads out of the home", name=name[:80])
+        return N_("the name {name!r} leads out of the home", name=name[:80])
     if kind not in (0, stat.S_IFREG):
-        return phrase("{name} is a link or no plain file", name=name)
-    return phrase("{name} is encrypted", name=name) if entry.flag_bits & 1 else None
+        return N_("{name} is a link or no plain file", name=name)
+    return N_("{name} is encrypted", name=name) if entry.flag_bits & 1 else None
 
 
 def _open_no_follow(path: str, flags: int) -> int:
@@ -248,5 +244,5 @@ def _open_regular(path: str, flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(22, phrase("it is not a regular file"))
+        raise OSError(22, N_("it is not a regular file"))
     return handle

@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 from msgspec import structs
 
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home, locate_home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
-from hermes.llm.key_slots import KeyState, ending_of
-from hermes.llm.key_sources import command_words
+from hermes.llm.key_slots import KeyState, key_ending
+from hermes.llm.key_sources import split_command
 from hermes.llm.pool import KeyPool
-from hermes.plugins import suggestion
-from hermes.providers.key_variables import sound_key
-from hermes.providers.records import ALIASES, KEYS, provider_names, record
-from hermes.providers.resolve import ModelChoice, at_own_address, resolve
+from hermes.plugins import suggest_name
+from hermes.providers.key_variables import is_valid_key
+from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names, load_record
+from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
@@ -28,7 +28,7 @@ from hermes.sessions.model.endpoint import choose_model
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import inert, one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SERVER = re.compile(r"[a-z0-9.\-\[\]:]+", re.ASCII)
@@ -42,7 +42,7 @@ async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]
     Reading creates nothing: without a database nothing is known about any key.
     """
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     if not home.database.exists():
         yield KeyAdmin(home, environ, None)
         return
@@ -56,9 +56,9 @@ async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]
 class KeyAdmin:
     """The operations on API keys."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], ledger: KeyLedger | None) -> None:
+    def __init__(self, home: HermesHome, environ: Mapping[str, str], ledger: KeyLedger | None) -> None:
         self._home = home
-        self._environ = with_dotenv(environ, home.env_file)
+        self._environ = merge_dotenv(environ, home.env_file)
         self._settings: Settings = load_settings(home).settings
         self._ledger = ledger
         self._credentials = Credentials(home, environ, self._settings, SystemClock(), ledger)
@@ -79,14 +79,14 @@ class KeyAdmin:
         """
         name = self.resolve_provider(provider)
         _check_entry(entry)
-        self._home.ensure()
+        self._home.ensure_exists()
         entries = read_entries(self._home).get(name, ())
         if entry.key and any(other.key == entry.key for other in entries):
             raise UsageError(f"This key of {name} is there already.", "`hermes auth list` shows it.")
         label = self._choose_label(entry, [other.label for other in entries])
         new = structs.replace(entry, id=os.urandom(6).hex(), label=label)
         add_entry(self._home, name, new)
-        return {"provider": name, "label": label, "kind": entry.kind, "ending": ending_of(entry.key)}
+        return {"provider": name, "label": label, "kind": entry.kind, "ending": key_ending(entry.key)}
 
     async def remove_key(self, provider: str, which: str) -> Plain:
         """Remove an entry of `auth.json`. Raises NotFoundError, and UsageError for a key that is kept elsewhere."""
@@ -120,7 +120,7 @@ class KeyAdmin:
         rows = [row for row in await self.list_keys() if row["provider"] == name]
         found = next((row for row in rows if which in (row["label"], str(row["number"]))), None)
         if found is None:
-            near = suggestion(which, [str(row["label"]) for row in rows])
+            near = suggest_name(which, [str(row["label"]) for row in rows])
             raise NotFoundError(f"{name} has no key {which!r}.", near or "`hermes auth list` shows them.")
         return found
 
@@ -131,12 +131,12 @@ class KeyAdmin:
         """
         name, _, server = given.strip().lower().partition(":")
         name = ALIASES.get(name, name)
-        if name not in provider_names():
+        if name not in list_provider_names():
             try:
-                name = record(name).name
+                name = load_record(name).name
             except ConfigError as error:
-                near = suggestion(name, [*provider_names(), *ALIASES])
-                raise UsageError(error.message, near or f"Known are: {', '.join(provider_names())}.") from None
+                near = suggest_name(name, [*list_provider_names(), *ALIASES])
+                raise UsageError(error.message, near or f"Known are: {', '.join(list_provider_names())}.") from None
         if name == "local":
             raise UsageError("The embedded model needs no key.")
         if name != "custom":
@@ -150,23 +150,23 @@ class KeyAdmin:
     def _configured_endpoint(self, choice: ModelChoice) -> Endpoint | None:
         """Return the endpoint that the settings lead to, or None when they lead nowhere."""
         try:
-            return resolve(choice, self._environ)
+            return resolve_endpoint(choice, self._environ)
         except ConfigError:
             return None
 
     def _pool_names(self, endpoint: Endpoint | None) -> Sequence[str]:
         """Return the names of all pools that may have a key, first those used when no provider is named."""
         used = [pool_name(endpoint)] if endpoint is not None else []
-        named = [name for name in provider_names() if name not in ("custom", "local")]
-        return list(dict.fromkeys([*used, *KEYS, *named, *read_entries(self._home)]))
+        named = [name for name in list_provider_names() if name not in ("custom", "local")]
+        return list(dict.fromkeys([*used, *KEY_VARIABLES, *named, *read_entries(self._home)]))
 
     async def _provider_rows(self, name: str, choice: ModelChoice, endpoint: Endpoint | None) -> list[Plain]:
-        found = record(name.partition(":")[0])
+        found = load_record(name.partition(":")[0])
         here = endpoint is not None and pool_name(endpoint) == name
-        own = at_own_address(choice, self._environ) if here else found.name != "custom"
+        own = is_own_address(choice, self._environ) if here else found.name != "custom"
         slots = self._credentials.list_slots(name, found, own_address=own, variables=here or found.name != "custom")
         pool = self._credentials.create_pool(name, slots, found.title)
-        states = await pool.report() if slots else []
+        states = await pool.list_key_states() if slots else []
         if here:
             states = [*await self._given_key_states(choice, endpoint), *states]
         return [
@@ -179,14 +179,14 @@ class KeyAdmin:
         if not choice.api_key or endpoint is None:
             return []
         pool = self._credentials.keys_for_endpoint(endpoint, choice)
-        states = await pool.report() if isinstance(pool, KeyPool) else []
+        states = await pool.list_key_states() if isinstance(pool, KeyPool) else []
         return [
             structs.replace(state, label="model.api_key", source="config.yaml, in place of all") for state in states
         ]
 
     def _choose_label(self, entry: AuthEntry, taken: Sequence[str]) -> str:
         """Return the entry's label, or a new one that is not taken."""
-        label = one_line(inert(entry.label), _MAX_LABEL_LENGTH)
+        label = to_one_line(strip_control_characters(entry.label), _MAX_LABEL_LENGTH)
         if label in taken:
             raise UsageError(f"There is a key of the label {label!r} already.", "Choose another --label.")
         if label.isdecimal():
@@ -207,13 +207,13 @@ def _check_entry(entry: AuthEntry) -> None:
         case "key":
             if not entry.key:
                 raise UsageError("No key was given.")
-            if not sound_key(entry.key):
+            if not is_valid_key(entry.key):
                 raise UsageError("What was given holds a space, a line break or a typographic sign, which no key does.")
         case "env":
             if not _VARIABLE.fullmatch(entry.name):
                 raise UsageError("--env takes the name of a variable, not a key.", "Such as: --env MY_SECOND_KEY")
         case "command":
-            command_words(entry.command)
+            split_command(entry.command)
         case _:
             if not entry.service or not entry.user:
                 raise UsageError("--keyring takes SERVICE/USER.", "Such as: --keyring hermes/openrouter")

@@ -10,12 +10,12 @@ from pathlib import Path
 import hermes
 from hermes.admin.archive import FORMAT, BackupArchive, BackupManifest, BackupMember, BackupWriter, create_archive
 from hermes.config import restoring
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import HermesError, NotFoundError, StoreError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
-from hermes.store.database_copy import close_log, copy_database, examine_database, must_be_usable
+from hermes.store.database_copy import check_database, copy_database, merge_log, require_usable_database
 
 DATABASE = "hermes.db"
 KEY_FILES = (".env", "auth.json")
@@ -48,9 +48,9 @@ def create_backup(
     `report` is called with the progress. Raises HermesError; then there is no new file.
     """
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     if not home.root.is_dir():
-        raise NotFoundError(phrase("There is nothing in {home} yet.", home=home.root))
+        raise NotFoundError(N_("There is nothing in {home} yet.", home=home.root))
     if target is None:
         home.backups.mkdir(mode=0o700, exist_ok=True)
         target = _choose_file_name(home.backups, "hermes")
@@ -58,7 +58,7 @@ def create_backup(
     return _write_backup(home, target.absolute(), left_out=left_out, report=report)
 
 
-def create_automatic_backup(home: Home, *, report: ProgressCallback = str, database: bool = True) -> Plain | None:
+def create_automatic_backup(home: HermesHome, *, report: ProgressCallback = str, database: bool = True) -> Plain | None:
     """Create a backup before something is changed and delete the oldest automatic ones; None for an empty
     home.
 
@@ -81,7 +81,7 @@ def list_backups(environ: Mapping[str, str]) -> list[Plain]:
     return [_describe_backup(one) for one in sorted(found, key=_modification_key, reverse=True)]
 
 
-def find_newest_backup(home: Home) -> Path | None:
+def find_newest_backup(home: HermesHome) -> Path | None:
     """Return the newest backup in the home, or None."""
     return max(home.backups.glob("*.zip"), key=_modification_key, default=None) if home.backups.is_dir() else None
 
@@ -112,21 +112,21 @@ def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCa
     a session is open; then nothing has changed.
     """
     home = locate_home(environ)
-    home.ensure()
-    with BackupArchive(file) as archive, restoring.alone(home.root):
-        what = say("Nothing can be restored")
+    home.ensure_exists()
+    with BackupArchive(file) as archive, restoring.hold_restore_lock(home.root):
+        what = tr("Nothing can be restored")
         require_no_open_session(home, what)
         plan = _build_plan(home, file, archive.manifest)
         with _stage_files(home, archive, report) as stage:
-            report(say("backing up what is there now"))
+            report(tr("backing up what is there now"))
             before = _back_up_current(home)
             _commit_restore(home, stage, list(archive.manifest.group_by_top()), what)
-        for _ in restoring.steps(home.root):
+        for _ in restoring.iter_restore_steps(home.root):
             pass
     return plan | {"before": None if before is None else before["file"]}
 
 
-def _back_up_current(home: Home) -> Plain | None:
+def _back_up_current(home: HermesHome) -> Plain | None:
     """Back up the current home; a damaged database is copied as a plain file, since no backup can hold it."""
     try:
         return create_automatic_backup(home)
@@ -140,35 +140,35 @@ def _back_up_current(home: Home) -> Plain | None:
 
 def _is_damaged(database: Path) -> bool:
     try:
-        return bool(examine_database(database))
+        return bool(check_database(database))
     except StoreError:
         return True
 
 
-def _commit_restore(home: Home, stage: Path, names: list[str], what: str) -> None:
+def _commit_restore(home: HermesHome, stage: Path, names: list[str], what: str) -> None:
     """Make the restored files current, unless somebody uses the home by now."""
     gone = list(_INDEX_FILES) if DATABASE in names else []
     if DATABASE in names and home.database.exists():
         with contextlib.suppress(StoreError):  # what is damaged is what a restore is for
-            close_log(home.database)
-    restoring.commit(home.root, stage, names, gone)
+            merge_log(home.database)
+    restoring.commit_restore(home.root, stage, names, gone)
     try:
         require_no_open_session(home, what)
     except HermesError:
-        restoring.withdraw(home.root)
+        restoring.withdraw_restore(home.root)
         raise
 
 
 @contextlib.contextmanager
-def _stage_files(home: Home, archive: BackupArchive, report: ProgressCallback) -> Iterator[Path]:
+def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallback) -> Iterator[Path]:
     """Unpack a backup beside the home, ready to be moved; delete the folder when nothing came of it."""
-    stage = home.root / f"{restoring.STAGE}{os.urandom(4).hex()}"
+    stage = home.root / f"{restoring.STAGE_PREFIX}{os.urandom(4).hex()}"
     try:
         (stage / "new").mkdir(mode=0o700, parents=True)
         _require_space(home.root, archive.manifest.size)
         for number, member in enumerate(archive.manifest.files, 1):
             if number % 200 == 1:
-                report(say("reading {n} of {all} files", n=number, all=len(archive.manifest.files)))
+                report(tr("reading {n} of {all} files", n=number, all=len(archive.manifest.files)))
             archive.extract_member(member, stage / "new" / member.name)
         database = stage / "new" / DATABASE
         if database.exists():
@@ -176,7 +176,7 @@ def _stage_files(home: Home, archive: BackupArchive, report: ProgressCallback) -
         yield stage
     except OSError as error:
         raise StoreError(
-            phrase("The backup cannot be unpacked: {reason}.", reason=error.strerror), phrase("Nothing was changed.")
+            N_("The backup cannot be unpacked: {reason}.", reason=error.strerror), N_("Nothing was changed.")
         ) from None
     finally:
         if not (home.root / restoring.JOURNAL).exists():
@@ -184,7 +184,7 @@ def _stage_files(home: Home, archive: BackupArchive, report: ProgressCallback) -
 
 
 @contextlib.contextmanager
-def _check_database(archive: BackupArchive, home: Home) -> Iterator[None]:
+def _check_database(archive: BackupArchive, home: HermesHome) -> Iterator[None]:
     """Check the database of a backup: it must be ours, sound, and of a version that this Hermes supports."""
     import tempfile
 
@@ -193,7 +193,7 @@ def _check_database(archive: BackupArchive, home: Home) -> Iterator[None]:
         yield
         return
     near = home.root if home.root.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix=restoring.STAGE, dir=near, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=restoring.STAGE_PREFIX, dir=near, ignore_cleanup_errors=True) as folder:
         copy = Path(folder, DATABASE)
         archive.extract_member(member, copy)
         _require_sound(copy)
@@ -201,10 +201,10 @@ def _check_database(archive: BackupArchive, home: Home) -> Iterator[None]:
 
 
 def _require_sound(database: Path) -> None:
-    must_be_usable(database)
-    if wrong := examine_database(database):
+    require_usable_database(database)
+    if wrong := check_database(database):
         raise StoreError(
-            phrase("The database in the backup is damaged: {what}.", what=wrong[0]), phrase("Nothing was changed.")
+            N_("The database in the backup is damaged: {what}.", what=wrong[0]), N_("Nothing was changed.")
         )
 
 
@@ -212,8 +212,8 @@ def _require_space(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise StoreError(
-            phrase("There is no room for it: {size:,} bytes are needed, {free:,} are free.", size=size, free=free),
-            phrase("Nothing was changed."),
+            N_("There is no room for it: {size:,} bytes are needed, {free:,} are free.", size=size, free=free),
+            N_("Nothing was changed."),
         )
 
 
@@ -222,12 +222,12 @@ def _require_known_entries(file: Path, manifest: BackupManifest) -> None:
     for name in manifest.group_by_top():
         if name not in BACKED_UP:
             raise StoreError(
-                phrase("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
-                phrase("Nothing was changed."),
+                N_("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
+                N_("Nothing was changed."),
             )
 
 
-def _build_plan(home: Home, file: Path, manifest: BackupManifest) -> Plain:
+def _build_plan(home: HermesHome, file: Path, manifest: BackupManifest) -> Plain:
     """Return what restoring replaces, adds and keeps. Raises StoreError as `_require_known_entries` does."""
     _require_known_entries(file, manifest)
     tops = manifest.group_by_top()
@@ -249,7 +249,7 @@ def _summarize_entry(name: str, members: list[BackupMember]) -> Plain:
     return {"name": name, "files": len(members), "bytes": sum(one.size for one in members)}
 
 
-def _write_backup(home: Home, target: Path, *, left_out: Sequence[str], report: ProgressCallback) -> Plain:
+def _write_backup(home: HermesHome, target: Path, *, left_out: Sequence[str], report: ProgressCallback) -> Plain:
     quick = "skills" in left_out
     wanted = [name for name in BACKED_UP if name not in left_out]
     links: list[str] = []
@@ -261,7 +261,7 @@ def _write_backup(home: Home, target: Path, *, left_out: Sequence[str], report: 
                 schema = _add_database(packer, home, report)
                 continue
             _add_files(packer, home, source, links)
-        report(say("checking what was written"))
+        report(tr("checking what was written"))
         manifest = BackupManifest(
             format=FORMAT,
             made_at=time.time(),
@@ -286,24 +286,24 @@ def _list_key_files(files: Sequence[BackupMember]) -> list[str]:
     return [one.name for one in files if one.name in KEY_FILES]
 
 
-def _add_files(packer: BackupWriter, home: Home, source: Path, links: list[str]) -> None:
+def _add_files(packer: BackupWriter, home: HermesHome, source: Path, links: list[str]) -> None:
     for path in _walk_files(source, links):
         packer.add_file(path.relative_to(home.root).as_posix(), path)
 
 
-def _add_database(packer: BackupWriter, home: Home, report: ProgressCallback) -> int:
+def _add_database(packer: BackupWriter, home: HermesHome, report: ProgressCallback) -> int:
     """Add a checked copy of the database to the archive and return its schema version."""
     copy = home.backups if home.backups.is_dir() else home.root
     copy = copy / f".{DATABASE}.{os.urandom(4).hex()}"
     try:
-        copy_database(home.database, copy, lambda share: report(say("copying the database: {share:.0%}", share=share)))
-        if wrong := examine_database(copy):
+        copy_database(home.database, copy, lambda share: report(tr("copying the database: {share:.0%}", share=share)))
+        if wrong := check_database(copy):
             raise StoreError(
-                phrase("The database {file} is damaged: {what}.", file=home.database, what=wrong[0]),
-                phrase("`hermes doctor` says more."),
+                N_("The database {file} is damaged: {what}.", file=home.database, what=wrong[0]),
+                N_("`hermes doctor` says more."),
             )
         packer.add_file(DATABASE, copy)
-        return must_be_usable(copy)
+        return require_usable_database(copy)
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
@@ -322,7 +322,7 @@ def _walk_files(path: Path, links: list[str]) -> Iterator[Path]:
         links.append(str(path))
 
 
-def _list_left_out(home: Home, wanted: list[str]) -> list[str]:
+def _list_left_out(home: HermesHome, wanted: list[str]) -> list[str]:
     """List the names of the home's entries that the backup left out."""
     known = _EXCLUDED | {*wanted, restoring.JOURNAL}
     return sorted(

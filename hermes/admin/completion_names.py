@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from hermes.config.home import locate_home
-from hermes.config.profiles import base_folder, profile_names
+from hermes.config.profiles import list_profiles, locate_base_folder
 from hermes.core.errors import HermesError
 
 MAX_CANDIDATES = 50
@@ -64,14 +64,14 @@ def _model_names(environ: Mapping[str, str], prefix: str) -> Names:
 
 def _profile_names(environ: Mapping[str, str], prefix: str) -> Names:
     del prefix
-    yield from ((name, "") for name in profile_names(base_folder(environ)))
+    yield from ((name, "") for name in list_profiles(locate_base_folder(environ)))
 
 
 def _provider_names(environ: Mapping[str, str], prefix: str) -> Names:
     del environ, prefix
-    from hermes.providers.records import provider_names
+    from hermes.providers.records import list_provider_names
 
-    yield from ((name, "") for name in provider_names())
+    yield from ((name, "") for name in list_provider_names())
 
 
 def _skill_names(environ: Mapping[str, str], prefix: str) -> Names:
@@ -84,7 +84,7 @@ def _skill_names(environ: Mapping[str, str], prefix: str) -> Names:
 
 def _worktree_names(environ: Mapping[str, str], prefix: str) -> Names:
     del prefix
-    for file in sorted(base_folder(environ).with_name(".hermes-worktrees").glob("*.json")):
+    for file in sorted(locate_base_folder(environ).with_name(".hermes-worktrees").glob("*.json")):
         yield file.stem, ""
 
 
@@ -101,13 +101,13 @@ def _query_rows(environ: Mapping[str, str], query: str) -> list[tuple[str, str]]
 
     import apsw
 
-    from hermes.store.sqlite.connection import connect
+    from hermes.store.sqlite.connection import open_connection
 
     file = locate_home(environ).database
     if not file.exists():
         return []
     try:
-        with contextlib.closing(connect(file, create=False)) as connection:
+        with contextlib.closing(open_connection(file, create=False)) as connection:
             connection.set_busy_timeout(20)
             return [(str(row[0]), str(row[1])) for row in connection.execute(query)]
     except apsw.Error:

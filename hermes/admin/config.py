@@ -9,22 +9,30 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.config.edit import line_of, parsed, read_text, unset_value, with_value, without_value, write_text
-from hermes.config.environment import parse_dotenv, with_dotenv
-from hermes.config.faults import Fault, type_faults
-from hermes.config.home import Home, locate_home
-from hermes.config.keys import Setting, every_key, find, read_value
+from hermes.config.edit import (
+    find_line,
+    parse_mapping,
+    read_text,
+    remove_text_value,
+    set_text_value,
+    unset_value,
+    write_text,
+)
+from hermes.config.environment import merge_dotenv, parse_dotenv
+from hermes.config.faults import SettingsFault, find_type_faults
+from hermes.config.home import HermesHome, locate_home
+from hermes.config.keys import Setting, find_setting, iter_settings, parse_value
 from hermes.config.load import (
-    holds_key,
-    known_part,
-    masked,
-    odd_keys,
+    has_literal_key,
+    iter_unknown_keys,
+    mask_secrets,
     parse_document,
-    settings_of,
+    select_known_keys,
+    settings_from_document,
 )
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.toolset_names import check_toolsets
 
@@ -71,7 +79,7 @@ def get_setting(environ: Mapping[str, str], key: str) -> Plain:
     Raises UsageError for an unknown setting, ConfigError for a file that cannot be read.
     """
     home = locate_home(environ)
-    setting = find(_require_setting_key(key))
+    setting = find_setting(_require_setting_key(key))
     document = _load_document(home)
     inside, given = _look_up(document, setting.path)
     value = given if inside else _default_value(setting)
@@ -79,7 +87,7 @@ def get_setting(environ: Mapping[str, str], key: str) -> Plain:
         value = _merge_defaults(default, value)
     return {
         "key": setting.key,
-        "value": masked(value, setting.path[-1]),
+        "value": mask_secrets(value, setting.path[-1]),
         "source": "config.yaml" if inside else "default" if setting.known else "",
         "hidden": _is_secret(value, setting.path[-1]),
     }
@@ -89,11 +97,11 @@ def list_settings(environ: Mapping[str, str]) -> list[Plain]:
     """List every setting with its value and its source."""
     document = _load_document(locate_home(environ))
     found: list[Plain] = []
-    for setting in every_key():
+    for setting in iter_settings():
         inside, given = _look_up(document, setting.path)
         value = given if inside else _default_value(setting)
         source = "config.yaml" if inside else "default"
-        found.append({"key": setting.key, "value": masked(value, setting.path[-1]), "source": source})
+        found.append({"key": setting.key, "value": mask_secrets(value, setting.path[-1]), "source": source})
     return found
 
 
@@ -104,24 +112,22 @@ def set_setting(environ: Mapping[str, str], key: str, text: str) -> Plain:
     file cannot be edited automatically.
     """
     home = locate_writable_home(environ)
-    setting = find(_require_setting_key(key))
+    setting = find_setting(_require_setting_key(key))
     if setting.path == ("model",):
-        setting = find("model.default")
-    value = read_value(setting, text)
+        setting = find_setting("model.default")
+    value = parse_value(setting, text)
     if _is_secret(value, setting.path[-1]):
         raise UsageError(
-            phrase("A key on the command line would stand in the shell's history and in the list of processes."),
-            phrase("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
+            N_("A key on the command line would stand in the shell's history and in the list of processes."),
+            N_("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
         )
     change_settings(home, {setting.path: value})
-    warning = (
-        "" if setting.known else say("This version does not act on `{key}`; it was written all the same.", key=key)
-    )
+    warning = "" if setting.known else tr("This version does not act on `{key}`; it was written all the same.", key=key)
     return {"key": setting.key, "value": value, "file": str(home.config_file), "warning": warning}
 
 
 def change_settings(
-    home: Home, changes: Mapping[tuple[str, ...], object], removed: Sequence[tuple[str, ...]] = ()
+    home: HermesHome, changes: Mapping[tuple[str, ...], object], removed: Sequence[tuple[str, ...]] = ()
 ) -> None:
     """Set some settings and remove others, all or none, if the file is usable afterwards.
 
@@ -130,33 +136,33 @@ def change_settings(
     file = home.config_file
     before = text = read_text(file)
     for path in removed:
-        text = without_value(text, path, file)
+        text = remove_text_value(text, path, file)
     for path, value in changes.items():
-        text = with_value(text, path, value, file)
-    known = {fault.message for fault in _find_faults(parsed(before, file), file)}
-    fresh = next((fault for fault in _find_faults(parsed(text, file), file) if fault.message not in known), None)
+        text = set_text_value(text, path, value, file)
+    known = {fault.message for fault in _find_faults(parse_mapping(before, file), file)}
+    fresh = next((fault for fault in _find_faults(parse_mapping(text, file), file) if fault.message not in known), None)
     if fresh is not None:
-        raise UsageError(_capitalize_first(fresh.message), phrase("Nothing was changed."))
+        raise UsageError(_capitalize_first(fresh.message), N_("Nothing was changed."))
     if text != before:
-        home.ensure()
+        home.ensure_exists()
         write_text(file, text)
 
 
 def unset_setting(environ: Mapping[str, str], key: str) -> bool:
     """Remove a key from the file, so that its default applies; return whether it was there."""
     home = locate_writable_home(environ)
-    return unset_value(home.config_file, find(_require_setting_key(key)).path)
+    return unset_value(home.config_file, find_setting(_require_setting_key(key)).path)
 
 
-def locate_writable_home(environ: Mapping[str, str]) -> Home:
+def locate_writable_home(environ: Mapping[str, str]) -> HermesHome:
     """Return the home if the person may change its settings from here. Raises ConfigError."""
     home = locate_home(environ)
-    home.check()
-    other = home.foreign()
+    home.check_usable()
+    other = home.find_foreign_file()
     if other:
         raise ConfigError(
-            phrase("{home} is also another program's home ({file} is not ours).", home=home.root, file=other),
-            phrase("`hermes setup` shows what can be taken over; HERMES_HOME names another folder."),
+            N_("{home} is also another program's home ({file} is not ours).", home=home.root, file=other),
+            N_("`hermes setup` shows what can be taken over; HERMES_HOME names another folder."),
         )
     return home
 
@@ -171,84 +177,86 @@ def find_problems(environ: Mapping[str, str], text: str | None = None) -> list[C
         return [ConfigProblem(ProblemLevel.ERROR, _line_in_message(error.message), "", error.message, error.hint)]
     found = [
         ConfigProblem(
-            ProblemLevel.ERROR, line_of(text, _split_key(fault.key)), fault.key, _capitalize_first(fault.message)
+            ProblemLevel.ERROR, find_line(text, _split_key(fault.key)), fault.key, _capitalize_first(fault.message)
         )
         for fault in _find_faults(document, home.config_file)
     ]
-    for key, near in odd_keys(document):
-        message = say("Nobody knows the key `{key}`.", key=key)
-        found.append(ConfigProblem(ProblemLevel.WARNING, line_of(text, _split_key(key)), key, message, near))
+    for key, near in iter_unknown_keys(document):
+        message = tr("Nobody knows the key `{key}`.", key=key)
+        found.append(ConfigProblem(ProblemLevel.WARNING, find_line(text, _split_key(key)), key, message, near))
     for key in document:
         if key not in Settings.__struct_fields__ and not any(key == one.key for one in found):
-            message = say("This version does not act on `{key}`.", key=key)
-            found.append(ConfigProblem(ProblemLevel.NOTE, line_of(text, [key]), key, message))
+            message = tr("This version does not act on `{key}`.", key=key)
+            found.append(ConfigProblem(ProblemLevel.NOTE, find_line(text, [key]), key, message))
     if not any(one.level is ProblemLevel.ERROR for one in found):
         found += _find_model_problem(home, environ, document, text)
     return sorted([*found, *_find_variable_notes(home, environ, document)], key=lambda one: (one.line == 0, one.line))
 
 
-def _find_faults(document: dict[str, object], file: Path) -> list[Fault]:
+def _find_faults(document: dict[str, object], file: Path) -> list[SettingsFault]:
     """Return the faults that make the settings unusable, type faults first."""
-    found = type_faults(known_part(document))
+    found = find_type_faults(select_known_keys(document))
     if found:
         return found
     try:
-        settings = settings_of(document, file).settings
+        settings = settings_from_document(document, file).settings
     except ConfigError as error:
         message = f"{error.message} {error.hint}".removeprefix(f"{file}: ").strip()
-        return [Fault(_key_in_message(message), message)]
+        return [SettingsFault(_key_in_message(message), message)]
     return list(_find_unknown_names(settings))
 
 
-def _find_unknown_names(settings: Settings) -> Iterator[Fault]:
+def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
     """Yield a fault for each name in the settings that refers to nothing."""
-    from hermes.providers.records import record
-    from hermes.providers.wires import wire_name
+    from hermes.providers.records import load_record
+    from hermes.providers.wires import resolve_wire_name
     from hermes.sessions.backend_factory import BACKENDS
     from hermes.sessions.gate_factory import build_policy
     from hermes.sessions.options import SessionOptions
 
-    def fault_from(key: str, look: Callable[[], object]) -> Iterator[Fault]:
+    def fault_from(key: str, look: Callable[[], object]) -> Iterator[SettingsFault]:
         try:
             look()
         except HermesError as error:
-            yield Fault(key, f"{error.message} {error.hint}".strip())
+            yield SettingsFault(key, f"{error.message} {error.hint}".strip())
 
     yield from fault_from("approvals", lambda: build_policy(settings, SessionOptions()))
     if settings.terminal.backend not in BACKENDS:
         known = ", ".join(BACKENDS)
-        yield Fault("terminal.backend", say("`{key}` must be one of: {names}.", key="terminal.backend", names=known))
+        yield SettingsFault(
+            "terminal.backend", tr("`{key}` must be one of: {names}.", key="terminal.backend", names=known)
+        )
     provider, mode = settings.model.provider, settings.model.api_mode
     if provider and provider.lower() != "auto":
-        yield from fault_from("model.provider", lambda: record(provider))
+        yield from fault_from("model.provider", lambda: load_record(provider))
     if mode:
-        yield from fault_from("model.api_mode", lambda: wire_name(mode))
+        yield from fault_from("model.api_mode", lambda: resolve_wire_name(mode))
     for switch, names in (("toolsets", settings.toolsets), ("disabled_toolsets", settings.disabled_toolsets)):
         if names:
             yield from fault_from(switch, partial(check_toolsets, settings, names))
 
 
 def _find_model_problem(
-    home: Home, environ: Mapping[str, str], document: dict[str, object], text: str
+    home: HermesHome, environ: Mapping[str, str], document: dict[str, object], text: str
 ) -> Iterator[ConfigProblem]:
     """Yield a problem when the configured model cannot be called at all."""
-    from hermes.providers.resolve import resolve
+    from hermes.providers.resolve import resolve_endpoint
     from hermes.sessions.model.credentials import with_stored_providers
     from hermes.sessions.model.endpoint import choose_model, is_embedded
     from hermes.sessions.options import SessionOptions
 
-    settings = settings_of(document, home.config_file).settings
-    whole = with_dotenv(environ, home.env_file)
+    settings = settings_from_document(document, home.config_file).settings
+    whole = merge_dotenv(environ, home.env_file)
     try:
         choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
         if not is_embedded(choice, whole):
-            resolve(choice, whole)
+            resolve_endpoint(choice, whole)
     except ConfigError as error:
-        yield ConfigProblem(ProblemLevel.ERROR, line_of(text, ["model"]), "model", error.message, error.hint)
+        yield ConfigProblem(ProblemLevel.ERROR, find_line(text, ["model"]), "model", error.message, error.hint)
 
 
 def _find_variable_notes(
-    home: Home, environ: Mapping[str, str], document: Mapping[str, object]
+    home: HermesHome, environ: Mapping[str, str], document: Mapping[str, object]
 ) -> Iterator[ConfigProblem]:
     """Yield what environment variables change about the settings."""
     try:
@@ -258,33 +266,29 @@ def _find_variable_notes(
     note = ProblemLevel.NOTE
     for name in sorted(dotenv):
         if environ.get(name) and environ[name] != dotenv[name]:
-            yield ConfigProblem(note, 0, "", say("{name} of .env is overridden by the environment.", name=name))
+            yield ConfigProblem(note, 0, "", tr("{name} of .env is overridden by the environment.", name=name))
     whole = {**dotenv, **{name: value for name, value in environ.items() if value}}
-    model = known_part(document).get("model")
+    model = select_known_keys(document).get("model")
     named = model if isinstance(model, dict) else {}
     if whole.get("OPENAI_BASE_URL") and not named.get("base_url"):
-        text = phrase("OPENAI_BASE_URL is set: it says where `custom` and `openai` are.")
-        yield ConfigProblem(
-            note, 0, "model.base_url", say(text), say("`model.base_url` in config.yaml goes before it.")
-        )
+        text = N_("OPENAI_BASE_URL is set: it says where `custom` and `openai` are.")
+        yield ConfigProblem(note, 0, "model.base_url", tr(text), tr("`model.base_url` in config.yaml goes before it."))
     for name, key in _FOREIGN_VARIABLES.items():
         if name in whole:
-            text = say("{name} is set; nothing here reads it.", name=name)
-            yield ConfigProblem(ProblemLevel.WARNING, 0, key, text, say("Use `{key}` in config.yaml.", key=key))
+            text = tr("{name} is set; nothing here reads it.", name=name)
+            yield ConfigProblem(ProblemLevel.WARNING, 0, key, text, tr("Use `{key}` in config.yaml.", key=key))
 
 
 def _require_setting_key(key: str) -> str:
     """Return the key. Raises UsageError for the name of a variable."""
     if _VARIABLE.fullmatch(key):
         other = _FOREIGN_VARIABLES.get(key)
-        hint = (
-            phrase("Use `{key}`.", key=other) if other else phrase("Variables stand in .env; keys: `hermes auth add`.")
-        )
-        raise UsageError(phrase("{name} is a variable's name, not a setting's.", name=key), hint)
+        hint = N_("Use `{key}`.", key=other) if other else N_("Variables stand in .env; keys: `hermes auth add`.")
+        raise UsageError(N_("{name} is a variable's name, not a setting's.", name=key), hint)
     return key
 
 
-def _load_document(home: Home) -> dict[str, object]:
+def _load_document(home: HermesHome) -> dict[str, object]:
     text = read_text(home.config_file)
     document = parse_document(text.encode(), home.config_file)
     if isinstance(document.get("model"), str):
@@ -320,7 +324,7 @@ def _is_secret(value: object, name: str) -> bool:
     """Return whether a value is a key or holds one."""
     if isinstance(value, str) and _REFERENCE.fullmatch(value.strip()):
         return False
-    return masked(value, name) != value or holds_key(value, name)
+    return mask_secrets(value, name) != value or has_literal_key(value, name)
 
 
 def _split_key(key: str) -> list[str]:

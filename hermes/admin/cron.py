@@ -8,21 +8,21 @@ from typing import Protocol
 
 from msgspec import to_builtins
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
-from hermes.cron.execution import Means
-from hermes.cron.job import Job, job_of
-from hermes.cron.jobs import THE_PERSON, Maker, Wish, wish_of
-from hermes.cron.runner import Courier, NoCourier, Outcome, Prompt
-from hermes.cron.scheduler import Scheduler
-from hermes.cron.views import instant_shown, job_shown
-from hermes.i18n.messages import phrase, say_many
+from hermes.cron.execution import JobRunDeps
+from hermes.cron.job import CronJob, parse_job
+from hermes.cron.jobs import PERSON_AUTHOR, JobAuthor, JobRequest, parse_job_request
+from hermes.cron.runner import JobDelivery, JobPrompt, JobRunOutcome, NoJobDelivery
+from hermes.cron.scheduler import JobScheduler
+from hermes.cron.views import to_instant_view, to_job_view
+from hermes.i18n.messages import N_, tr_plural
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps, build_jobs, is_gateway_running
 from hermes.sessions.features.skills import build_skills, told
@@ -32,7 +32,7 @@ from hermes.sessions.secrets import build_redactor
 from hermes.store.jobs import JobRow
 from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
-from hermes.util.process_identity import this_process
+from hermes.util.process_identity import identify_this_process
 
 PLATFORM = "cron"
 """The source of such sessions. They have no `cronjob` tool."""
@@ -63,7 +63,7 @@ class CronSessionRunner:
         self._cwd = cwd
         self._live: dict[str, SessionActor] = {}
 
-    async def run(self, job: Job, instant: float, prompt: Prompt) -> Outcome:
+    async def run(self, job: CronJob, instant: float, prompt: JobPrompt) -> JobRunOutcome:
         """Run the prompt in a session. Raises HermesError when the session cannot be opened."""
         spec = job.spec
         options = SessionOptions(
@@ -88,14 +88,14 @@ class CronSessionRunner:
         if actor is not None:
             actor.stop()
 
-    async def _run_turn(self, actor: SessionActor, job: Job, prompt: Prompt, cwd: str) -> Outcome:
-        async def bring_prompt_parts(_: Inbound) -> Sequence[ImagePart | TextPart]:
+    async def _run_turn(self, actor: SessionActor, job: CronJob, prompt: JobPrompt, cwd: str) -> JobRunOutcome:
+        async def bring_prompt_parts(_: InboundMessage) -> Sequence[ImagePart | TextPart]:
             return prompt.parts
 
-        actor.bringing.bringers.insert(0, bring_prompt_parts)
+        actor.attachments.providers.insert(0, bring_prompt_parts)
         life = _IdleWatch(self._clock)
         unsubscribe = actor.subscribe(life.note_event)
-        posted = actor.post(Inbound(text=prompt.text, cwd=cwd))
+        posted = actor.post(InboundMessage(text=prompt.text, cwd=cwd))
         watch = asyncio.create_task(life.stop_when_idle(job.spec.idle_seconds, actor), name=f"life of {job.name}")
         try:
             ended = await posted
@@ -126,24 +126,24 @@ class _IdleWatch:
         actor.stop()
 
 
-def _build_outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds: float) -> Outcome:
-    ok = ended.reason.completed
+def _build_outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds: float) -> JobRunOutcome:
+    ok = ended.reason.is_completed
     reason = ""
     if idle:
-        ok, reason = False, phrase("there was no sign of life for {n} seconds", n=round(seconds))
+        ok, reason = False, N_("there was no sign of life for {n} seconds", n=round(seconds))
     elif not ok:
         reason = ended.error or str(ended.reason)
     elif actor.approvals.unasked:
         count = actor.approvals.unasked
-        reason = say_many(
+        reason = tr_plural(
             "{n} call was refused, since nobody could be asked",
             "{n} calls were refused, since nobody could be asked",
             count,
         )
-    return Outcome(ok=ok, text=ended.text, reason=reason, session_id=actor.session_id, nano=ended.cost.nano)
+    return JobRunOutcome(ok=ok, text=ended.text, reason=reason, session_id=actor.session_id, nano=ended.cost.nano)
 
 
-def build_scheduler(base: CronDeps, courier: Courier, open_app: OpenApp, *, cwd: str) -> Scheduler:
+def build_scheduler(base: CronDeps, courier: JobDelivery, open_app: OpenApp, *, cwd: str) -> JobScheduler:
     """Build the scheduler of this process; `cwd` is the folder of jobs that name none.
 
     `open_app` opens a Hermes for a run: `lambda options: App(environ, options)`.
@@ -152,17 +152,17 @@ def build_scheduler(base: CronDeps, courier: Courier, open_app: OpenApp, *, cwd:
     async def load_skill_parts(names: Sequence[str]) -> Sequence[TextPart]:
         return await told(build_skills(base.home, base.settings, base.environ, base.store), names)
 
-    means = Means(
+    means = JobRunDeps(
         store=base.store,
         clock=base.clock,
         runner=CronSessionRunner(open_app, base.clock, cwd=cwd),
-        courier=courier,
+        delivery=courier,
         outputs=base.outputs,
         scripts=base.scripts,
-        skills=load_skill_parts,
-        owner=f"{this_process()} {secrets.token_hex(4)}",
+        load_skills=load_skill_parts,
+        owner=f"{identify_this_process()} {secrets.token_hex(4)}",
     )
-    return Scheduler(means, most_running=base.settings.cron.max_running)
+    return JobScheduler(means, most_running=base.settings.cron.max_running)
 
 
 class CronAdmin:
@@ -174,57 +174,57 @@ class CronAdmin:
         self.jobs = build_jobs(base)
 
     @staticmethod
-    def build_wish(**values: object) -> Wish:
+    def build_wish(**values: object) -> JobRequest:
         """Build a wish from values by name. Raises UsageError for a value of the wrong type."""
-        return wish_of(values)
+        return parse_job_request(values)
 
     async def list_jobs(self) -> list[Plain]:
         """List every job; for one that cannot be read, the reason."""
-        return [_plain_row(row) for row in await self.jobs.all()]
+        return [_plain_row(row) for row in await self.jobs.list_jobs()]
 
     async def get_job(self, name: str) -> Plain:
         """Return one job."""
-        return _plain_job(await self.jobs.find(name))
+        return _plain_job(await self.jobs.find_job(name))
 
-    async def add_job(self, wish: Wish, maker: Maker = THE_PERSON) -> Plain:
+    async def add_job(self, wish: JobRequest, maker: JobAuthor = PERSON_AUTHOR) -> Plain:
         """Create a job."""
-        return _plain_job(await self.jobs.make(wish, maker))
+        return _plain_job(await self.jobs.create_job(wish, maker))
 
-    async def edit_job(self, name: str, wish: Wish) -> Plain:
+    async def edit_job(self, name: str, wish: JobRequest) -> Plain:
         """Change a job."""
-        return _plain_job(await self.jobs.edit(name, wish))
+        return _plain_job(await self.jobs.edit_job(name, wish))
 
     async def change_state(self, verb: str, name: str) -> Plain:
         """Pause, resume or remove a job."""
-        verbs = {"pause": self.jobs.pause, "resume": self.jobs.resume, "remove": self.jobs.remove}
+        verbs = {"pause": self.jobs.pause_job, "resume": self.jobs.resume_job, "remove": self.jobs.remove_job}
         return _plain_job(await verbs[verb](name))
 
     async def stop_job(self, name: str) -> int:
         """Stop the job's run; return how many scheduled instants that ended."""
-        return await self.jobs.stop(name)
+        return await self.jobs.stop_job(name)
 
     async def list_history(self, name: str | None, limit: int) -> list[Plain]:
         """List the outcomes of a job's instants, or of all jobs', the newest first."""
-        job_id = (await self.jobs.find(name)).id if name else None
-        names = {row.id: row.name for row in await self.jobs.all()}
-        rows = await self.base.store.job_history(job_id, limit)
-        return [instant_shown(row, names.get(row.job_id, row.job_id)) for row in rows]
+        job_id = (await self.jobs.find_job(name)).id if name else None
+        names = {row.id: row.name for row in await self.jobs.list_jobs()}
+        rows = await self.base.store.list_job_history(job_id, limit)
+        return [to_instant_view(row, names.get(row.job_id, row.job_id)) for row in rows]
 
     async def run_job(self, name: str) -> Plain:
         """Run a job now in this process; return how that ended, with its output."""
-        job = await self.jobs.find(name)
+        job = await self.jobs.find_job(name)
         scheduler = self.create_scheduler()
         try:
             row = await scheduler.run_now(job)
         finally:
             await scheduler.close()
-        text = await asyncio.to_thread(self.base.outputs.read, row.output) if row.output else ""
-        return instant_shown(row, job.name) | {"text": text or ""}
+        text = await asyncio.to_thread(self.base.outputs.read_output, row.output) if row.output else ""
+        return to_instant_view(row, job.name) | {"text": text or ""}
 
     async def request_run(self, name: str) -> Plain:
         """Request a run by the process that runs jobs; return the job."""
-        job = await self.jobs.find(name)
-        await self.jobs.due_now(job)
+        job = await self.jobs.find_job(name)
+        await self.jobs.make_due_now(job)
         return _plain_job(job)
 
     async def run_due_jobs(self) -> int:
@@ -233,14 +233,14 @@ class CronAdmin:
         try:
             await scheduler.tick()
             count = scheduler.running
-            await scheduler.drain()
+            await scheduler.run_until_empty()
         finally:
             await scheduler.close()
         return count
 
-    def create_scheduler(self) -> Scheduler:
+    def create_scheduler(self) -> JobScheduler:
         """Create a scheduler for this process; it delivers to no platform."""
-        return build_scheduler(self.base, NoCourier(), self._open_app, cwd=self.base.process.get("HOME") or "/")
+        return build_scheduler(self.base, NoJobDelivery(), self._open_app, cwd=self.base.process.get("HOME") or "/")
 
     @property
     def is_served(self) -> bool:
@@ -250,13 +250,13 @@ class CronAdmin:
 
 def _plain_row(row: JobRow) -> Plain:
     try:
-        return _plain_job(job_of(row))
+        return _plain_job(parse_job(row))
     except HermesError as error:
         return {"id": row.id, "name": row.name, "state": "unreadable", "wrong": str(error)}
 
 
-def _plain_job(job: Job) -> Plain:
-    row: Plain = to_builtins(job_shown(job))
+def _plain_job(job: CronJob) -> Plain:
+    row: Plain = to_builtins(to_job_view(job))
     return row | {"wrong": ""}
 
 
@@ -278,10 +278,10 @@ def cron_admin_of_app(app: App) -> CronAdmin:
 async def open_cron_admin(environ: Mapping[str, str], clock: Clock | None = None) -> AsyncIterator[CronAdmin]:
     """Open the job administration of this home for a front-end without a session; creates a missing home."""
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     settings = load_settings(home).settings
-    home.ensure()
-    redactor = await asyncio.to_thread(build_redactor, with_dotenv(environ, home.env_file), home, settings)
+    home.ensure_exists()
+    redactor = await asyncio.to_thread(build_redactor, merge_dotenv(environ, home.env_file), home, settings)
     store = await Store.open(home.root, clock or SystemClock())
     try:
         base = CronDeps(

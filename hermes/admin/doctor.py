@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from hermes.admin.backup import find_newest_backup
 from hermes.config import restoring
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import number
-from hermes.i18n.messages import phrase, say_many
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import N_, tr_plural
 from hermes.sessions.open_sessions import is_lock_held, list_lock_files
-from hermes.store.database_copy import examine_database, must_be_usable, session_ids
-from hermes.store.search.index import behind
+from hermes.store.database_copy import check_database, list_session_ids, require_usable_database
+from hermes.store.search.index import count_unindexed
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -52,7 +52,7 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     """Run all checks on the home; with `fix` repair what is safe to repair. Without it nothing changes."""
     try:
         home = locate_home(environ)
-        home.check()
+        home.check_usable()
     except HermesError as error:
         return [DoctorCheck(name="home", state=PROBLEM, said=error.message, advice=error.hint)]
     if not home.root.is_dir():
@@ -60,37 +60,35 @@ async def check_home(environ: Mapping[str, str], *, fix: bool = False) -> list[D
     return [await check(home, fix) for check in _CHECKS]
 
 
-def _check_missing_home(home: Home, *, fix: bool) -> DoctorCheck:
+def _check_missing_home(home: HermesHome, *, fix: bool) -> DoctorCheck:
     if fix:
-        home.ensure()
-    fixed = phrase("The folder was made.") if fix else ""
-    said = phrase("{home} is not there yet; the first start makes it.", home=home.root)
+        home.ensure_exists()
+    fixed = N_("The folder was made.") if fix else ""
+    said = N_("{home} is not there yet; the first start makes it.", home=home.root)
     return DoctorCheck(name="home", state=OK, said=said, fixed=fixed)
 
 
-async def _check_permissions(home: Home, fix: bool) -> DoctorCheck:
+async def _check_permissions(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check that nobody else can read the home or the files with keys and conversations."""
     open_ones = [path for path in _list_private_paths(home) if _is_open_to_others(path)]
     if not open_ones:
-        return DoctorCheck(name="permissions", state=OK, said=phrase("Only you can read the home."))
+        return DoctorCheck(name="permissions", state=OK, said=N_("Only you can read the home."))
     shown = ", ".join(one.name or str(one) for one in open_ones[:5])
     exposed = home.root in open_ones and any(one.is_file() for one in open_ones)
-    said = phrase("Others on this machine can read: {names}.", names=shown)
+    said = N_("Others on this machine can read: {names}.", names=shown)
     if not fix:
         state = PROBLEM if exposed else WARNING
-        return DoctorCheck(
-            name="permissions", state=state, said=said, advice=phrase("`hermes doctor --fix` closes them.")
-        )
+        return DoctorCheck(name="permissions", state=state, said=said, advice=N_("`hermes doctor --fix` closes them."))
     for one in open_ones:
         one.chmod(stat.S_IMODE(one.stat().st_mode) & 0o700)
-    return DoctorCheck(name="permissions", state=OK, said=said, fixed=phrase("They can be read by you only now."))
+    return DoctorCheck(name="permissions", state=OK, said=said, fixed=N_("They can be read by you only now."))
 
 
 def _path_exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _list_private_paths(home: Home) -> Iterator[Path]:
+def _list_private_paths(home: HermesHome) -> Iterator[Path]:
     yield home.root
     for name in (*_PRIVATE_FILES, "backups", "spill", "memories"):
         if (home.root / name).exists() and not (home.root / name).is_symlink():
@@ -104,22 +102,22 @@ def _is_open_to_others(path: Path) -> bool:
     return status.st_uid == os.getuid() and bool(status.st_mode & 0o077)
 
 
-async def _check_folders(home: Home, fix: bool) -> DoctorCheck:
+async def _check_folders(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check that nothing else stands where the home has its folders."""
     del fix
     names = ("memories", "skills", "cache", "logs", "run", "spill", "trajectories", "backups")
     wrong = [name for name in names if _path_exists(home.root / name) and not (home.root / name).is_dir()]
     if not wrong:
-        return DoctorCheck(name="folders", state=OK, said=phrase("Every folder of the home can be used."))
+        return DoctorCheck(name="folders", state=OK, said=N_("Every folder of the home can be used."))
     return DoctorCheck(
         name="folders",
         state=PROBLEM,
-        said=phrase("These should be folders and are not: {names}.", names=", ".join(wrong)),
-        advice=phrase("Move them away."),
+        said=N_("These should be folders and are not: {names}.", names=", ".join(wrong)),
+        advice=N_("Move them away."),
     )
 
 
-async def _check_settings(home: Home, fix: bool) -> DoctorCheck:
+async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check the settings; errors are reported and never repaired."""
     del fix
     try:
@@ -131,74 +129,72 @@ async def _check_settings(home: Home, fix: bool) -> DoctorCheck:
             name="settings",
             state=WARNING,
             said=" ".join(loaded.warnings[:5]),
-            advice=phrase("Mend it in {file}.", file=home.config_file),
+            advice=N_("Mend it in {file}.", file=home.config_file),
         )
     said = (
-        phrase("config.yaml is understood.")
-        if home.config_file.exists()
-        else phrase("There is no config.yaml; defaults hold.")
+        N_("config.yaml is understood.") if home.config_file.exists() else N_("There is no config.yaml; defaults hold.")
     )
     return DoctorCheck(name="settings", state=OK, said=said)
 
 
-async def _check_database(home: Home, fix: bool) -> DoctorCheck:
+async def _check_database(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check the database of conversations. It is never repaired here: the person may restore a backup."""
     del fix
     if not home.database.exists():
-        return DoctorCheck(name="database", state=OK, said=phrase("There is no database yet."))
+        return DoctorCheck(name="database", state=OK, said=N_("There is no database yet."))
     try:
-        must_be_usable(home.database)
+        require_usable_database(home.database)
         wrong = await asyncio.to_thread(
-            examine_database, home.database, thorough=_file_size(home.database) < _LARGE_DATABASE_BYTES
+            check_database, home.database, thorough=_file_size(home.database) < _LARGE_DATABASE_BYTES
         )
     except HermesError as error:
         wrong = [error.message]
     if not wrong:
-        return DoctorCheck(name="database", state=OK, said=phrase("hermes.db is sound."))
+        return DoctorCheck(name="database", state=OK, said=N_("hermes.db is sound."))
     newest = find_newest_backup(home)
-    advice = phrase("No backup is in the home; keep the file as it is, and copy it before anything else.")
+    advice = N_("No backup is in the home; keep the file as it is, and copy it before anything else.")
     if newest is not None:
-        advice = phrase("`hermes restore {name}` puts the newest backup back.", name=newest.name)
+        advice = N_("`hermes restore {name}` puts the newest backup back.", name=newest.name)
     return DoctorCheck(
-        name="database", state=PROBLEM, said=phrase("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
+        name="database", state=PROBLEM, said=N_("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
     )
 
 
-async def _check_search_index(home: Home, fix: bool) -> DoctorCheck:
+async def _check_search_index(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check the search index, which can always be rebuilt."""
     file = home.root / "search.db"
     if not file.exists() or not home.database.exists():
-        return DoctorCheck(name="search", state=OK, said=phrase("The search index is made when it is wanted."))
-    missing = await asyncio.to_thread(behind, file, home.database)
-    wrong = await asyncio.to_thread(examine_database, file, thorough=False) if missing is not None else ["?"]
+        return DoctorCheck(name="search", state=OK, said=N_("The search index is made when it is wanted."))
+    missing = await asyncio.to_thread(count_unindexed, file, home.database)
+    wrong = await asyncio.to_thread(check_database, file, thorough=False) if missing is not None else ["?"]
     if not missing and not wrong:
-        return DoctorCheck(name="search", state=OK, said=phrase("The search index is sound and knows every message."))
-    said = phrase("The search index is damaged.")
+        return DoctorCheck(name="search", state=OK, said=N_("The search index is sound and knows every message."))
+    said = N_("The search index is damaged.")
     state = WARNING
     if not wrong:
         state, said = (
             OK,
-            say_many(
+            tr_plural(
                 "The search index lacks {n} message; the next search takes it in.",
                 "The search index lacks {n} messages; the next search takes them in.",
                 missing or 0,
             ),
         )
     if not fix:
-        return DoctorCheck(name="search", state=state, said=said, advice=phrase("`hermes doctor --fix` makes it anew."))
+        return DoctorCheck(name="search", state=state, said=said, advice=N_("`hermes doctor --fix` makes it anew."))
     try:
         store = await Store.open(home.root, SystemClock())
         try:
-            report = await store.follow()
+            report = await store.update_search_index()
         finally:
             await store.close()
     except HermesError as error:
         return DoctorCheck(name="search", state=PROBLEM, said=said, advice=error.message)
-    fixed = phrase("It was brought up to date: {n} messages taken in.", n=number(report.messages))
+    fixed = N_("It was brought up to date: {n} messages taken in.", n=format_number(report.messages))
     return DoctorCheck(name="search", state=OK, said=said, fixed=fixed)
 
 
-async def _check_locks(home: Home, fix: bool) -> DoctorCheck:
+async def _check_locks(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check for locks of deleted sessions. A lock that is held is never touched."""
     known = await _load_session_ids(home)
     stale = [
@@ -210,7 +206,7 @@ async def _check_locks(home: Home, fix: bool) -> DoctorCheck:
         "locks",
         stale,
         fix,
-        phrase("No lock is left over."),
+        N_("No lock is left over."),
         _remove_lock,
         (
             "{n} lock is left of a session that is gone.",
@@ -219,7 +215,7 @@ async def _check_locks(home: Home, fix: bool) -> DoctorCheck:
     )
 
 
-async def _check_spill(home: Home, fix: bool) -> DoctorCheck:
+async def _check_spill(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check for large results of deleted sessions."""
     known = await _load_session_ids(home)
     held = {file.stem for file in list_lock_files(home) if is_lock_held(file)}
@@ -229,7 +225,7 @@ async def _check_spill(home: Home, fix: bool) -> DoctorCheck:
         "results",
         lost,
         fix,
-        phrase("Every large result belongs to a session."),
+        N_("Every large result belongs to a session."),
         _remove_path,
         (
             "{n} folder of results is of a session that is gone.",
@@ -238,9 +234,9 @@ async def _check_spill(home: Home, fix: bool) -> DoctorCheck:
     )
 
 
-async def _check_leftovers(home: Home, fix: bool) -> DoctorCheck:
+async def _check_leftovers(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check for files that backups and restores left when they crashed."""
-    found = restoring.leftovers(home.root)
+    found = restoring.list_leftover_stages(home.root)
     for folder in (home.root, home.backups):
         if folder.is_dir():
             found += [one for one in folder.iterdir() if one.name.startswith(".hermes.db.") or one.suffix == ".partial"]
@@ -249,7 +245,7 @@ async def _check_leftovers(home: Home, fix: bool) -> DoctorCheck:
         "leftovers",
         old,
         fix,
-        phrase("Nothing half-made lies about."),
+        N_("Nothing half-made lies about."),
         _remove_path,
         (
             "{n} half-made file or folder lies about.",
@@ -258,15 +254,15 @@ async def _check_leftovers(home: Home, fix: bool) -> DoctorCheck:
     )
 
 
-async def _check_space(home: Home, fix: bool) -> DoctorCheck:
+async def _check_space(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check the free space on the disk."""
     del fix
     free = shutil.disk_usage(home.root).free
-    shown = phrase("{free} MB are free where the home is.", free=number(free // 1_000_000))
+    shown = N_("{free} MB are free where the home is.", free=format_number(free // 1_000_000))
     if free >= _LOW_SPACE_BYTES:
         return DoctorCheck(name="space", state=OK, said=shown)
     return DoctorCheck(
-        name="space", state=WARNING, said=shown, advice=phrase("Make room: without it nothing can be stored.")
+        name="space", state=WARNING, said=shown, advice=N_("Make room: without it nothing can be stored.")
     )
 
 
@@ -281,12 +277,12 @@ def _check_orphans(
     """Check for what belongs to nothing any more; with `fix` it is deleted."""
     if not found:
         return DoctorCheck(name=name, state=OK, said=clean_message)
-    said = say_many(*found_messages, len(found))
+    said = tr_plural(*found_messages, len(found))
     if not fix:
-        return DoctorCheck(name=name, state=WARNING, said=said, advice=phrase("`hermes doctor --fix` takes that away."))
+        return DoctorCheck(name=name, state=WARNING, said=said, advice=N_("`hermes doctor --fix` takes that away."))
     gone = sum(remove(one) for one in found)
     left = len(found) - gone
-    fixed = phrase("Taken away: {n}.", n=number(gone))
+    fixed = N_("Taken away: {n}.", n=format_number(gone))
     return DoctorCheck(name=name, state=WARNING if left else OK, said=said, fixed=fixed)
 
 
@@ -313,12 +309,12 @@ def _remove_path(path: Path) -> bool:
     return False
 
 
-async def _load_session_ids(home: Home) -> set[str] | None:
+async def _load_session_ids(home: HermesHome) -> set[str] | None:
     """Return the ids of all sessions, or None when they cannot be read and nothing may count as orphaned."""
     if not home.database.exists():
         return set()
     try:
-        return await asyncio.to_thread(session_ids, home.database)
+        return await asyncio.to_thread(list_session_ids, home.database)
     except HermesError:
         return None
 
@@ -329,7 +325,7 @@ def _file_size(file: Path) -> int:
     return 0
 
 
-_CHECKS: tuple[Callable[[Home, bool], Awaitable[DoctorCheck]], ...] = (
+_CHECKS: tuple[Callable[[HermesHome, bool], Awaitable[DoctorCheck]], ...] = (
     _check_permissions,
     _check_folders,
     _check_settings,

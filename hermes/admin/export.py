@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import inert
+from hermes.util.text import strip_control_characters
 
 FORMATS = ("jsonl", "md", "html")
 _SPEAKERS = {"user": "Person", "assistant": "Hermes", "tool": "Tool", "system": "System"}
@@ -35,13 +35,18 @@ def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
     """Render headings and texts; tool output is fenced, so that nothing in it counts as Markdown."""
     lines = [f"# {_clean_heading(_session_title(session))}", "", _describe_session(session), ""]
     for message in messages:
-        text = inert(_message_text(message))
+        text = strip_control_characters(_message_text(message))
         lines += [f"## {_speaker_name(message)} · {_format_time(message)}", ""]
         if message["role"] == "tool":
             text = _fence_text(text)
         lines += [text, ""] if text else []
         for name, arguments in _list_calls(message):
-            lines += [f"`{inert(name).replace('`', '')}`", "", _fence_text(inert(arguments), "json"), ""]
+            lines += [
+                f"`{strip_control_characters(name).replace('`', '')}`",
+                "",
+                _fence_text(strip_control_characters(arguments), "json"),
+                "",
+            ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -83,7 +88,7 @@ def _list_calls(message: Plain) -> list[tuple[str, str]]:
 
 
 def _speaker_name(message: Plain) -> str:
-    name = f" {inert(str(message['name']))}" if message.get("name") else ""
+    name = f" {strip_control_characters(str(message['name']))}" if message.get("name") else ""
     return _SPEAKERS.get(str(message["role"]), str(message["role"])) + name
 
 
@@ -92,7 +97,7 @@ def _describe_session(session: Plain) -> str:
 
 
 def _session_title(session: Plain) -> str:
-    return inert(str(session.get("title") or session["id"]))
+    return strip_control_characters(str(session.get("title") or session["id"]))
 
 
 def _format_time(row: Plain) -> str:
@@ -114,4 +119,4 @@ def _fence_text(text: str, kind: str = "") -> str:
 
 
 def _escape_html(text: str) -> str:
-    return html.escape(inert(text))
+    return html.escape(strip_control_characters(text))

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.i18n.messages import phrase
-from hermes.util.text import one_line, visible
+from hermes.i18n.messages import N_
+from hermes.util.text import escape_confusable_characters, to_one_line
 
 _SECONDS = 120.0
 _SAFE_SETTINGS = (
@@ -48,7 +48,7 @@ class Git:
         code, said, wrong = self.try_git(*arguments)
         if code:
             raise StoreError(
-                phrase("git {verb} failed: {what}", verb=arguments[0], what=one_line(wrong or said, 300) or str(code))
+                N_("git {verb} failed: {what}", verb=arguments[0], what=to_one_line(wrong or said, 300) or str(code))
             )
         return said
 
@@ -81,10 +81,10 @@ class Git:
             raise self._refusal_error(name)
 
     def _refusal_error(self, name: str) -> StoreError:
-        what = one_line(visible(name), 100)
+        what = to_one_line(escape_confusable_characters(name), 100)
         return StoreError(
-            phrase("A setting of the repository {folder} could run programs: {what}.", folder=self.folder, what=what),
-            phrase("Take it out of .git/config, or use the repository without Hermes' worktrees."),
+            N_("A setting of the repository {folder} could run programs: {what}.", folder=self.folder, what=what),
+            N_("Take it out of .git/config, or use the repository without Hermes' worktrees."),
         )
 
     def _run_process(self, arguments: Sequence[str]) -> tuple[int, str, str]:
@@ -99,11 +99,11 @@ class Git:
                 check=False,
             )
         except FileNotFoundError:
-            raise NotFoundError(phrase("git is not installed."), phrase("Install it and try again.")) from None
+            raise NotFoundError(N_("git is not installed."), N_("Install it and try again.")) from None
         except subprocess.TimeoutExpired:
-            raise StoreError(phrase("git did not end within {seconds} s.", seconds=f"{self._seconds:g}")) from None
+            raise StoreError(N_("git did not end within {seconds} s.", seconds=f"{self._seconds:g}")) from None
         except OSError as error:
-            raise StoreError(phrase("git cannot be run: {reason}.", reason=error.strerror)) from None
+            raise StoreError(N_("git cannot be run: {reason}.", reason=error.strerror)) from None
         out, wrong = (os.fsdecode(text).rstrip("\n") for text in (done.stdout, done.stderr))
         return done.returncode, out, wrong
 
@@ -113,6 +113,6 @@ def find_repository(folder: Path, environ: Mapping[str, str]) -> Path:
     code, top, _ = Git(folder, environ).try_git("rev-parse", "--show-toplevel")
     if code or not top:
         raise UsageError(
-            phrase("{folder} is in no git repository.", folder=folder), phrase("Go to one, or leave --worktree out.")
+            N_("{folder} is in no git repository.", folder=folder), N_("Go to one, or leave --worktree out.")
         )
     return Path(top)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, to_builtins
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.safety.places import Places
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Verdict
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
 from hermes.sessions.options import SessionOptions
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class PolicyChecker:
     cannot be used.
     """
 
-    def __init__(self, environ: Mapping[str, str], home: Home, *, sandboxed: bool = False, user_home: str = "") -> None:
+    def __init__(
+        self, environ: Mapping[str, str], home: HermesHome, *, sandboxed: bool = False, user_home: str = ""
+    ) -> None:
         self._environ = environ
         self._home = home
         self._sandboxed = sandboxed
@@ -73,13 +75,16 @@ class PolicyChecker:
 
     def check_command(self, text: str, cwd: str) -> Plain:
         """Return the verdict on a shell command in a folder, which counts as the workspace."""
-        from hermes.safety.policy import subjects_of
-        from hermes.safety.shell.commands import analyse
+        from hermes.safety.policy import policy_subjects
+        from hermes.safety.shell.commands import analyze_command
         from hermes.tools.permissions.evaluate import CallFacts
 
         gate = self._gate or self._read_policy()
-        judged = analyse(text, cwd, self._places(cwd))
-        findings, subjects = judged.held(sandboxed=self._sandboxed), subjects_of(judged, judged.effects, text)
+        judged = analyze_command(text, cwd, self._places(cwd))
+        findings, subjects = (
+            judged.relevant_findings(sandboxed=self._sandboxed),
+            policy_subjects(judged, judged.effects, text),
+        )
         weighed = CallFacts(findings, judged.effects, text, cwd, text.strip(), subjects)
         return _format_answer(*_summarize_findings(gate.list_objections(weighed, {})), judged.effects)
 
@@ -89,7 +94,7 @@ class PolicyChecker:
 
         judged = judge_path(path, op, cwd, self._places(cwd))
         kind = EffectKind.READS if op == "read" else EffectKind.WRITES
-        effects = (Effect(kind, targets=(judged.real,)),) if judged.real else ()
+        effects = (CommandEffect(kind, targets=(judged.real,)),) if judged.real else ()
         if (
             judged.verdict is Verdict.ALLOW
             and op == "write"
@@ -104,14 +109,14 @@ class PolicyChecker:
         from hermes.safety.urls import judge_url
 
         judged = judge_url(url, self._urls or self._read_urls())
-        effects = (Effect(EffectKind.FETCHES, targets=(judged.host,)),) if judged.host else ()
+        effects = (CommandEffect(EffectKind.FETCHES, targets=(judged.host,)),) if judged.host else ()
         return _format_answer(judged.verdict, judged.rule, judged.reason, effects)
 
     def find_injections(self, text: str) -> Plain:
         """Return the passages of a text that read like instructions to an agent."""
-        from hermes.safety.injection import marks
+        from hermes.safety.injection import find_injections
 
-        return {"marks": [to_builtins(mark) for mark in marks(text)]}
+        return {"marks": [to_builtins(mark) for mark in find_injections(text)]}
 
     def redact_secrets(self, text: str) -> Plain:
         """Return the text without secrets: those that this process holds, and what looks like one."""
@@ -143,14 +148,14 @@ class PolicyChecker:
         return self._urls
 
 
-def _summarize_findings(standing: Sequence[Finding]) -> tuple[Verdict, str, str]:
+def _summarize_findings(standing: Sequence[CommandFinding]) -> tuple[Verdict, str, str]:
     """Return verdict, rule and reason of the findings that remain against a call."""
     if not standing:
         return Verdict.ALLOW, "", ""
     return standing[0].verdict, standing[0].rule, "; ".join(dict.fromkeys(one.reason for one in standing))
 
 
-def _format_answer(verdict: Verdict, rule: str, reason: str, effects: tuple[Effect, ...]) -> Plain:
+def _format_answer(verdict: Verdict, rule: str, reason: str, effects: tuple[CommandEffect, ...]) -> Plain:
     return {
         "verdict": verdict.value,
         "rule": rule,

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.config.trusted import is_trusted, trusted_folders
+from hermes.config.trusted import is_trusted, read_trusted_folders
 from hermes.core.errors import ConfigError
-from hermes.execution.supervisor import Wardens
-from hermes.i18n.messages import phrase
+from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_
 from hermes.safety.places import Places
 from hermes.sessions.backend_factory import BackendFactory, places_of
 from hermes.sessions.gate_factory import approval_mode, build_policy
@@ -27,11 +27,11 @@ async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]
     loaded = load_settings(home)
     settings = loaded.settings
     places = places_of(environ, home, folder)
-    trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
+    trusted = is_trusted(places.workspace, read_trusted_folders(home.trust_file))
     commands, contained = await describe_backend(environ, settings, places)
     return [
         *loaded.warnings,
-        phrase("Home: {root}", root=home.root),
+        N_("Home: {root}", root=home.root),
         *commands,
         _describe_approvals(settings, contained),
         _describe_trust(places.workspace, trusted=trusted),
@@ -44,11 +44,11 @@ async def describe_backend(
     """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser
     gaps.
     """
-    supervisors = Wardens(environ)
+    supervisors = Supervisors(environ)
     try:
         backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)
         try:
-            held = await backend.line(whole=whole)
+            held = await backend.describe(detailed=whole)
         finally:
             await backend.close()
     except ConfigError as error:
@@ -56,7 +56,7 @@ async def describe_backend(
     finally:
         await supervisors.close()
     return [
-        phrase("Commands: {held}", held=held),
+        N_("Commands: {held}", held=held),
         *([remark] if remark else []),
     ], backend.name if backend.contained else ""
 
@@ -68,10 +68,10 @@ def _describe_approvals(settings: Settings, contained: str) -> str:
         return f"{PROBLEM_PREFIX} {error}"
     if mode == "off":
         counts = policy.off_in == contained
-        none = phrase("off in {place} (nothing is asked about commands there)", place=policy.off_in)
-        some = phrase("off in {place} (commands run elsewhere, so questions are asked)", place=policy.off_in)
+        none = N_("off in {place} (nothing is asked about commands there)", place=policy.off_in)
+        some = N_("off in {place} (commands run elsewhere, so questions are asked)", place=policy.off_in)
         mode = none if counts else some
-    return phrase(
+    return N_(
         "Questions: mode {mode}, {allowed} allowed patterns, {rules} rules of your own; no answer within {seconds:g} s "
         "is a no.",
         mode=mode,
@@ -83,8 +83,8 @@ def _describe_approvals(settings: Settings, contained: str) -> str:
 
 def _describe_trust(folder: str, *, trusted: bool) -> str:
     if trusted:
-        return phrase("Folder: {folder} is trusted.", folder=folder)
-    return phrase(
+        return N_("Folder: {folder} is trusted.", folder=folder)
+    return N_(
         "Folder: {folder} is not trusted: its files count as text of strangers (`hermes trust` changes it).",
         folder=folder,
     )

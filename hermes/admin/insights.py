@@ -10,7 +10,7 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
@@ -23,12 +23,12 @@ _MAX_ROWS = 20
 async def report_insights(environ: Mapping[str, str], *, days: int = 30) -> Plain:
     """Return the report for this home. Raises NotFoundError for an empty home, UsageError for invalid `days`."""
     if not 0 < days <= _MAX_DAYS:
-        raise UsageError(phrase("--days must be from 1 to {most}.", most=_MAX_DAYS))
+        raise UsageError(N_("--days must be from 1 to {most}.", most=_MAX_DAYS))
     home = locate_home(environ)
     async with open_existing_store(home) as store:
         if store is None:
-            raise NotFoundError(phrase("There is nothing in {home} yet.", home=home.root), 'hermes -z "..."')
-        await store.settle_lost()
+            raise NotFoundError(N_("There is nothing in {home} yet.", home=home.root), 'hermes -z "..."')
+        await store.settle_lost_spend()
         return await compute_insights(store, load_settings(home).settings, SystemClock().now(), days=days)
 
 
@@ -42,12 +42,12 @@ async def compute_insights(store: Store, settings: Settings, now: float, *, days
     dates = _list_dates(now, days)
     since = time.mktime(dates[0].timetuple())
     savings = CacheSavings(settings)
-    by_day = {one.key: one for one in await store.spend_totals(since, by="day")}
-    models = await store.spend_totals(since, by="model")
-    hours, weekdays = _sum_by_hour(await store.spend_totals(since, by="hour"))
-    tools = await store.tool_totals(since)
-    work = await store.session_totals(since)
-    total = next(iter(await store.spend_totals(since)), SpendTotal())
+    by_day = {one.key: one for one in await store.list_spend_totals(since, by="day")}
+    models = await store.list_spend_totals(since, by="model")
+    hours, weekdays = _sum_by_hour(await store.list_spend_totals(since, by="hour"))
+    tools = await store.list_tool_totals(since)
+    work = await store.get_session_total(since)
+    total = next(iter(await store.list_spend_totals(since)), SpendTotal())
     return {
         "since": dates[0].isoformat(),
         "days_counted": days,
@@ -59,7 +59,7 @@ async def compute_insights(store: Store, settings: Settings, now: float, *, days
             {"day": date.isoformat(), **total_row(by_day.get(date.isoformat(), SpendTotal()), None)} for date in dates
         ],
         "models": [total_row(one, savings.compute_saved([one])) for one in models[:_MAX_ROWS]],
-        "purposes": [total_row(one, None) for one in await store.spend_totals(since, by="purpose")],
+        "purposes": [total_row(one, None) for one in await store.list_spend_totals(since, by="purpose")],
         "tools": [
             {
                 "tool": one.tool,

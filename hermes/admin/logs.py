@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _LOG_FILES = ("errors.old.log", "errors.log")
@@ -61,11 +61,11 @@ def parse_since(text: str, now: float) -> float:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):
         raise UsageError(
-            phrase("{text!r} is no time.", text=text[:40]), phrase("Write it as 30m, 2h, 7d, or 2026-11-01.")
+            N_("{text!r} is no time.", text=text[:40]), N_("Write it as 30m, 2h, 7d, or 2026-11-01.")
         ) from None
 
 
-def read_log(home: Home, log_filter: LogFilter, count: int) -> list[LogEntry]:
+def read_log(home: HermesHome, log_filter: LogFilter, count: int) -> list[LogEntry]:
     """Return the last `count` entries that pass the filter, the oldest first; none where there is no log."""
     found: list[LogEntry] = []
     for name in _LOG_FILES:
@@ -78,7 +78,7 @@ def read_log(home: Home, log_filter: LogFilter, count: int) -> list[LogEntry]:
     return found[-count:] if count else []
 
 
-async def follow_log(home: Home, log_filter: LogFilter) -> AsyncIterator[LogEntry]:
+async def follow_log(home: HermesHome, log_filter: LogFilter) -> AsyncIterator[LogEntry]:
     """Yield entries that are written from now on, without an end. A rotated file is followed on."""
     file = home.logs / _LOG_FILES[1]
     tail = LogTail(file)

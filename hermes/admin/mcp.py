@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import NotFoundError, ToolError
@@ -38,12 +38,12 @@ async def tried(environ: Mapping[str, str], name: str) -> Plain:
 
     Raises NotFoundError.
     """
-    from hermes.execution.supervisor import Wardens
+    from hermes.execution.supervisor import Supervisors
 
     home = locate_home(environ)
     settings = load_settings(home).settings
-    environ = with_dotenv(environ, home.env_file)
-    wardens = Wardens(environ)
+    environ = merge_dotenv(environ, home.env_file)
+    wardens = Supervisors(environ)
     found = open_servers(
         settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=name
     )

@@ -6,23 +6,23 @@ from contextlib import asynccontextmanager
 
 from msgspec import to_builtins
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
-from hermes.memory.files import Target
-from hermes.memory.journal import MemoryJournal, Operation, Origin, change_of, described
+from hermes.memory.files import MemoryTarget
+from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation, change_from_revision, describe_change
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.features.memory import memory_journal
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
-from hermes.store.revisions import Author, Revision
+from hermes.store.revisions import Revision, RevisionAuthor
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import escaped
+from hermes.util.text import escape_unseen_characters
 
-PERSON = Origin(author=Author.PERSON)
+PERSON = ChangeOrigin(author=RevisionAuthor.PERSON)
 
 
 class MemoryAdmin:
@@ -34,11 +34,11 @@ class MemoryAdmin:
     async def list_files(self) -> list[Plain]:
         """List each memory file with its entries, or the reason why it cannot be read."""
         rows: list[Plain] = []
-        for target, book in self.journal.books.items():
+        for target, book in self.journal.notebooks.items():
             row: Plain = {"target": str(target), "file": str(book.path), "limit": book.limit}
             try:
-                entries = await self.journal.entries(target)
-                row |= {"usage": book.usage(entries), "entries": list(entries), "wrong": ""}
+                entries = await self.journal.read_entries(target)
+                row |= {"usage": book.format_usage(entries), "entries": list(entries), "wrong": ""}
             except HermesError as error:
                 row |= {"usage": "", "entries": [], "wrong": str(error)}
             rows.append(row)
@@ -46,37 +46,37 @@ class MemoryAdmin:
 
     async def add_entry(self, target: str, text: str) -> str:
         """Add an entry and return what came of it."""
-        return await self._write_operation(target, Operation(action="add", content=text))
+        return await self._write_operation(target, MemoryOperation(action="add", content=text))
 
     async def remove_entry(self, target: str, words: str) -> str:
         """Remove the entry that holds these words and return what came of it."""
-        return await self._write_operation(target, Operation(action="remove", old_text=words))
+        return await self._write_operation(target, MemoryOperation(action="remove", old_text=words))
 
     async def list_pending(self) -> list[Plain]:
         """List the changes that wait for approval."""
-        return [revision_row(one) for one in await self.journal.pending()]
+        return [revision_row(one) for one in await self.journal.list_pending()]
 
     async def list_log(self) -> list[Plain]:
         """List the newest changes."""
-        return [revision_row(one) for one in await self.journal.log()]
+        return [revision_row(one) for one in await self.journal.list_revisions()]
 
     async def approve_change(self, revision_id: int) -> Plain:
         """Approve a pending change."""
-        return revision_row(await self.journal.apply(revision_id, "person"))
+        return revision_row(await self.journal.approve_change(revision_id, "person"))
 
     async def reject_change(self, revision_id: int) -> Plain:
         """Reject a pending change."""
-        return revision_row(await self.journal.reject(revision_id, "person"))
+        return revision_row(await self.journal.reject_change(revision_id, "person"))
 
     async def undo_change(self, revision_id: int) -> Plain:
         """Undo an applied change."""
-        return revision_row(await self.journal.undo(revision_id, "person"))
+        return revision_row(await self.journal.undo_change(revision_id, "person"))
 
-    async def _write_operation(self, target: str, operation: Operation) -> str:
-        which = Target(target)
-        done = await self.journal.write(which, (operation,), PERSON)
+    async def _write_operation(self, target: str, operation: MemoryOperation) -> str:
+        which = MemoryTarget(target)
+        done = await self.journal.write_operations(which, (operation,), PERSON)
         said = f"Change {done.ids[0]}." if done.ids else "That is already there."
-        return f"{said} {which.file}: {self.journal.book(which).usage(done.entries)} characters."
+        return f"{said} {which.file}: {self.journal.notebook_for(which).format_usage(done.entries)} characters."
 
 
 def memory_admin(app: App, actor: SessionActor) -> MemoryAdmin:
@@ -90,14 +90,14 @@ async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIte
     """The desk of this home, for a front-end that has no session; of its owner's memories, or of this person's. Makes
     the home when there is none."""
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     settings = load_settings(home).settings
-    home.ensure()
-    redactor = await asyncio.to_thread(build_redactor, with_dotenv(environ, home.env_file), home, settings)
+    home.ensure_exists()
+    redactor = await asyncio.to_thread(build_redactor, merge_dotenv(environ, home.env_file), home, settings)
     store = await Store.open(home.root, SystemClock())
     try:
         journal = memory_journal(home, settings, store, redactor, person=person)
-        await journal.settle()
+        await journal.settle_interrupted()
         yield MemoryAdmin(journal)
     finally:
         await store.close()
@@ -105,12 +105,12 @@ async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIte
 
 def as_shown(text: str) -> str:
     """A text as a person is shown it: what cannot be seen, or a terminal would obey, is written out."""
-    return escaped(text)
+    return escape_unseen_characters(text)
 
 
 def revision_row(revision: Revision) -> Plain:
     """A change as plain values."""
-    change = change_of(revision)
+    change = change_from_revision(revision)
     row: Plain = to_builtins(revision, builtin_types=(bytes,))
     row |= {"before": change.before, "after": change.after, "sources": list(revision.sources)}
-    return row | {"what": described(change)}
+    return row | {"what": describe_change(change)}

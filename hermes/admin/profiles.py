@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hermes.config import profiles
-from hermes.config.home import Home
-from hermes.config.profiles import DEFAULT
+from hermes.config.home import HermesHome
+from hermes.config.profiles import DEFAULT_PROFILE
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.i18n.messages import phrase, say
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_, tr
+from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
 
@@ -26,7 +26,7 @@ class ProfileAdmin:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._base = profiles.base_folder(environ)
+        self._base = profiles.locate_base_folder(environ)
 
     @property
     def home_override(self) -> str:
@@ -35,11 +35,11 @@ class ProfileAdmin:
 
     def list_profiles(self) -> list[Plain]:
         """List every profile: its folder, whether it is the one in use, whether it is the default."""
-        return [self._profile_row(name) for name in profiles.profile_names(self._base)]
+        return [self._profile_row(name) for name in profiles.list_profiles(self._base)]
 
     def show_profile(self, name: str = "") -> Plain:
         """Describe one profile with its contents; the one in use when none is named."""
-        name = name or profiles.current_profile(self._environ)
+        name = name or profiles.find_current_profile(self._environ)
         if not name:
             root = Path(self.home_override).expanduser().absolute()
             return {"name": "", "folder": str(root), "in_use": True, "default": False, **_describe_contents(root)}
@@ -84,22 +84,22 @@ class ProfileAdmin:
     def rename_profile(self, name: str, new: str) -> Plain:
         """Rename a profile."""
         folder, target = self._changeable_folder(name), self._free_folder(new)
-        require_no_open_session(Home(folder), say("The profile {name!r} cannot be renamed", name=name))
+        require_no_open_session(HermesHome(folder), tr("The profile {name!r} cannot be renamed", name=name))
         try:
             os.rename(folder, target)
         except OSError as error:
             raise _change_error(folder, error) from None
-        if profiles.chosen_profile(self._base) == name:
+        if profiles.read_chosen_profile(self._base) == name:
             profiles.choose_profile(self._base, new)
         return self._profile_row(new)
 
     def delete_profile(self, name: str) -> Plain:
         """Delete a profile with everything in it, including its sessions and backups."""
         row, folder = self._profile_row(name), self._changeable_folder(name)
-        require_no_open_session(Home(folder), say("The profile {name!r} cannot be deleted", name=name))
+        require_no_open_session(HermesHome(folder), tr("The profile {name!r} cannot be deleted", name=name))
         gone = folder.with_name(f".{name}.{os.urandom(4).hex()}")
-        if profiles.chosen_profile(self._base) == name:
-            profiles.choose_profile(self._base, DEFAULT)
+        if profiles.read_chosen_profile(self._base) == name:
+            profiles.choose_profile(self._base, DEFAULT_PROFILE)
         try:
             os.rename(folder, gone)
             shutil.rmtree(gone)
@@ -108,32 +108,32 @@ class ProfileAdmin:
         return row
 
     def _profile_row(self, name: str) -> Plain:
-        folder = profiles.folder_of(self._base, name)
+        folder = profiles.profile_folder(self._base, name)
         return {
             "name": name,
             "folder": str(folder),
-            "in_use": profiles.current_profile(self._environ) == name,
-            "default": profiles.chosen_profile(self._base) == name,
+            "in_use": profiles.find_current_profile(self._environ) == name,
+            "default": profiles.read_chosen_profile(self._base) == name,
             "sessions": (folder / "hermes.db").exists(),
         }
 
     def _existing_folder(self, name: str) -> Path:
-        names = profiles.profile_names(self._base)
+        names = profiles.list_profiles(self._base)
         if name not in names:
-            hint = suggestion(name, names) or phrase("`hermes profile list` shows those there are.")
-            raise NotFoundError(phrase("There is no profile {name!r}.", name=name), hint)
-        return profiles.folder_of(self._base, name)
+            hint = suggest_name(name, names) or N_("`hermes profile list` shows those there are.")
+            raise NotFoundError(N_("There is no profile {name!r}.", name=name), hint)
+        return profiles.profile_folder(self._base, name)
 
     def _changeable_folder(self, name: str) -> Path:
         """Return the folder of a profile that can be moved and deleted."""
-        if name == DEFAULT:
-            raise UsageError(phrase("The default profile is {folder} itself; it stays.", folder=self._base))
+        if name == DEFAULT_PROFILE:
+            raise UsageError(N_("The default profile is {folder} itself; it stays.", folder=self._base))
         return self._existing_folder(name)
 
     def _free_folder(self, name: str) -> Path:
-        folder = profiles.folder_of(self._base, profiles.checked_name(name))
-        if name == DEFAULT or os.path.lexists(folder):
-            raise UsageError(phrase("There is a profile {name!r} already.", name=name))
+        folder = profiles.profile_folder(self._base, profiles.check_profile_name(name))
+        if name == DEFAULT_PROFILE or os.path.lexists(folder):
+            raise UsageError(N_("There is a profile {name!r} already.", name=name))
         return folder
 
     @contextlib.contextmanager
@@ -165,4 +165,4 @@ def _describe_contents(folder: Path) -> Plain:
 
 
 def _change_error(path: Path, error: OSError) -> StoreError:
-    return StoreError(phrase("{path} cannot be changed: {reason}.", path=error.filename or path, reason=error.strerror))
+    return StoreError(N_("{path} cannot be changed: {reason}.", path=error.filename or path, reason=error.strerror))

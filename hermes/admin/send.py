@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.store.store import Store
@@ -15,7 +15,7 @@ from hermes.util.clock import Clock, SystemClock
 class HomeServices(Struct, frozen=True, kw_only=True):
     """The services of a home that is open without a model."""
 
-    home: Home
+    home: HermesHome
     environ: Mapping[str, str]
     settings: Settings
     store: Store
@@ -26,9 +26,9 @@ class HomeServices(Struct, frozen=True, kw_only=True):
 async def open_home_services(environ: Mapping[str, str]) -> AsyncIterator[HomeServices]:
     """Open this home, and create it when there is none. Raises ConfigError, StoreError."""
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     settings = load_settings(home).settings
-    home.ensure()
+    home.ensure_exists()
     clock = SystemClock()
     store = await Store.open(home.root, clock)
     try:

@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.runtime.locks import session_lock
 from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import inert, one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_TITLE_LENGTH = 200
 """The most characters of a session's title."""
@@ -29,7 +29,7 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
     Raises NotFoundError when the home has none yet, so that looking creates nothing.
     """
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     if not home.database.exists():
         raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
     store = await Store.open(home.root, SystemClock())
@@ -40,9 +40,9 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
 
 
 @asynccontextmanager
-async def open_existing_store(home: Home) -> "AsyncIterator[Store | None]":
+async def open_existing_store(home: HermesHome) -> "AsyncIterator[Store | None]":
     """Open the home's store; yield None, with nothing created, when there is none yet."""
-    home.check()
+    home.check_usable()
     if not home.database.exists():
         yield None
         return
@@ -72,7 +72,7 @@ class SessionNode(Struct, kw_only=True):
 class SessionAdmin:
     """Operations on stored sessions."""
 
-    def __init__(self, store: Store, home: Home) -> None:
+    def __init__(self, store: Store, home: HermesHome) -> None:
         self._store = store
         self._home = home
 
@@ -84,7 +84,7 @@ class SessionAdmin:
         """List the newest sessions with their branches and with the sessions that they branched from."""
         nodes: dict[str, SessionNode] = {}
         roots: list[SessionNode] = []
-        for row, parent in await self._store.session_tree(limit):
+        for row, parent in await self._store.build_session_tree(limit):
             node = nodes[row.id] = SessionNode(
                 id=row.id,
                 title=row.title,
@@ -108,7 +108,7 @@ class SessionAdmin:
         """
         row = await find_session(self._store, name)
         rows = await self._visible_messages(row.id, hidden=hidden)
-        epoch = await self._store.current_epoch(row.id)
+        epoch = await self._store.get_open_epoch(row.id)
         messages: list[Plain] = []
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
@@ -122,28 +122,28 @@ class SessionAdmin:
 
     async def _visible_messages(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """List what was not undone, in order; messages that stand for others only with `hidden`."""
-        compactions = await self._store.compactions(await self._store.tip(session_id))
+        compactions = await self._store.list_compactions(await self._store.find_tip(session_id))
         made = {one for compaction in compactions for one in compaction.made}
-        rows = await self._store.transcript(session_id, everything=True)
+        rows = await self._store.read_transcript(session_id, everything=True)
         return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
 
     async def search_messages(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Find messages that hold the words, newest or best first."""
-        hits = await self._store.search(query, limit=limit, newest=newest)
+        hits = await self._store.search_messages(query, limit=limit, newest=newest)
         return [row_to_dict(hit) for hit in hits]
 
     async def rename_session(self, name: str, title: str) -> Plain:
         """Change a session's title and return its row. Raises UsageError for an empty title."""
         row = await find_session(self._store, name)
-        title = one_line(inert(title), MAX_TITLE_LENGTH)
+        title = to_one_line(strip_control_characters(title), MAX_TITLE_LENGTH)
         if not title:
-            raise UsageError(phrase("The title is empty."))
+            raise UsageError(N_("The title is empty."))
         await self._store.rename_session(row.id, title)
         return row_to_dict(row) | {"title": title}
 
     async def list_idle(self, seconds: float) -> list[Plain]:
         """List sessions without a new message for that many seconds, the oldest first."""
-        return [row_to_dict(row) for row in await self._store.idle_sessions(time.time() - seconds)]
+        return [row_to_dict(row) for row in await self._store.list_idle_sessions(time.time() - seconds)]
 
     async def delete_idle(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
         """Delete idle sessions with all their data, except open ones; return the deleted and the open ones."""
@@ -161,20 +161,20 @@ class SessionAdmin:
                 continue
             gone.append(row)
         if gone:
-            await self._store.purge()
+            await self._store.purge_files()
         return gone, open_ones
 
     async def compute_statistics(self) -> Plain:
         """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""
-        sums = await self._store.session_sums()
+        sums = await self._store.sum_sessions()
         _, count, messages, tokens = sums[0] if sums else ("", 0, 0, 0)
         files = {name: self._home.root / name for name in ("hermes.db", "search.db")}
         return {
             "sessions": count,
             "messages": messages,
             "tokens": tokens,
-            "models": [_totals_row(one) for one in await self._store.session_sums("model")],
-            "sources": [_totals_row(one) for one in await self._store.session_sums("source")],
+            "models": [_totals_row(one) for one in await self._store.sum_sessions("model")],
+            "sources": [_totals_row(one) for one in await self._store.sum_sessions("source")],
             "bytes": {name: file.stat().st_size for name, file in files.items() if file.exists()},
         }
 
@@ -196,8 +196,8 @@ class SessionAdmin:
         Raises BusyError while another process has it, or a session that continues it, open.
         """
         row = await find_session(self._store, name)
-        tip = await self._store.tip(row.id)
-        before = set(await self._store.lineage(tip))
+        tip = await self._store.find_tip(row.id)
+        before = set(await self._store.list_lineage(tip))
         async with session_lock(self._home.locks, tip):
             _delete_session_files(self._home, row.id)
             await self._store.delete_session(row.id)
@@ -205,7 +205,7 @@ class SessionAdmin:
         await self._delete_unused_copies()
         if tip == row.id:
             return row.id
-        gone = len(before) - len(await self._store.lineage(tip)) - 1
+        gone = len(before) - len(await self._store.list_lineage(tip)) - 1
         others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
         return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
 
@@ -214,7 +214,7 @@ def _totals_row(row: tuple[str, int, int, int]) -> Plain:
     return dict(zip(("key", "sessions", "messages", "tokens"), row, strict=True))
 
 
-def _delete_session_files(home: Home, session_id: str) -> None:
+def _delete_session_files(home: HermesHome, session_id: str) -> None:
     """Delete the oversized tool results and the trajectories. Raises StoreError."""
     import glob
 

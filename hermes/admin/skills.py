@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import NotFoundError, UsageError
@@ -18,15 +18,15 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.skills.catalogue import Skill
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
-from hermes.skills.skills import Change, Skills
-from hermes.store.revisions import Author, Revision, RevisionState
+from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import escaped, shown_address
+from hermes.util.text import escape_unseen_characters, redact_url
 from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
-    from hermes.skills.install import Package
+    from hermes.skills.install import SkillPackage
 
 _APPLIED_STATES = (RevisionState.APPLIED, RevisionState.UNDONE)
 
@@ -34,20 +34,20 @@ _APPLIED_STATES = (RevisionState.APPLIED, RevisionState.UNDONE)
 class SkillAdmin:
     """Operations of a person on skills; returns plain rows and lines for a front-end to show."""
 
-    def __init__(self, skills: Skills, web: WebAccess | None = None) -> None:
+    def __init__(self, skills: SkillLibrary, web: WebAccess | None = None) -> None:
         self.skills = skills
         self._web = web
 
     async def usable_names(self) -> list[str]:
         """List the names of the skills that can be used."""
-        return [skill.name for skill in await asyncio.to_thread(self.skills.catalogue.all) if skill.usable]
+        return [skill.name for skill in await asyncio.to_thread(self.skills.catalog.list_all) if skill.is_usable]
 
     async def list_skills(self) -> list[Plain]:
         """List every skill, broken and hidden ones too, with statistics of its use."""
-        use = await self.skills.usefulness()
-        waiting = {one.name for one in await self.skills.pending()}
+        use = await self.skills.load_usefulness()
+        waiting = {one.name for one in await self.skills.list_pending()}
         rows = []
-        for skill in await asyncio.to_thread(self.skills.catalogue.all):
+        for skill in await asyncio.to_thread(self.skills.catalog.list_all):
             row = skill_row(skill)
             known = use.get(skill.name)
             row |= {name: getattr(known, name) if known else 0 for name in ("used", "helped", "failed")}
@@ -56,17 +56,17 @@ class SkillAdmin:
 
     async def view_skill(self, name: str) -> Plain:
         """Return one skill with its text."""
-        skill = await self.skills.find(name)
-        text = await self.skills.text(name, "SKILL.md")
-        return skill_row(skill) | {"files": await self.skills.files(name), "text": text}
+        skill = await self.skills.find_skill(name)
+        text = await self.skills.read_text(name, "SKILL.md")
+        return skill_row(skill) | {"files": await self.skills.list_files(name), "text": text}
 
     async def list_pending(self) -> list[Plain]:
         """List the changes that wait for approval."""
-        return [skill_revision_row(one) for one in await self.skills.pending()]
+        return [skill_revision_row(one) for one in await self.skills.list_pending()]
 
     async def list_log(self, name: str) -> list[Plain]:
         """List every change of a skill, the newest first."""
-        return [skill_revision_row(one) for one in await self.skills.log(name)]
+        return [skill_revision_row(one) for one in await self.skills.list_revisions(name)]
 
     async def diff_change(self, which: str) -> tuple[Plain, list[str]]:
         """Return a change and its diff lines.
@@ -74,38 +74,38 @@ class SkillAdmin:
         `which` is a change's id, or a skill's name for its newest pending, else its newest change.
         """
         revision = await self._find_change(which)
-        return skill_revision_row(revision), await self.skills.diff(revision)
+        return skill_revision_row(revision), await self.skills.diff_revision(revision)
 
     async def approve_change(self, revision_id: int) -> Plain:
         """Approve a pending change."""
-        return skill_revision_row(await self.skills.apply(revision_id, "person"))
+        return skill_revision_row(await self.skills.approve_change(revision_id, "person"))
 
     async def reject_change(self, revision_id: int) -> Plain:
         """Reject a pending change."""
-        return skill_revision_row(await self.skills.reject(revision_id, "person"))
+        return skill_revision_row(await self.skills.reject_change(revision_id, "person"))
 
     async def rollback_skill(self, name: str, to: int | None) -> Plain:
         """Restore an earlier version of a skill."""
-        return skill_revision_row(await self.skills.rollback(name, to))
+        return skill_revision_row(await self.skills.roll_back(name, to))
 
-    async def load_package(self, source: str) -> "Package":
+    async def load_package(self, source: str) -> "SkillPackage":
         """Load a skill from a folder, an archive, an https address, or by the name of an optional one.
 
         Nothing is stored yet. Raises UsageError, ToolError.
         """
-        from hermes.skills.install import from_bytes, from_path
+        from hermes.skills.install import package_from_bytes, package_from_path
 
         if "://" in source:
-            return await asyncio.to_thread(from_bytes, await self._fetch_archive(source), shown_address(source))
-        known = await asyncio.to_thread(self.skills.catalogue.all)
+            return await asyncio.to_thread(package_from_bytes, await self._fetch_archive(source), redact_url(source))
+        known = await asyncio.to_thread(self.skills.catalog.list_all)
         optional = [skill.folder for skill in known if skill.tier == "optional" and skill.name == source]
-        return await asyncio.to_thread(from_path, Path(optional[0] if optional else source))
+        return await asyncio.to_thread(package_from_path, Path(optional[0] if optional else source))
 
-    async def preview_package(self, package: "Package") -> Plain:
+    async def preview_package(self, package: "SkillPackage") -> Plain:
         """Describe what installing a package would bring: files, hash, findings, and the difference to what
         exists.
         """
-        before = await self.skills.base(package.name)
+        before = await self.skills.load_base(package.name)
         return {
             "name": package.name,
             "source": package.source,
@@ -116,45 +116,43 @@ class SkillAdmin:
             "diff": await asyncio.to_thread(diff_lines, before, package.files),
         }
 
-    async def install_package(self, package: "Package") -> Plain:
+    async def install_package(self, package: "SkillPackage") -> Plain:
         """Install a package as it is; the user has approved exactly these files."""
         reason = f"installed from {package.source}, sha256 {package.sha256}"
-        return await self._apply_change(package.name, package.files, Author.IMPORT, reason)
+        return await self._apply_change(package.name, package.files, RevisionAuthor.IMPORT, reason)
 
     async def remove_skill(self, name: str) -> Plain:
         """Remove one of the user's own skills; `rollback_skill` restores it."""
-        known = await asyncio.to_thread(self.skills.catalogue.all)
+        known = await asyncio.to_thread(self.skills.catalog.list_all)
         skill = next((one for one in known if one.name == name), None)
         if skill is None:
             raise NotFoundError(f"There is no skill {name[:80]!r}.", "`hermes skills list` shows them.")
         if skill.tier != "own":
             raise UsageError(f"{name} is {skill.tier}.", "Name it in `skills.disabled` in config.yaml.")
-        return await self._apply_change(name, None, Author.PERSON, "removed")
+        return await self._apply_change(name, None, RevisionAuthor.PERSON, "removed")
 
-    async def _apply_change(self, name: str, after: Files | None, author: Author, reason: str) -> Plain:
-        revision_id = await self.skills.propose(Change(name, after), author=author, reason=reason)
-        return skill_revision_row(await self.skills.apply(revision_id, "person"))
+    async def _apply_change(self, name: str, after: Files | None, author: RevisionAuthor, reason: str) -> Plain:
+        revision_id = await self.skills.propose_change(SkillChange(name, after), author=author, reason=reason)
+        return skill_revision_row(await self.skills.approve_change(revision_id, "person"))
 
     async def _fetch_archive(self, url: str) -> bytes:
         if not url.startswith("https://") or self._web is None:
-            raise UsageError(f"{shown_address(url)} is no https address.", "Download it yourself and name the file.")
+            raise UsageError(f"{redact_url(url)} is no https address.", "Download it yourself and name the file.")
         from hermes.skills.install import ARCHIVE_LIMIT
         from hermes.web.fetch import FetchLimits
 
-        async with self._web.fetcher(limits=FetchLimits(bytes=ARCHIVE_LIMIT)) as fetcher:
-            page = await fetcher.fetch(url)
-        if page.elsewhere:
-            raise UsageError(
-                f"{shown_address(url)} leads to {shown_address(page.elsewhere)}.", "Name that, if you want it."
-            )
+        async with self._web.make_fetcher(limits=FetchLimits(bytes=ARCHIVE_LIMIT)) as fetcher:
+            page = await fetcher.fetch_page(url)
+        if page.other_site:
+            raise UsageError(f"{redact_url(url)} leads to {redact_url(page.other_site)}.", "Name that, if you want it.")
         if page.status != 200:
-            raise UsageError(f"{shown_address(url)} answers {page.status}.")
+            raise UsageError(f"{redact_url(url)} answers {page.status}.")
         return page.body
 
     async def _find_change(self, which: str) -> Revision:
         if which.isdecimal():
-            return await self.skills.revision(int(which[:30]))
-        changes = await self.skills.log(which)
+            return await self.skills.get_revision(int(which[:30]))
+        changes = await self.skills.list_revisions(which)
         waiting = [one for one in changes if one.state is RevisionState.PENDING]
         made = [one for one in changes if one.state in _APPLIED_STATES]
         if not waiting and not made:
@@ -172,14 +170,14 @@ def skill_admin(app: App) -> SkillAdmin:
 async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdmin]:
     """Open the skills of this home, for a front-end that has no session. Creates the home when there is none."""
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     settings = load_settings(home).settings
-    home.ensure()
+    home.ensure_exists()
     store = await Store.open(home.root, SystemClock())
     try:
-        whole = with_dotenv(environ, home.env_file)
+        whole = merge_dotenv(environ, home.env_file)
         skills = build_skills(home, settings, whole, store)
-        await skills.settle()
+        await skills.settle_interrupted()
         private = settings.security.allow_private_urls
         yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=settings.model.ca_bundle))
     finally:
@@ -188,7 +186,7 @@ async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdm
 
 def escape_text(text: str) -> str:
     """Escape what a terminal would obey and what cannot be seen."""
-    return escaped(text)
+    return escape_unseen_characters(text)
 
 
 def skill_row(skill: Skill) -> Plain:
@@ -202,7 +200,7 @@ def skill_row(skill: Skill) -> Plain:
         "state": "broken" if head.wrong else "hidden" if skill.hidden_by else "lacking" if skill.missing else "ok",
         "why": _unusable_reason(skill),
         "odd": list(head.odd),
-        "vouched": skill.vouched,
+        "vouched": skill.trusted,
         "folder": skill.folder,
     }
 

@@ -10,17 +10,17 @@ from hermes.admin.auth import open_key_admin
 from hermes.admin.health import describe_backend
 from hermes.admin.sessions import open_existing_store
 from hermes.admin.usage import CacheSavings, cap_row, total_row
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home, locate_home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
-from hermes.config.profiles import current_profile
+from hermes.config.profiles import find_current_profile
 from hermes.config.settings import Settings
-from hermes.config.trusted import is_trusted, trusted_folders
+from hermes.config.trusted import is_trusted, read_trusted_folders
 from hermes.core.errors import HermesError, TransportError
 from hermes.core.protocols import HttpTimeouts
-from hermes.i18n.messages import spoken
-from hermes.providers.http import http_transport
-from hermes.providers.resolve import resolve
+from hermes.i18n.messages import get_language
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import resolve_endpoint
 from hermes.sessions.backend_factory import places_of
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import with_stored_providers
@@ -33,7 +33,7 @@ from hermes.store.revisions import RevisionState
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import shown_address
+from hermes.util.text import redact_url
 
 REACH_SECONDS = 2.0
 """The time limit for asking the model's server."""
@@ -47,7 +47,7 @@ async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bo
     Nothing is created. `offline` asks no server. Raises ConfigError for settings that cannot be used.
     """
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     settings = load_settings(home).settings
     places = places_of(environ, home, folder)
     model, held, keys = await asyncio.gather(
@@ -58,10 +58,10 @@ async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bo
     return {
         "version": hermes.__version__,
         "home": str(home.root),
-        "profile": current_profile(environ),
-        "language": spoken(),
+        "profile": find_current_profile(environ),
+        "language": get_language(),
         "folder": places.workspace,
-        "trusted": is_trusted(places.workspace, trusted_folders(home.trust_file)),
+        "trusted": is_trusted(places.workspace, read_trusted_folders(home.trust_file)),
         "model": model,
         "keys": keys,
         "commands": held[0],
@@ -70,20 +70,20 @@ async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bo
     }
 
 
-async def _model_status(environ: Mapping[str, str], home: Home, settings: Settings, *, offline: bool) -> Plain:
+async def _model_status(environ: Mapping[str, str], home: HermesHome, settings: Settings, *, offline: bool) -> Plain:
     """Describe the model that would answer, and whether its server does; `reached` is None where it was not
     asked.
     """
-    whole = with_dotenv(environ, home.env_file)
+    whole = merge_dotenv(environ, home.env_file)
     row: Plain = {"model": "", "provider": "", "base_url": "", "reached": None, "seconds": None, "wrong": ""}
     try:
         choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
         if is_embedded(choice, whole):
             return row | {"model": "smollm2-135m-instruct", "provider": "local", "reached": True}
-        endpoint = resolve(choice, whole)
+        endpoint = resolve_endpoint(choice, whole)
     except HermesError as error:
         return row | {"wrong": str(error)}
-    row |= {"model": endpoint.model, "provider": endpoint.record.name, "base_url": shown_address(endpoint.base_url)}
+    row |= {"model": endpoint.model, "provider": endpoint.record.name, "base_url": redact_url(endpoint.base_url)}
     return row if offline else row | await _probe_server(whole, endpoint.base_url, settings.model.ca_bundle)
 
 
@@ -92,7 +92,7 @@ async def _probe_server(environ: Mapping[str, str], base_url: str, ca_file: str)
     began = time.monotonic()
     timeouts = HttpTimeouts(connect=REACH_SECONDS, read=REACH_SECONDS)
     try:
-        transport = http_transport(environ, ca_file=ca_file)
+        transport = create_http_transport(environ, ca_file=ca_file)
         try:
             url = f"{base_url.rstrip('/')}/models"
             async with (
@@ -119,28 +119,28 @@ async def _key_states(environ: Mapping[str, str]) -> list[Plain]:
     return [{"provider": row["provider"], "label": row["label"], "state": row["state"]} for row in rows]
 
 
-async def _database_status(home: Home, settings: Settings) -> Plain:
+async def _database_status(home: HermesHome, settings: Settings) -> Plain:
     """Summarize the database; of a home without one, return zeros."""
     async with open_existing_store(home) as store:
         if store is None:
             return {**_EMPTY_TOTALS, "pending": {"approvals": 0, "memory": 0, "skills": 0}}
-        await store.settle_lost()
+        await store.settle_lost_spend()
         now = SystemClock().now()
-        last = await store.latest_session()
+        last = await store.get_latest_session()
         caps = [cap for cap in configured_caps(settings, now) if cap.name in ("day", "month")]
         day, month = period_starts(now)
         savings = CacheSavings(settings)
         return {
-            "sessions": (await store.session_totals(0)).sessions,
+            "sessions": (await store.get_session_total(0)).sessions,
             "open": len(list_open_sessions(home)),
             "last_session": None if last is None else _session_summary(row_to_dict(last)),
             "today": await _spend_since(store, savings, day),
             "month": await _spend_since(store, savings, month),
-            "caps": [cap_row(one) for one in await store.standings(caps)],
+            "caps": [cap_row(one) for one in await store.list_cap_usage(caps)],
             "pending": {
-                "approvals": len(await store.pending_approvals()),
-                "memory": len(await store.revisions("memory", states=(RevisionState.PENDING,))),
-                "skills": len(await store.revisions("skill", states=(RevisionState.PENDING,))),
+                "approvals": len(await store.list_pending_approvals()),
+                "memory": len(await store.list_revisions("memory", states=(RevisionState.PENDING,))),
+                "skills": len(await store.list_revisions("skill", states=(RevisionState.PENDING,))),
             },
         }
 
@@ -150,11 +150,11 @@ def _session_summary(row: Plain) -> Plain:
 
 
 async def _spend_since(store: Store, savings: CacheSavings, since: float) -> Plain:
-    total = next(iter(await store.spend_totals(since)), SpendTotal())
-    return total_row(total, savings.compute_saved(await store.spend_totals(since, by="model")))
+    total = next(iter(await store.list_spend_totals(since)), SpendTotal())
+    return total_row(total, savings.compute_saved(await store.list_spend_totals(since, by="model")))
 
 
-def _disk_usage(home: Home) -> Plain:
+def _disk_usage(home: HermesHome) -> Plain:
     """Measure the bytes of the home by its parts, largest first.
 
     Counting ends after a number of files, and the result says so.

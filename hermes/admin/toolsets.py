@@ -8,7 +8,7 @@ from hermes.admin.config import change_settings, locate_writable_home
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.mcp_servers import MCP_TOOLSET
 from hermes.sessions.toolset_names import OWNED_TOOLS, check_toolsets, list_server_toolsets
@@ -135,12 +135,12 @@ def _tools_of(registry: ToolRegistry, name: str, settings: Settings) -> list[str
 def _toolset_state(settings: Settings, name: str) -> tuple[bool, str]:
     """Return whether a set is on, and the setting that says so."""
     if _is_included(name, settings.disabled_toolsets):
-        return False, say("`disabled_toolsets` names it")
+        return False, tr("`disabled_toolsets` names it")
     if settings.toolsets:
         named = _is_included(name, settings.toolsets)
-        return named, say("`toolsets` names it") if named else say("`toolsets` does not name it")
+        return named, tr("`toolsets` names it") if named else tr("`toolsets` does not name it")
     if name in list_server_toolsets(settings):
-        return True, say("`mcp_servers` names it")
+        return True, tr("`mcp_servers` names it")
     default = _is_included(name, toolsets.DEFAULT_TOOLSETS)
     return default, BY_DEFAULT
 

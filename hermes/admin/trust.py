@@ -1,10 +1,10 @@
 """Trust files that were written while untrusted content was in a conversation."""
 
 from hermes.admin.sessions import open_existing_store
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 
 
-async def trust_files(home: Home, folder: str) -> int:
+async def trust_files(home: HermesHome, folder: str) -> int:
     """Remove the untrusted marks of files below a resolved folder; return how many there were."""
     async with open_existing_store(home) as store:
-        return 0 if store is None else await store.vouch_files(folder)
+        return 0 if store is None else await store.trust_files(folder)

@@ -14,10 +14,10 @@ from hermes.admin.backup import create_automatic_backup
 from hermes.admin.git import Git
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import require_no_open_session
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 DISTRIBUTION = "hermes-anew"
 CLONE, PIP, UV, UV_TOOL, PIPX, UNKNOWN = "clone", "pip", "uv", "uv tool", "pipx", "unknown"
@@ -67,7 +67,7 @@ class UpdateCommandRunner:
             return UpdateCommandResult(127, "", f"{command[0]}: {error.strerror}")
         except subprocess.TimeoutExpired:
             return UpdateCommandResult(
-                124, "", say("{program} did not end within {n} s", program=command[0], n=f"{self._seconds:g}")
+                124, "", tr("{program} did not end within {n} s", program=command[0], n=f"{self._seconds:g}")
             )
         return UpdateCommandResult(done.returncode, done.stdout, done.stderr)
 
@@ -141,11 +141,11 @@ class Updater:
             git = self._open_git()
             git.run_git("fetch", "--quiet")
             count = git.run_git("rev-list", "--count", "HEAD..@{upstream}")
-            return row | {"newer": "" if count == "0" else say("{count} new commits", count=count)}
+            return row | {"newer": "" if count == "0" else tr("{count} new commits", count=count)}
         if not row["command"]:
             raise UsageError(
-                phrase("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
-                phrase("Update it the way it was installed."),
+                N_("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
+                N_("Update it the way it was installed."),
             )
         return row | {"newer": self._newer_version()}
 
@@ -159,17 +159,17 @@ class Updater:
         if changed := row["changed_files"]:
             assert isinstance(changed, list)
             raise UsageError(
-                phrase(
+                N_(
                     "The clone in {folder} has changes: {files}.",
                     folder=self.installed.root,
                     files=", ".join(changed[:5]),
                 ),
-                phrase("Commit or stash them first."),
+                N_("Commit or stash them first."),
             )
         if not row["newer"]:
             return row | {"updated": False}
         home = locate_home(self._environ)
-        require_no_open_session(home, say("Hermes cannot be updated"))
+        require_no_open_session(home, tr("Hermes cannot be updated"))
         before = create_automatic_backup(home)
         row["backup"] = before["file"] if before is not None else None
         old = self._open_git().run_git("rev-parse", "HEAD") if self.installed.kind == CLONE else self.installed.version
@@ -178,12 +178,12 @@ class Updater:
             back = self._roll_back(old)
             if back:
                 raise StoreError(
-                    phrase("The update failed ({why}), and going back failed, too: {what}.", why=why, what=back),
-                    phrase("To go back by hand: {command}", command=" ".join(self._rollback_command(old))),
+                    N_("The update failed ({why}), and going back failed, too: {what}.", why=why, what=back),
+                    N_("To go back by hand: {command}", command=" ".join(self._rollback_command(old))),
                 )
             raise StoreError(
-                phrase("The update failed: {why}.", why=why),
-                phrase("Version {old} is there again.", old=self.installed.version),
+                N_("The update failed: {why}.", why=why),
+                N_("Version {old} is there again.", old=self.installed.version),
             )
         return row | {"updated": True, "now": self._installed_version()}
 
@@ -238,8 +238,8 @@ class Updater:
         try:
             json.loads(ran.out)
         except ValueError:
-            return say("the new version cannot examine itself: {what}", what=one_line(ran.wrong, 200))
-        return "" if ran.code in (0, 1) else one_line(ran.wrong, 200)
+            return tr("the new version cannot examine itself: {what}", what=to_one_line(ran.wrong, 200))
+        return "" if ran.code in (0, 1) else to_one_line(ran.wrong, 200)
 
     def _installed_version(self) -> str:
         ran = self._runner.run_command([self.installed.python, "-m", "hermes", "version"], self._working_folder())
@@ -260,15 +260,15 @@ class Updater:
             ran = self._runner.run_command([*where, "install", *options, DISTRIBUTION], self._working_folder())
             found = _version_in_report(ran.out)
         if ran.code:
-            raise StoreError(phrase("The index cannot be asked: {what}.", what=one_line(ran.wrong, 300)))
+            raise StoreError(N_("The index cannot be asked: {what}.", what=to_one_line(ran.wrong, 300)))
         return "" if found == self.installed.version else found
 
     def _run_step(self, command: Sequence[str]) -> str:
         ran = self._runner.run_command(command, self._working_folder())
         if not ran.code:
             return ""
-        said = one_line(ran.wrong.strip() or ran.out.strip(), 300)
-        return say("{command} ended with {code}: {said}", command=" ".join(command), code=ran.code, said=said)
+        said = to_one_line(ran.wrong.strip() or ran.out.strip(), 300)
+        return tr("{command} ended with {code}: {said}", command=" ".join(command), code=ran.code, said=said)
 
     def _working_folder(self) -> str:
         return self.installed.root if self.installed.kind == CLONE else os.path.dirname(self.installed.python)

@@ -10,16 +10,16 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
-from hermes.core.money import NANO, Price, saved
-from hermes.llm.prices import model_price
-from hermes.providers.records import record
+from hermes.core.money import NANO_PER_USD, Price, compute_savings
+from hermes.llm.prices import find_model_price
+from hermes.providers.records import load_record
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.conversation import Conversation
+from hermes.runtime.conversation import LiveConversation
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.spending import configured_caps, configured_prices, period_starts
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.rows import Cap, SpendTotal, Standing
+from hermes.store.rows import CapUsage, SpendCap, SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -34,7 +34,7 @@ async def build_usage_report(environ: Mapping[str, str], *, since: str = "", ses
     NotFoundError when the home holds nothing yet, UsageError for an invalid date.
     """
     home = locate_home(environ)
-    home.check()
+    home.check_usable()
     clock = SystemClock()
     begin = _parse_date(since) if since else None
     if not home.database.exists():
@@ -43,7 +43,7 @@ async def build_usage_report(environ: Mapping[str, str], *, since: str = "", ses
     store = await Store.open(home.root, clock)
     try:
         session_id = (await find_session(store, session)).id if session else None
-        await store.settle_lost()
+        await store.settle_lost_spend()
         now = clock.now()
         spent = await _spend_sections(store, CacheSavings(settings), now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
@@ -67,7 +67,9 @@ class CacheSavings:
         Returns None where no model has a known price. All calls count at the price of short prompts, and cache
         writes at that of the configured lifetime.
         """
-        amounts = [saved(total.usage, price) for total in totals if (price := self._price_of(total.key)) is not None]
+        amounts = [
+            compute_savings(total.usage, price) for total in totals if (price := self._price_of(total.key)) is not None
+        ]
         return sum(amounts) if amounts else None
 
     def _price_of(self, key: str) -> Price | None:
@@ -75,12 +77,12 @@ class CacheSavings:
         if key not in self._prices:
             provider, _, name = key.partition("/")
             try:
-                listed = record(provider).prices
+                listed = load_record(provider).prices
             except ConfigError:  # a provider of a package that is gone
                 listed = {}
-            price = model_price(provider, name, self._own, listed)
+            price = find_model_price(provider, name, self._own, listed)
             if price is not None:
-                price = structs.replace(price.for_an_hour() if self._hour else price, beyond=0, long=None)
+                price = structs.replace(price.price_for_hour_cache() if self._hour else price, beyond=0, long=None)
             self._prices[key] = price
         return self._prices[key]
 
@@ -91,13 +93,13 @@ async def session_usage(app: App, actor: SessionActor) -> Plain:
     return await build_session_report(services.store, services.settings, actor.conversation)
 
 
-async def build_session_report(store: Store, settings: Settings, conversation: Conversation) -> Plain:
+async def build_session_report(store: Store, settings: Settings, conversation: LiveConversation) -> Plain:
     """Build the report of `/usage`: the session's sums, and its epochs with their reasons and costs.
 
     Bytes are known of epochs that this process began; prompt tokens are those of an epoch's first answer.
     """
     session_id = conversation.session_id
-    models = await store.spend_totals(0, session_id=session_id, by="model")
+    models = await store.list_spend_totals(0, session_id=session_id, by="model")
     found = await store.export_session(session_id)
     first: dict[int, int] = {}
     for row in found.messages if found is not None else ():
@@ -112,7 +114,7 @@ async def build_session_report(store: Store, settings: Settings, conversation: C
         }
         for one in (found.epochs if found is not None else ())
     ]
-    total = await store.spend_totals(0, session_id=session_id)
+    total = await store.list_spend_totals(0, session_id=session_id)
     return _total_without_key(total, CacheSavings(settings).compute_saved(models)) | {"epochs": epochs}
 
 
@@ -123,7 +125,7 @@ async def _spend_sections(
     start = month if begin is None else begin
 
     async def load_totals(since: float, by: str = "") -> Sequence[SpendTotal]:
-        return await store.spend_totals(since, session_id=session_id, by=by)
+        return await store.list_spend_totals(since, session_id=session_id, by=by)
 
     async def sum_since(since: float) -> Plain:
         return _total_without_key(await load_totals(since), savings.compute_saved(await load_totals(since, "model")))
@@ -142,18 +144,18 @@ async def _spend_sections(
     }
 
 
-async def _cap_sections(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Plain:
+async def _cap_sections(store: Store, caps: Sequence[SpendCap], *, with_session: bool) -> Plain:
     """List the caps and what they leave; of caps for a run, or a session that was not named, only their
     limits.
     """
     apart = ("run",) if with_session else ("run", "session")
-    standings = await store.standings([cap for cap in caps if cap.name not in apart])
+    standings = await store.list_cap_usage([cap for cap in caps if cap.name not in apart])
     return {
         "caps": [cap_row(one) for one in standings],
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _dollars(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [row_to_dict(one) | {"usd": _dollars(one.nano)} for one in await store.calls_under_way()],
+        "under_way": [row_to_dict(one) | {"usd": _dollars(one.nano)} for one in await store.list_open_calls()],
     }
 
 
@@ -203,7 +205,7 @@ def _cost_status(total: SpendTotal) -> str:
     return "reported" if total.reported == total.calls and total.calls else "computed"
 
 
-def cap_row(standing: Standing) -> Plain:
+def cap_row(standing: CapUsage) -> Plain:
     """Return a cap with what it leaves."""
     cap = standing.cap
     spent, held = standing.nano, standing.held_nano
@@ -222,4 +224,4 @@ def cap_row(standing: Standing) -> Plain:
 
 
 def _dollars(nano: int | None) -> float | None:
-    return None if nano is None else nano / NANO
+    return None if nano is None else nano / NANO_PER_USD

@@ -14,12 +14,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, structs
 
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.secret import KeyHolder
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.util.atomic import write_atomic
 
 MIN_SECRET_LENGTH = 16
@@ -74,18 +74,18 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
     def check_route(self, name: str) -> None:
         """Raise ConfigError for settings that cannot be used."""
         if not _ROUTE_NAME.fullmatch(name):
-            raise ConfigError(phrase("The webhook {name!r} needs a name of letters, digits, _ and -.", name=name[:80]))
+            raise ConfigError(N_("The webhook {name!r} needs a name of letters, digits, _ and -.", name=name[:80]))
         if len(self.secret) < MIN_SECRET_LENGTH or not self.secret.isascii():
             raise ConfigError(
-                phrase("The secret of the webhook {name!r} can be guessed.", name=name),
-                phrase("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=MIN_SECRET_LENGTH),
+                N_("The secret of the webhook {name!r} can be guessed.", name=name),
+                N_("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=MIN_SECRET_LENGTH),
             )
         if self.role not in ("owner", "admin", "user", "guest"):
-            raise ConfigError(phrase("The webhook {name!r} has a role that nobody knows.", name=name))
+            raise ConfigError(N_("The webhook {name!r} has a role that nobody knows.", name=name))
         if self.deliver != "log" and ":" not in self.deliver:
             raise ConfigError(
-                phrase("The webhook {name!r} delivers to nowhere.", name=name),
-                phrase("`deliver` is `log`, or PLATFORM:CHAT."),
+                N_("The webhook {name!r} delivers to nowhere.", name=name),
+                N_("`deliver` is `log`, or PLATFORM:CHAT."),
             )
 
 
@@ -95,7 +95,7 @@ WebhookRoutes = dict[str, WebhookRoute]
 class WebhookRouteFile:
     """The routes that were added by the verb, in a file of the home that only the user can read."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: HermesHome) -> None:
         self.file: Path = home.root / _ROUTES_FILE
         self._file_version: tuple[int, int] | None = None
         self._routes: WebhookRoutes = {}
@@ -113,8 +113,8 @@ class WebhookRouteFile:
             self._routes = msgspec.json.decode(self.file.read_bytes(), type=WebhookRoutes)
         except (msgspec.MsgspecError, OSError, RecursionError) as error:
             raise ConfigError(
-                phrase("{file} cannot be read: {why}", file=str(self.file), why=str(error)),
-                phrase("`hermes webhook` writes it; delete it to begin anew."),
+                N_("{file} cannot be read: {why}", file=str(self.file), why=str(error)),
+                N_("`hermes webhook` writes it; delete it to begin anew."),
             ) from None
         self._file_version = found.st_mtime_ns, found.st_ino
         return self._routes
@@ -127,7 +127,7 @@ class WebhookRouteFile:
 class WebhookAdmin:
     """Operations on the routes that were added."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: HermesHome) -> None:
         self._route_file = WebhookRouteFile(home)
         self._home = home
 
@@ -140,7 +140,7 @@ class WebhookAdmin:
         found = self._route_file.read_routes().get(name)
         if found is None:
             raise NotFoundError(
-                phrase("There is no webhook {name!r}.", name=name[:80]), phrase("`hermes webhook list` shows them.")
+                N_("There is no webhook {name!r}.", name=name[:80]), N_("`hermes webhook list` shows them.")
             )
         return found
 
@@ -148,23 +148,23 @@ class WebhookAdmin:
         """Add a route, with a fresh secret where none is given. Raises UsageError and ConfigError."""
         routes = self.list_routes()
         if name in routes:
-            raise UsageError(phrase("There is a webhook {name!r} already.", name=name[:80]))
+            raise UsageError(N_("There is a webhook {name!r} already.", name=name[:80]))
         if len(routes) >= MAX_ROUTES:
-            raise UsageError(phrase("There are {n} webhooks already.", n=MAX_ROUTES))
+            raise UsageError(N_("There are {n} webhooks already.", n=MAX_ROUTES))
         filled = {"secret": secrets.token_hex(32), **{key: value for key, value in given.items() if value is not None}}
         try:
             route = msgspec.convert(filled, WebhookRoute, strict=False)
         except msgspec.ValidationError as error:
-            raise UsageError(phrase("The webhook is not right: {why}", why=str(error))) from None
+            raise UsageError(N_("The webhook is not right: {why}", why=str(error))) from None
         route.check_route(name)
-        self._home.ensure()
+        self._home.ensure_exists()
         self._route_file.write_routes({**routes, name: route})
         return route
 
     def listen_address(self, environ: Mapping[str, str]) -> tuple[str, int]:
         """Return the host and port where the gateway listens for reports."""
         given = load_settings(self._home).settings.platforms.get("webhook", {})
-        filled = with_dotenv(environ, self._home.env_file)
+        filled = merge_dotenv(environ, self._home.env_file)
         host = str(given.get("host") or filled.get("WEBHOOK_HOST") or _DEFAULT_HOST)
         port = str(given.get("port") or filled.get("WEBHOOK_PORT") or _DEFAULT_PORT)
         return (_DEFAULT_HOST if host == "0.0.0.0" else host), int(port) if port.isdigit() else _DEFAULT_PORT  # noqa: S104 - compared
@@ -211,6 +211,6 @@ def parse_filters(given: Sequence[str]) -> dict[str, list[str]]:
     for one in given:
         path, equals, value = one.partition("=")
         if not path or not equals:
-            raise UsageError(phrase("{given!r} is no filter.", given=one[:80]), phrase("Write it as PATH=VALUE."))
+            raise UsageError(N_("{given!r} is no filter.", given=one[:80]), N_("Write it as PATH=VALUE."))
         found.setdefault(path, []).append(value)
     return found

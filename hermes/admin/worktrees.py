@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_home
-from hermes.config.profiles import base_folder
-from hermes.config.trusted import change_trust, is_trusted, trusted_folders
+from hermes.config.profiles import locate_base_folder
+from hermes.config.trusted import is_trusted, read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
-from hermes.i18n.messages import phrase, say, say_many
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import is_lock_held
 from hermes.tools.permissions.git_hooks import list_repository_programs
@@ -54,7 +54,7 @@ class Worktrees:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._root = base_folder(environ).with_name(".hermes-worktrees")
+        self._root = locate_base_folder(environ).with_name(".hermes-worktrees")
 
     @contextlib.contextmanager
     def open_worktree(self, folder: Path, name: str = "") -> Iterator[tuple[Worktree, list[str]]]:
@@ -76,8 +76,8 @@ class Worktrees:
                 record = self._create_worktree(name, top)
             elif Path(record.repository) != top:
                 raise UsageError(
-                    phrase("The worktree {name} is of {folder}.", name=name, folder=record.repository),
-                    phrase("Choose another name."),
+                    N_("The worktree {name} is of {folder}.", name=name, folder=record.repository),
+                    N_("Choose another name."),
                 )
             root = self._root / name
             inside = root / folder.resolve().relative_to(top.resolve())
@@ -96,16 +96,16 @@ class Worktrees:
     def remove_worktree(self, name: str, *, force: bool = False) -> Plain:
         """Remove a worktree. One with changes, or with commits that are on no other branch, needs `force`."""
         if name not in self._worktree_names():
-            hint = suggestion(name, self._worktree_names()) or phrase("`hermes worktree list` shows those there are.")
-            raise NotFoundError(phrase("There is no worktree {name!r}.", name=name), hint)
+            hint = suggest_name(name, self._worktree_names()) or N_("`hermes worktree list` shows those there are.")
+            raise NotFoundError(N_("There is no worktree {name!r}.", name=name), hint)
         with self._lock_worktree(name):
             record = self._read_record(name)
             assert record is not None
             row = self._worktree_row(name)
             if not force and (row["changes"] or row["commits"] or row["wrong"]):
                 raise UsageError(
-                    phrase("The worktree {name} holds work: {what}.", name=name, what=_describe_work(row)),
-                    phrase("--force removes it with its branch all the same."),
+                    N_("The worktree {name} holds work: {what}.", name=name, what=_describe_work(row)),
+                    N_("--force removes it with its branch all the same."),
                 )
             self._delete_worktree(name, record, force=True)
         return row
@@ -119,10 +119,8 @@ class Worktrees:
             return
         names = ", ".join(os.path.relpath(one, top) for one in (found or ())[:5])
         raise UsageError(
-            phrase(
-                "Git could run programs of {folder}: {what}.", folder=top, what=names or say("it is linked to others")
-            ),
-            phrase("Look at them; if they are yours, `hermes trust {folder}`.", folder=top),
+            N_("Git could run programs of {folder}: {what}.", folder=top, what=names or tr("it is linked to others")),
+            N_("Look at them; if they are yours, `hermes trust {folder}`.", folder=top),
         )
 
     def _open_git(self, top: Path) -> Git:
@@ -134,11 +132,11 @@ class Worktrees:
             row = self._worktree_row(name)
             if not row["wrong"] and not row["changes"] and not row["commits"]:
                 self._delete_worktree(name, record, force=False)
-                return [say("The worktree {name} had no changes and is removed.", name=name)]
+                return [tr("The worktree {name} had no changes and is removed.", name=name)]
         except HermesError as error:
             return [str(error)]
         lines = [
-            say(
+            tr(
                 "Work is left in {folder}, on the branch {branch}: {what}.",
                 folder=row["folder"],
                 branch=record.branch,
@@ -146,16 +144,16 @@ class Worktrees:
             )
         ]
         if row["changes"]:
-            lines.append(say("To commit it: git -C {folder} add -A && git -C {folder} commit", folder=row["folder"]))
-        lines.append(say("To merge it: git -C {folder} merge {branch}", folder=record.repository, branch=record.branch))
-        lines.append(say("To remove it: hermes worktree remove {name} --force", name=name))
+            lines.append(tr("To commit it: git -C {folder} add -A && git -C {folder} commit", folder=row["folder"]))
+        lines.append(tr("To merge it: git -C {folder} merge {branch}", folder=record.repository, branch=record.branch))
+        lines.append(tr("To remove it: hermes worktree remove {name} --force", name=name))
         return lines
 
     def _create_worktree(self, name: str, top: Path) -> WorktreeRecord:
         git = self._open_git(top)
         code, base, _ = git.try_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if code:
-            raise UsageError(phrase("{folder} has no commit yet.", folder=top), phrase("Commit something first."))
+            raise UsageError(N_("{folder} has no commit yet.", folder=top), N_("Commit something first."))
         record = WorktreeRecord(repository=str(top), branch=f"hermes/{name}", base=base, made_at=time.time())
         root = self._root / name
         git.run_git("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
@@ -164,7 +162,7 @@ class Worktrees:
             write_atomic(self._record_file(name), msgspec.json.encode(record), mode=0o600)
             self._set_trust(root, trusted=self._is_trusted(top))
         except OSError as error:
-            raise StoreError(phrase("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
+            raise StoreError(N_("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
         return record
 
     def _delete_worktree(self, name: str, record: WorktreeRecord, *, force: bool) -> None:
@@ -222,18 +220,18 @@ class Worktrees:
             with contextlib.suppress(OSError):
                 if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
                     return _WorktreeGit(root, self._environ, place, trusted=self._is_trusted(Path(record.repository)))
-        raise StoreError(phrase("git knows no worktree at {folder}.", folder=root))
+        raise StoreError(N_("git knows no worktree at {folder}.", folder=root))
 
     def _set_trust(self, root: Path, *, trusted: bool) -> None:
         home = locate_home(self._environ)
         if trusted:
-            home.ensure()
+            home.ensure_exists()
         if home.trust_file.exists():
             with contextlib.suppress(HermesError):
-                change_trust(home.trust_file, str(root), trusted=trusted)
+                set_trust(home.trust_file, str(root), trusted=trusted)
 
     def _is_trusted(self, top: Path) -> bool:
-        return is_trusted(os.path.realpath(top), trusted_folders(locate_home(self._environ).trust_file))
+        return is_trusted(os.path.realpath(top), read_trusted_folders(locate_home(self._environ).trust_file))
 
     def _worktree_names(self) -> list[str]:
         return sorted(one.stem for one in self._root.glob("*.json")) if self._root.is_dir() else []
@@ -244,9 +242,7 @@ class Worktrees:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError):
-            raise StoreError(
-                phrase("{file} cannot be read.", file=self._record_file(name)), phrase("Remove it.")
-            ) from None
+            raise StoreError(N_("{file} cannot be read.", file=self._record_file(name)), N_("Remove it.")) from None
 
     def _record_file(self, name: str, suffix: str = ".json") -> Path:
         return self._root / f"{name}{suffix}"
@@ -254,8 +250,8 @@ class Worktrees:
     def _check_name(self, name: str) -> str:
         if not _WORKTREE_NAME.fullmatch(name) or name.endswith((".json", ".lock", ".")) or ".." in name:
             raise UsageError(
-                phrase("{name!r} cannot be a worktree's name.", name=name[:80]),
-                phrase("Use letters, digits, `_`, `-` and `.`, 64 at most."),
+                N_("{name!r} cannot be a worktree's name.", name=name[:80]),
+                N_("Use letters, digits, `_`, `-` and `.`, 64 at most."),
             )
         return name
 
@@ -274,7 +270,7 @@ class Worktrees:
                 file.unlink(missing_ok=True)
         except BlockingIOError:
             raise BusyError(
-                phrase("The worktree {name} is in use by another run.", name=name), phrase("Choose another name.")
+                N_("The worktree {name} is in use by another run.", name=name), N_("Choose another name.")
             ) from None
         finally:
             os.close(handle)
@@ -292,8 +288,8 @@ def _describe_work(row: Plain) -> str:
     """Describe what a worktree holds."""
     changes, commits = int(str(row["changes"])), int(str(row["commits"]))
     parts = [
-        *([say_many("{n} changed file", "{n} changed files", changes)] if changes else []),
-        *([say_many("{n} commit", "{n} commits", commits)] if commits else []),
+        *([tr_plural("{n} changed file", "{n} changed files", changes)] if changes else []),
+        *([tr_plural("{n} commit", "{n} commits", commits)] if commits else []),
         *([str(row["wrong"])] if row["wrong"] else []),
     ]
     return ", ".join(parts)

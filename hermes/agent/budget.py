@@ -1,8 +1,8 @@
-"""How many model calls a turn may make."""
+"""The number of model calls that a turn may make."""
 
 
-class Budget:
-    """Counts down from `total`; one that is spent stays spent until a call is given back."""
+class TurnBudget:
+    """Counts down from `total`; once spent it stays spent until a call is refunded."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -10,16 +10,16 @@ class Budget:
 
     @property
     def remaining(self) -> int:
-        """Calls that are left."""
+        """The calls that are left."""
         return max(self.total - self.used, 0)
 
-    def take(self) -> bool:
-        """Use one call; False when none is left."""
+    def take_step(self) -> bool:
+        """Use one call; return False when none is left."""
         if self.used >= self.total:
             return False
         self.used += 1
         return True
 
-    def refund(self) -> None:
-        """Give one call back: a batch of calls that only ran code costs nothing (row ML-03)."""
+    def refund_step(self) -> None:
+        """Refund one call: a batch of calls that only ran code costs nothing."""
         self.used = max(self.used - 1, 0)

@@ -1,13 +1,15 @@
-"""What a batch of tool calls goes through: names mended, duplicates taken out, the rest run, one message for all."""
+"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message
+for all.
+"""
 
 from collections.abc import Collection, Mapping
 
 import msgspec
 
 from hermes.agent import prompts
-from hermes.agent.closing import batch_message
-from hermes.agent.loop_detection import Round
-from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.agent.closing import build_batch_message
+from hermes.agent.loop_detection import CallRound
+from hermes.agent.turn import Emit, TurnDeps, TurnState
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -16,54 +18,60 @@ from hermes.tools.calls import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.executor import CallBatch
 
 MAX_INVALID_ROUNDS = 3
-"""Batches in a row without one valid call that are answered with what is wrong; the next one ends the turn."""
+"""Batches in a row without one valid call that are answered with the fault; the next one ends the turn."""
 
 
-def incomplete_calls(message: Message) -> list[str]:
-    """Names of the calls whose arguments are not whole JSON."""
-    return [call.name for call in message.calls() if check_arguments(call.arguments) is not None]
+def list_incomplete_calls(message: Message) -> list[str]:
+    """Return the names of the calls whose arguments are not complete JSON."""
+    return [call.name for call in message.tool_calls() if check_arguments(call.arguments) is not None]
 
 
-async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def run_calls(answer: Answer, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     """Append the assistant's message, run what can be run, and append one message with all results in call order."""
-    message = _mended(answer.message, deps.toolbox.list_names())
-    message = await state.append(message, emit, answer.usage)
+    message = _repair_calls(answer.message, deps.toolbox.list_names())
+    message = await state.append_message(message, emit, answer.usage)
     await finish_calls(message, {}, deps, state, emit)
 
 
 async def finish_calls(
-    message: Message, known: Mapping[str, ToolResultPart], deps: Deps, state: TurnState, emit: Emit
+    message: Message, known: Mapping[str, ToolResultPart], deps: TurnDeps, state: TurnState, emit: Emit
 ) -> None:
     """Run the calls of an appended message that have no `known` result, and append one message with all results."""
-    calls = tuple(message.calls())
+    calls = tuple(message.tool_calls())
     checked = deduplicate_calls(calls)
-    state.answered = {result.call_id: result for result in checked.answered} | dict(known)
+    state.answered_results = {result.call_id: result for result in checked.answered} | dict(known)
     state.batch = CallBatch(tuple(call for call in checked.run if call.call_id not in known))
     await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
     results = state.known_results()
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
     invalid = all(result.status is ToolStatus.INVALID for result in results.values())
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
-    if all(_refunds(call, deps) for call in calls):
-        state.budget.refund()
-    found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed_ids), deps.toolbox)
+    if all(_is_free(call, deps) for call in calls):
+        state.budget.refund_step()
+    found = state.loop_detector.observe_round(
+        CallRound(calls=calls, results=results, failed=state.batch.failed_ids), deps.toolbox
+    )
     joining = list(deps.steering())
     if found.warning:
-        joining.append(TextPart(text=prompts.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))
-    await state.append(batch_message(calls, results, joining), emit)
+        joining.append(TextPart(text=prompts.LOOP_DETECTED.format(found=found.warning), provenance=PROGRAM))
+    await state.append_message(build_batch_message(calls, results, joining), emit)
     if found.stop:
-        state.end(ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less.")
+        state.end_turn(
+            ExitReason.GUARDRAIL_HALT, f"{found.stop} The turn was stopped. Say how to go on, or ask for less."
+        )
     if state.invalid_rounds > MAX_INVALID_ROUNDS:
-        state.end(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
+        state.end_turn(ExitReason.INVALID_CALLS, "The model kept sending calls that cannot be run. Try another model.")
 
 
-def _refunds(call: ToolCallPart, deps: Deps) -> bool:
+def _is_free(call: ToolCallPart, deps: TurnDeps) -> bool:
     tool = deps.toolbox.find(call.name)
     return tool is not None and tool.refunds
 
 
-def _mended(message: Message, known: Collection[str]) -> Message:
-    """The message with mistyped tool names mended where it is clear which tool is meant, and every call id unique."""
+def _repair_calls(message: Message, known: Collection[str]) -> Message:
+    """Return the message with mistyped tool names fixed where the meant tool is clear, and every call id
+    unique.
+    """
     parts: list[Part] = []
     seen: set[str] = set()
     for part in message.parts:

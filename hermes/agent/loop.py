@@ -9,26 +9,26 @@ import asyncio
 import logging
 
 from hermes.agent import prompts
-from hermes.agent.closing import closing_messages
-from hermes.agent.recovery import act_on
-from hermes.agent.resume import pick_up
-from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.agent.closing import build_closing_messages
+from hermes.agent.recovery import apply_recovery
+from hermes.agent.resume import resume_turn
+from hermes.agent.turn import Emit, TurnDeps, TurnState
 from hermes.core.errors import HermesError
 from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
 from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
 from hermes.llm.client import MAX_DELAY
-from hermes.util.cancellation import unbroken
-from hermes.util.text import one_line
+from hermes.util.cancellation import run_ignoring_cancellation
+from hermes.util.text import to_one_line
 
-SHORT_PATIENCE = 20.0
-"""Seconds that a provider may want us to wait while another model could answer at once."""
+FALLBACK_PATIENCE = 20.0
+"""Seconds that a provider may make us wait while another model could answer at once."""
 
 _LOG = logging.getLogger(__name__)
 
 
-async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
+async def run_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
     """Run one turn to its named end.
 
     Cancelled, it closes the turn as interrupted, emits `TurnEnded` and raises CancelledError again. What the store
@@ -36,39 +36,39 @@ async def run_turn(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
     fault of our own; the turn is closed and named all the same, so that the session can go on.
     """
     try:
-        deps.meter.begin(state.turn_id)
+        deps.meter.begin_turn(state.turn_id)
         await emit(state.opening)
         if state.resumed is None:
-            await state.append(state.user, emit)
+            await state.append_message(state.user, emit)
         else:
-            await pick_up(state.resumed, deps, state, emit)
-        while state.exit is None:
-            await _step(deps, state, emit)
+            await resume_turn(state.resumed, deps, state, emit)
+        while state.exit_reason is None:
+            await _run_step(deps, state, emit)
     except asyncio.CancelledError:
-        state.exit = ExitReason.INTERRUPTED
-        await unbroken(_close(deps, state, emit))
+        state.exit_reason = ExitReason.INTERRUPTED
+        await run_ignoring_cancellation(_close_turn(deps, state, emit))
         raise
     except HermesError:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of our own: logged, and named as the turn's end
         _LOG.exception("turn %s failed", state.turn_id)
-        said = f"Hermes failed by an error of its own ({type(error).__name__}: {one_line(str(error))})."
-        state.end(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
+        said = f"Hermes failed by an error of its own ({type(error).__name__}: {to_one_line(str(error))})."
+        state.end_turn(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
     # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
-    return await unbroken(_close(deps, state, emit))
+    return await run_ignoring_cancellation(_close_turn(deps, state, emit))
 
 
-async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
-    """One model call and what follows from its answer."""
-    if not state.final and not state.budget.take():
+async def _run_step(deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Make one model call and handle its answer."""
+    if not state.final and not state.budget.take_step():
         state.final = True
-        await state.append(program_message(Role.USER, prompts.BUDGET_SPENT), emit)
-    await deps.epochs.prepare(state, emit)
+        await state.append_message(program_message(Role.USER, prompts.BUDGET_SPENT), emit)
+    await deps.epochs.prepare_request(state, emit)
     state.requests += 1
     await emit(RequestStarted(number=state.requests, bytes=state.lineage.message_bytes))
     started = deps.clock.monotonic()
-    patience = SHORT_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
-    outcome = await state.model.answer(state.lineage, emit, final=state.final, patience=patience)
+    patience = FALLBACK_PATIENCE if deps.epochs.can_fall_back(state) else MAX_DELAY
+    outcome = await state.model.request_answer(state.lineage, emit, final=state.final, patience=patience)
     if outcome.usage is not None:
         state.usage += outcome.usage
     if isinstance(outcome, Answer):
@@ -76,19 +76,19 @@ async def _step(deps: Deps, state: TurnState, emit: Emit) -> None:
             state.last_prompt_tokens = outcome.usage.input
         seconds = deps.clock.monotonic() - started
         await emit(RequestEnded(number=state.requests, seconds=seconds, usage=outcome.usage))
-    await act_on(outcome, deps, state, emit)
+    await apply_recovery(outcome, deps, state, emit)
 
 
-async def _close(deps: Deps, state: TurnState, emit: Emit) -> TurnEnded:
-    """Close the transcript where it is open, and say how the turn ended."""
-    reason = state.exit or ExitReason.LOCAL_ERROR
+async def _close_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
+    """Close the transcript where it is open, and emit how the turn ended."""
+    reason = state.exit_reason or ExitReason.LOCAL_ERROR
     interrupted = reason is ExitReason.INTERRUPTED
     note = prompts.STOPPED if interrupted else prompts.ENDED_EARLY.format(reason=state.error or reason.value)
     if reason is ExitReason.PRIOR_CONTENT:
         note = prompts.ANSWERED_BEFORE
     last = state.messages[-1] if state.messages else None
-    for message in closing_messages(last, state.known_results(), note):
-        await state.append(message, emit)
+    for message in build_closing_messages(last, state.known_results(), note):
+        await state.append_message(message, emit)
     ended = TurnEnded(
         turn_id=state.turn_id,
         reason=reason,

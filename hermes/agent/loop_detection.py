@@ -1,9 +1,9 @@
-"""Notices a turn that goes round in circles: first the model is told, then the turn is ended.
+"""Loop detection: warns the model when a turn repeats itself, then ends the turn.
 
-What counts (row X-27 of the feature list has the numbers): the same call failing again and again, one tool failing
-whatever it is given, the same call giving the same result again. Rounds are counted, not calls: a batch counts once.
-A round in which another call changed something begins the counts of exact repetitions anew, so that test, edit, test
-is no circle. Waiting for a process is none either.
+What counts: the same call failing again and again, one tool failing whatever its arguments, the same
+call giving the same result again. Rounds are counted, not calls: a batch counts once. A round in which
+another call changed something resets the counts of exact repetitions, so that test, edit, test is no
+loop. Waiting for a process is none either.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,104 +18,104 @@ _FAILED = (ToolStatus.ERROR, ToolStatus.REFUSED, ToolStatus.INVALID)
 _Key = tuple[str, str]
 
 
-class GuardCounts(Struct, frozen=True):
-    """After how many rounds something is done; 0: never."""
+class LoopThresholds(Struct, frozen=True):
+    """The numbers of rounds after which something is done; 0 means never."""
 
     exact_failure: int = 0
     same_tool_failure: int = 0
     no_progress: int = 0
 
 
-class GuardLimits(Struct, frozen=True, kw_only=True):
-    """When the model is told, and when the turn ends."""
+class LoopLimits(Struct, frozen=True, kw_only=True):
+    """The limits at which the model is warned, and at which the turn ends."""
 
-    warn: GuardCounts = GuardCounts(2, 3, 2)
-    stop: GuardCounts = GuardCounts(5, 8, 5)
+    warn: LoopThresholds = LoopThresholds(2, 3, 2)
+    stop: LoopThresholds = LoopThresholds(5, 8, 5)
 
 
-class Round(Struct, frozen=True, kw_only=True):
-    """One batch: its calls, their results by call id, and which of them failed without saying so in their status."""
+class CallRound(Struct, frozen=True, kw_only=True):
+    """One batch: its calls, their results by call id, and the calls that failed without an error status."""
 
     calls: Sequence[ToolCallPart]
     results: Mapping[str, ToolResultPart]
     failed: Collection[str] = ()
 
 
-class Finding(Struct, frozen=True):
-    """What a round showed: a line for the model, and with `stop` the reason why the turn ends."""
+class LoopFinding(Struct, frozen=True):
+    """What a round showed: a warning for the model, and with `stop` the reason why the turn ends."""
 
     warning: str = ""
     stop: str = ""
 
 
-class Guard(Struct):
+class LoopDetector(Struct):
     """The counts of one turn."""
 
-    limits: GuardLimits
-    _exact: dict[_Key, int] = field(default_factory=dict)
-    _tools: dict[str, int] = field(default_factory=dict)
-    _same: dict[_Key, tuple[str, int]] = field(default_factory=dict)
+    limits: LoopLimits
+    _exact_failures: dict[_Key, int] = field(default_factory=dict)
+    _tool_failures: dict[str, int] = field(default_factory=dict)
+    _repetitions: dict[_Key, tuple[str, int]] = field(default_factory=dict)
 
-    def observe(self, this: Round, toolbox: Toolbox) -> Finding:
-        """Take in a batch; the worst that it shows."""
-        found = Finding()
+    def observe_round(self, round_of_calls: CallRound, toolbox: Toolbox) -> LoopFinding:
+        """Count a batch, and return the worst finding."""
+        found = LoopFinding()
         changed = False
         failures: dict[str, bool] = {}
-        distinct = {(call.name, _canonical(call.arguments)): call for call in reversed(this.calls)}
+        distinct = {(call.name, _normalize_arguments(call.arguments)): call for call in reversed(round_of_calls.calls)}
         for key, call in distinct.items():
-            result = this.results[call.call_id]
+            result = round_of_calls.results[call.call_id]
             tool = toolbox.find(call.name)
-            failed = result.status in _FAILED or call.call_id in this.failed
+            failed = result.status in _FAILED or call.call_id in round_of_calls.failed
             failures[call.name] = failures.get(call.name, True) and failed
             if failed:
-                found = _worse(found, self._failed_again(key))
+                found = _pick_worse(found, self._count_failure(key))
             else:
-                self._exact.pop(key, None)
+                self._exact_failures.pop(key, None)
                 changed = changed or tool is None or not tool.repeatable
             if tool is None or not tool.polls:
-                found = _worse(found, self._same_again(key, result.text))
+                found = _pick_worse(found, self._count_repetition(key, result.text))
         for name, all_failed in failures.items():
-            found = _worse(found, self._tool_failed_again(name, failed=all_failed))
+            found = _pick_worse(found, self._count_tool_failure(name, failed=all_failed))
         if changed:
-            self._forget(distinct)
+            self._forget_others(distinct)
         return found
 
-    def _failed_again(self, key: _Key) -> Finding:
-        count = self._exact[key] = self._exact.get(key, 0) + 1
+    def _count_failure(self, key: _Key) -> LoopFinding:
+        count = self._exact_failures[key] = self._exact_failures.get(key, 0) + 1
         said = f"The same call of {key[0]} has failed {count} times with the same arguments."
-        return self._finding(count, self.limits.warn.exact_failure, self.limits.stop.exact_failure, said)
+        return self._make_finding(count, self.limits.warn.exact_failure, self.limits.stop.exact_failure, said)
 
-    def _tool_failed_again(self, name: str, *, failed: bool) -> Finding:
-        count = self._tools[name] = self._tools.get(name, 0) + 1 if failed else 0
+    def _count_tool_failure(self, name: str, *, failed: bool) -> LoopFinding:
+        count = self._tool_failures[name] = self._tool_failures.get(name, 0) + 1 if failed else 0
         said = f"{name} has failed {count} times in a row."
-        return self._finding(count, self.limits.warn.same_tool_failure, self.limits.stop.same_tool_failure, said)
+        return self._make_finding(count, self.limits.warn.same_tool_failure, self.limits.stop.same_tool_failure, said)
 
-    def _same_again(self, key: _Key, text: str) -> Finding:
-        last, count = self._same.get(key, ("", 0))
+    def _count_repetition(self, key: _Key, text: str) -> LoopFinding:
+        last, count = self._repetitions.get(key, ("", 0))
         count = count + 1 if last == text else 1
-        self._same[key] = (text, count)
+        self._repetitions[key] = (text, count)
         said = f"The same call of {key[0]} has given the same result {count} times."
-        return self._finding(count, self.limits.warn.no_progress, self.limits.stop.no_progress, said)
+        return self._make_finding(count, self.limits.warn.no_progress, self.limits.stop.no_progress, said)
 
-    def _forget(self, kept: Collection[_Key]) -> None:
-        """Something was changed: repetitions of other calls are no repetitions any more."""
-        self._exact = {key: count for key, count in self._exact.items() if key in kept}
-        self._same = {key: count for key, count in self._same.items() if key in kept}
+    def _forget_others(self, keys: Collection[_Key]) -> None:
+        """Reset the counts of other calls: after a change their repetitions are none any more."""
+        self._exact_failures = {key: count for key, count in self._exact_failures.items() if key in keys}
+        self._repetitions = {key: count for key, count in self._repetitions.items() if key in keys}
 
     @staticmethod
-    def _finding(count: int, warn: int, stop: int, said: str) -> Finding:
+    def _make_finding(count: int, warn: int, stop: int, said: str) -> LoopFinding:
         if stop and count >= stop:
-            return Finding(stop=said)
-        return Finding(warning=said) if warn and count >= warn else Finding()
+            return LoopFinding(stop=said)
+        return LoopFinding(warning=said) if warn and count >= warn else LoopFinding()
 
 
-def _worse(one: Finding, other: Finding) -> Finding:
+def _pick_worse(one: LoopFinding, other: LoopFinding) -> LoopFinding:
     if one.stop or other.stop:
         return one if one.stop else other
     return one if one.warning else other
 
 
-def _canonical(arguments: str) -> str:
+def _normalize_arguments(arguments: str) -> str:
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

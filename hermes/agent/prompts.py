@@ -1,4 +1,6 @@
-"""What Hermes itself says to a model in the middle of a conversation; it stays in the transcript, flagged synthetic."""
+"""Prompts that Hermes itself adds in the middle of a conversation; they stay in the transcript, flagged
+synthetic.
+"""
 
 BUDGET_SPENT = (
     "[System: the limit of steps for this turn is reached. Make no more tool calls. "
@@ -16,7 +18,9 @@ EMPTY_AFTER_TOOLS = (
     "[System: your last answer was empty. Look at the tool results above and go on with the task, "
     "or say that it is done.]"
 )
-IN_CIRCLES = "[System: {found} Doing it again will not help: look at what it says, and go another way or ask the user.]"
+LOOP_DETECTED = (
+    "[System: {found} Doing it again will not help: look at what it says, and go another way or ask the user.]"
+)
 THOUGHT_ONLY = "[System: you have thought, but not answered. Give your answer now.]"
 ANSWERED_BEFORE = "(The answer stands above.)"
 CALL_NOTE = "(A call of {names} was cut off.)"

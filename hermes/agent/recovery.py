@@ -1,7 +1,7 @@
-"""What is done with an answer, or with the lack of one: an ordered table.
+"""Recovery: an ordered table of what is done with an answer, or with a failure.
 
-The first row that applies and has not been used up in this turn acts. A row says how often it may act in one turn; the
-last ones end the turn by a name, so that every outcome has one.
+The first rule that applies and is not used up in this turn acts. A rule says how often it may act in
+one turn; the last ones end the turn by a name, so that every outcome has one.
 """
 
 import time
@@ -10,330 +10,336 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from hermes.agent import prompts
-from hermes.agent.calls import incomplete_calls, run_calls
-from hermes.agent.turn import Deps, Emit, TurnState
+from hermes.agent.calls import list_incomplete_calls, run_calls
+from hermes.agent.turn import Emit, TurnDeps, TurnState
 from hermes.core.frame import Rewrite
 from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
-from hermes.util.text import sentence
+from hermes.util.text import end_sentence
 
-Outcome = Answer | Failure
+ModelOutcome = Answer | Failure
 UNLIMITED = 1 << 30
-_WORTH_TELLING = 10.0
+_TELL_AFTER_SECONDS = 10.0
 """Seconds that a provider wants us to wait, from which on the person is told until when."""
 
 
-class Row(Struct, frozen=True):
-    """A recovery: its name, how often it may act in a turn, when it applies, what it does.
+class RecoveryRule(Struct, frozen=True):
+    """A recovery: its name, how often it may act in a turn, when it applies, and its action.
 
-    `act` returns False when it found that it cannot help; the next row is asked then.
+    `act` returns False when it cannot help; the next rule is asked then.
     """
 
     name: str
     limit: int
-    applies: Callable[[Outcome, TurnState], bool]
-    act: Callable[[Outcome, Deps, TurnState, Emit], Awaitable[bool | None]]
+    applies: Callable[[ModelOutcome, TurnState], bool]
+    act: Callable[[ModelOutcome, TurnDeps, TurnState, Emit], Awaitable[bool | None]]
 
 
-async def act_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    """Let the first row that applies act."""
-    for row in ROWS:
-        if state.used[row.name] < row.limit and row.applies(outcome, state):
-            state.used[row.name] += 1
+async def apply_recovery(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Let the first rule that applies act."""
+    for row in RECOVERY_RULES:
+        if state.recovery_counts[row.name] < row.limit and row.applies(outcome, state):
+            state.recovery_counts[row.name] += 1
             if await row.act(outcome, deps, state, emit) is not False:
                 return
 
 
-def _message(outcome: Outcome) -> Message | None:
+def _get_message(outcome: ModelOutcome) -> Message | None:
     return outcome.message if isinstance(outcome, Answer) else outcome.partial
 
 
-def _text(outcome: Outcome) -> str:
-    message = _message(outcome)
+def _get_text(outcome: ModelOutcome) -> str:
+    message = _get_message(outcome)
     return message.text.strip() if message is not None else ""
 
 
-def _length(outcome: Outcome) -> bool:
+def _is_length_cut(outcome: ModelOutcome) -> bool:
     return isinstance(outcome, Answer) and outcome.message.finish is FinishReason.LENGTH
 
 
-def _has_calls(outcome: Outcome) -> bool:
-    return isinstance(outcome, Answer) and any(outcome.message.calls())
+def _has_calls(outcome: ModelOutcome) -> bool:
+    return isinstance(outcome, Answer) and any(outcome.message.tool_calls())
 
 
-def _only_thought(outcome: Outcome, _: TurnState) -> bool:
-    message = _message(outcome)
-    return _length(outcome) and message is not None and not message.text.strip() and not any(message.calls())
+def _is_only_thinking(outcome: ModelOutcome, _: TurnState) -> bool:
+    message = _get_message(outcome)
+    return (
+        _is_length_cut(outcome) and message is not None and not message.text.strip() and not any(message.tool_calls())
+    )
 
 
-def _call_cut(outcome: Outcome, _: TurnState) -> bool:
-    return _length(outcome) and isinstance(outcome, Answer) and bool(incomplete_calls(outcome.message))
+def _is_call_cut(outcome: ModelOutcome, _: TurnState) -> bool:
+    return _is_length_cut(outcome) and isinstance(outcome, Answer) and bool(list_incomplete_calls(outcome.message))
 
 
-def _calls(outcome: Outcome, state: TurnState) -> bool:
+def _can_run_calls(outcome: ModelOutcome, state: TurnState) -> bool:
     return _has_calls(outcome) and not state.final
 
 
-def _text_cut(outcome: Outcome, state: TurnState) -> bool:
-    return _length(outcome) and bool(_text(outcome)) and not state.final
+def _is_text_cut(outcome: ModelOutcome, state: TurnState) -> bool:
+    return _is_length_cut(outcome) and bool(_get_text(outcome)) and not state.final
 
 
-def _answered(outcome: Outcome, _: TurnState) -> bool:
-    return isinstance(outcome, Answer) and bool(_text(outcome))
+def _has_text(outcome: ModelOutcome, _: TurnState) -> bool:
+    return isinstance(outcome, Answer) and bool(_get_text(outcome))
 
 
-def _final(outcome: Outcome, state: TurnState) -> bool:
+def _is_final(outcome: ModelOutcome, state: TurnState) -> bool:
     return isinstance(outcome, Answer) and state.final
 
 
-def _empty_after_tools(outcome: Outcome, state: TurnState) -> bool:
+def _is_empty_after_tools(outcome: ModelOutcome, state: TurnState) -> bool:
     return isinstance(outcome, Answer) and bool(state.messages) and state.messages[-1].role is Role.TOOL
 
 
-def _housekept(outcome: Outcome, state: TurnState) -> bool:
-    """Whether the answer stands beside calls that only kept the agent's house in order."""
-    if not _empty_after_tools(outcome, state) or len(state.messages) < 2:
+def _is_after_housekeeping(outcome: ModelOutcome, state: TurnState) -> bool:
+    """Return whether the answer stands beside calls that only did housekeeping."""
+    if not _is_empty_after_tools(outcome, state) or len(state.messages) < 2:
         return False
     before = state.messages[-2]
-    return bool(before.text.strip()) and all(call.name in state.housekeeping for call in before.calls())
+    return bool(before.text.strip()) and all(call.name in state.housekeeping for call in before.tool_calls())
 
 
-def _thought(outcome: Outcome, _: TurnState) -> bool:
-    message = _message(outcome)
+def _has_reasoning(outcome: ModelOutcome, _: TurnState) -> bool:
+    message = _get_message(outcome)
     return isinstance(outcome, Answer) and message is not None and bool(message.reasoning.strip())
 
 
-def _empty(outcome: Outcome, _: TurnState) -> bool:
+def _is_answer(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Answer)
 
 
-def _stream_cut(outcome: Outcome, _: TurnState) -> bool:
-    """Whether the text ends early: the stream broke, or the provider itself says that it could not go on."""
+def _is_stream_cut(outcome: ModelOutcome, _: TurnState) -> bool:
+    """Return whether the text ends early: the stream broke, or the provider says that it could not go on."""
     if isinstance(outcome, Answer):
-        return outcome.message.finish is FinishReason.CUT and bool(_text(outcome))
-    return outcome.retryable and bool(_text(outcome))
+        return outcome.message.finish is FinishReason.CUT and bool(_get_text(outcome))
+    return outcome.retryable and bool(_get_text(outcome))
 
 
-def _filtered(outcome: Outcome, _: TurnState) -> bool:
+def _is_filtered(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Answer) and outcome.message.finish is FinishReason.CONTENT_FILTER
 
 
-def _failed(outcome: Outcome, _: TurnState) -> bool:
+def _is_failure(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure)
 
 
-def _over_a_cap(outcome: Outcome, _: TurnState) -> bool:
+def _is_over_cap(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure) and outcome.kind is FailureKind.SPEND_LIMIT
 
 
-def _without_calls(message: Message) -> Message:
-    """The message with its calls left out, for calls that are not to be run."""
+def _strip_calls(message: Message) -> Message:
+    """Return the message without its calls, for calls that are not to be run."""
     parts = tuple(part for part in message.parts if not isinstance(part, ToolCallPart))
     return Message(role=message.role, parts=parts, finish=message.finish, origin=message.origin)
 
 
-async def _thinking_exhausted(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    state.end(
+async def _end_thinking_exhausted(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    state.end_turn(
         ExitReason.THINKING_EXHAUSTED,
         "The model spent its whole answer on thinking. Raise model.max_tokens or lower agent.reasoning_effort.",
     )
 
 
-async def _split_calls(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    """Have the work split. What stood before a call is not the answer, whether the call was whole or not."""
-    message = _message(outcome)
+async def _split_calls(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Ask the model to split the work. Text before a call is not the answer, whether or not the call was
+    whole.
+    """
+    message = _get_message(outcome)
     assert message is not None
     state.answer.clear()
-    names = ", ".join(incomplete_calls(message))
-    kept = _without_calls(message)
-    if not kept.text.strip():
-        kept = Message(
-            role=kept.role,
-            parts=(*kept.parts, TextPart(text=prompts.CALL_NOTE.format(names=names))),
-            finish=kept.finish,
-            origin=kept.origin,
+    names = ", ".join(list_incomplete_calls(message))
+    text_message = _strip_calls(message)
+    if not text_message.text.strip():
+        text_message = Message(
+            role=text_message.role,
+            parts=(*text_message.parts, TextPart(text=prompts.CALL_NOTE.format(names=names))),
+            finish=text_message.finish,
+            origin=text_message.origin,
         )
-    await _append_answer(outcome, kept, state, emit)
-    await state.append(program_message(Role.USER, prompts.CALL_CUT.format(names=names)), emit)
+    await _append_answer(outcome, text_message, state, emit)
+    await state.append_message(program_message(Role.USER, prompts.CALL_CUT.format(names=names)), emit)
 
 
-async def _too_long(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    state.end(
+async def _end_too_long(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    state.end_turn(
         ExitReason.TRUNCATED,
         "The model's answers keep reaching their length limit. Raise model.max_tokens or ask for less at once.",
     )
 
 
-async def _run(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def _run_answer_calls(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Answer)
     state.answer.clear()
     await run_calls(outcome, deps, state, emit)
 
 
-async def _go_on(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    message = _message(outcome)
+async def _ask_to_continue(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    message = _get_message(outcome)
     assert message is not None
-    kept = _without_calls(message)
-    state.answer.append(kept.text)
-    await _append_answer(outcome, kept, state, emit)
-    ask = prompts.CONTINUE_CUT if _stream_cut(outcome, state) else prompts.CONTINUE_TEXT
-    await state.append(program_message(Role.USER, ask), emit)
+    text_message = _strip_calls(message)
+    state.answer.append(text_message.text)
+    await _append_answer(outcome, text_message, state, emit)
+    ask = prompts.CONTINUE_CUT if _is_stream_cut(outcome, state) else prompts.CONTINUE_TEXT
+    await state.append_message(program_message(Role.USER, ask), emit)
 
 
-async def _end_with_text(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    message = _message(outcome)
+async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    message = _get_message(outcome)
     assert message is not None
-    kept = _without_calls(message)
-    state.answer.append(kept.text)
-    await _append_answer(outcome, kept, state, emit)
-    if _stream_cut(outcome, state):
+    text_message = _strip_calls(message)
+    state.answer.append(text_message.text)
+    await _append_answer(outcome, text_message, state, emit)
+    if _is_stream_cut(outcome, state):
         why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
-        state.end(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {why}")
+        state.end_turn(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {why}")
     elif state.final:
-        state.end(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
-    elif _length(outcome):
-        await _too_long(outcome, deps, state, emit)
+        state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+    elif _is_length_cut(outcome):
+        await _end_too_long(outcome, deps, state, emit)
     else:
-        state.end(ExitReason.TEXT_RESPONSE)
+        state.end_turn(ExitReason.TEXT_RESPONSE)
 
 
-async def _end_filtered(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    message = _message(outcome)
+async def _end_filtered(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    message = _get_message(outcome)
     assert message is not None
-    kept = _without_calls(message)
-    if kept.text.strip():
-        state.answer.append(kept.text)
-        await _append_answer(outcome, kept, state, emit)
-    state.end(ExitReason.PROVIDER_ERROR, "The provider's content filter stopped the answer. Ask in another way.")
+    text_message = _strip_calls(message)
+    if text_message.text.strip():
+        state.answer.append(text_message.text)
+        await _append_answer(outcome, text_message, state, emit)
+    state.end_turn(ExitReason.PROVIDER_ERROR, "The provider's content filter stopped the answer. Ask in another way.")
 
 
-async def _end_without_text(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    state.end(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
+async def _end_without_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
 
 
-async def _nudge(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    await state.append(program_message(Role.USER, prompts.EMPTY_AFTER_TOOLS), emit)
+async def _nudge_model(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    await state.append_message(program_message(Role.USER, prompts.EMPTY_AFTER_TOOLS), emit)
 
 
-async def _answered_before(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def _end_answered_before(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     state.answer.append(state.messages[-2].text)
-    state.end(ExitReason.PRIOR_CONTENT)
+    state.end_turn(ExitReason.PRIOR_CONTENT)
 
 
-async def _after_thought(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    """Let the model go on from its thoughts: as they stand where its wire can be continued, else asked for in words."""
-    message = _message(outcome)
+async def _continue_from_thought(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Let the model continue from its reasoning: directly where its API format allows it, else by a message."""
+    message = _get_message(outcome)
     assert message is not None
     endpoint = state.model.endpoint
     if endpoint.record.quirks.prefill and endpoint.wire == "chat_completions":
         await _append_answer(outcome, message, state, emit)
     else:
-        await state.append(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
+        await state.append_message(program_message(Role.USER, prompts.THOUGHT_ONLY), emit)
 
 
-async def _empty_fall_back(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+async def _fall_back_after_empty(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
     title = state.model.endpoint.record.title
     failure = Failure(kind=FailureKind.BAD_RESPONSE, message=f"{title} gave only empty answers.")
     return await deps.epochs.fall_back(state, failure, emit)
 
 
-async def _again(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
-    """The same request once more: nothing is appended."""
+async def _retry_request(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Send the same request once more: nothing is appended."""
 
 
-async def _end_empty(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def _end_empty(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     if "".join(state.answer).strip():
-        state.end(ExitReason.PARTIAL_STREAM, "The answer was cut off, and the model gave only empty ones after it.")
+        state.end_turn(
+            ExitReason.PARTIAL_STREAM, "The answer was cut off, and the model gave only empty ones after it."
+        )
         return
     state.answer.append("(empty)")
-    state.end(ExitReason.EMPTY_RESPONSE, "The model gave only empty answers. Try again, or another model.")
+    state.end_turn(ExitReason.EMPTY_RESPONSE, "The model gave only empty answers. Try again, or another model.")
 
 
-def _is(*kinds: FailureKind) -> Callable[[Outcome, TurnState], bool]:
+def _has_kind(*kinds: FailureKind) -> Callable[[ModelOutcome, TurnState], bool]:
     return lambda outcome, _: isinstance(outcome, Failure) and outcome.kind in kinds
 
 
-def _rewriting(how: Rewrite) -> Callable[[Outcome, Deps, TurnState, Emit], Awaitable[bool | None]]:
-    async def rewrite(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
-        return await deps.epochs.rewrite(state, how, emit)
+def _make_rewrite(how: Rewrite) -> Callable[[ModelOutcome, TurnDeps, TurnState, Emit], Awaitable[bool | None]]:
+    async def apply_rewrite(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+        return await deps.epochs.rewrite_request(state, how, emit)
 
-    return rewrite
+    return apply_rewrite
 
 
-def _too_big(outcome: Outcome, _: TurnState) -> bool:
+def _is_too_big(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure) and outcome.compress
 
 
-def _falls_back(outcome: Outcome, _: TurnState) -> bool:
+def _may_fall_back(outcome: ModelOutcome, _: TurnState) -> bool:
     return isinstance(outcome, Failure) and outcome.fall_back
 
 
-async def _compress(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
-    return await deps.epochs.compress(state, emit)
+async def _compress_transcript(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
+    return await deps.epochs.compress_overflow(state, emit)
 
 
-async def _fall_back(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> bool | None:
+async def _fall_back(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
     assert isinstance(outcome, Failure)
     return await deps.epochs.fall_back(state, outcome, emit)
 
 
-async def _end_failed(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def _end_failed(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Failure)
     reason = ExitReason.RETRIES_EXHAUSTED if outcome.retryable else ExitReason.PROVIDER_ERROR
     if outcome.compress:
         reason = ExitReason.COMPRESSION_EXHAUSTED
     hint = outcome.hint or ("Try again later, or name a stand-in (`fallback_providers`)." if outcome.retryable else "")
-    if outcome.retry_after is not None and outcome.retry_after >= _WORTH_TELLING:
+    if outcome.retry_after is not None and outcome.retry_after >= _TELL_AFTER_SECONDS:
         hint = f"It asks to wait until {_moment(deps.clock.now() + outcome.retry_after)}. {hint}"
-    state.end(reason, f"{sentence(outcome.message)} {hint}".strip())
+    state.end_turn(reason, f"{end_sentence(outcome.message)} {hint}".strip())
 
 
-async def _end_over_a_cap(outcome: Outcome, deps: Deps, state: TurnState, emit: Emit) -> None:
+async def _end_over_cap(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Failure)
-    state.end(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
+    state.end_turn(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
 
 
 def _moment(at: float) -> str:
-    """A time of day here, with the date when it is not today's."""
+    """Return a local time of day, with the date when it is not today's."""
     form = "%H:%M" if time.localtime(at)[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
     return time.strftime(form, time.localtime(at))
 
 
-async def _append_answer(outcome: Outcome, message: Message, state: TurnState, emit: Emit) -> None:
+async def _append_answer(outcome: ModelOutcome, message: Message, state: TurnState, emit: Emit) -> None:
     usage = outcome.usage if isinstance(outcome, Answer) else None
-    await state.append(message, emit, usage)
+    await state.append_message(message, emit, usage)
 
 
-ROWS: tuple[Row, ...] = (
-    Row("thinking_exhausted", UNLIMITED, _only_thought, _thinking_exhausted),
-    Row("split_calls", 3, _call_cut, _split_calls),
-    Row("calls_too_long", UNLIMITED, _call_cut, _too_long),
-    Row("run_calls", UNLIMITED, _calls, _run),
-    Row("go_on", 3, _text_cut, _go_on),
-    Row("filtered", UNLIMITED, _filtered, _end_filtered),
-    Row("go_on_after_cut", 3, _stream_cut, _go_on),
-    Row("cut", UNLIMITED, _stream_cut, _end_with_text),
-    Row("answered", UNLIMITED, _answered, _end_with_text),
-    Row("final_without_text", UNLIMITED, _final, _end_without_text),
-    Row("answered_before", UNLIMITED, _housekept, _answered_before),
-    Row("nudge_after_tools", 1, _empty_after_tools, _nudge),
-    Row("go_on_from_thoughts", 2, _thought, _after_thought),
-    Row("ask_again", 3, _empty, _again),
-    Row("empty_fall_back", UNLIMITED, _empty, _empty_fall_back),
-    Row("empty", UNLIMITED, _empty, _end_empty),
-    Row("over_a_cap", UNLIMITED, _over_a_cap, _end_over_a_cap),
-    Row("shrink_images", 1, _is(FailureKind.IMAGE_TOO_LARGE), _rewriting(Rewrite.SMALL_IMAGES)),
-    Row("results_as_text", 1, _is(FailureKind.TOOL_CONTENT), _rewriting(Rewrite.TEXT_RESULTS)),
-    Row(
+RECOVERY_RULES: tuple[RecoveryRule, ...] = (
+    RecoveryRule("thinking_exhausted", UNLIMITED, _is_only_thinking, _end_thinking_exhausted),
+    RecoveryRule("split_calls", 3, _is_call_cut, _split_calls),
+    RecoveryRule("calls_too_long", UNLIMITED, _is_call_cut, _end_too_long),
+    RecoveryRule("run_calls", UNLIMITED, _can_run_calls, _run_answer_calls),
+    RecoveryRule("go_on", 3, _is_text_cut, _ask_to_continue),
+    RecoveryRule("filtered", UNLIMITED, _is_filtered, _end_filtered),
+    RecoveryRule("go_on_after_cut", 3, _is_stream_cut, _ask_to_continue),
+    RecoveryRule("cut", UNLIMITED, _is_stream_cut, _end_with_text),
+    RecoveryRule("answered", UNLIMITED, _has_text, _end_with_text),
+    RecoveryRule("final_without_text", UNLIMITED, _is_final, _end_without_text),
+    RecoveryRule("answered_before", UNLIMITED, _is_after_housekeeping, _end_answered_before),
+    RecoveryRule("nudge_after_tools", 1, _is_empty_after_tools, _nudge_model),
+    RecoveryRule("go_on_from_thoughts", 2, _has_reasoning, _continue_from_thought),
+    RecoveryRule("ask_again", 3, _is_answer, _retry_request),
+    RecoveryRule("empty_fall_back", UNLIMITED, _is_answer, _fall_back_after_empty),
+    RecoveryRule("empty", UNLIMITED, _is_answer, _end_empty),
+    RecoveryRule("over_a_cap", UNLIMITED, _is_over_cap, _end_over_cap),
+    RecoveryRule("shrink_images", 1, _has_kind(FailureKind.IMAGE_TOO_LARGE), _make_rewrite(Rewrite.SMALL_IMAGES)),
+    RecoveryRule("results_as_text", 1, _has_kind(FailureKind.TOOL_CONTENT), _make_rewrite(Rewrite.TEXT_RESULTS)),
+    RecoveryRule(
         "strip_reasoning",
         1,
-        _is(FailureKind.THINKING_SIGNATURE, FailureKind.ENCRYPTED_CONTENT),
-        _rewriting(Rewrite.NO_REASONING),
+        _has_kind(FailureKind.THINKING_SIGNATURE, FailureKind.ENCRYPTED_CONTENT),
+        _make_rewrite(Rewrite.NO_REASONING),
     ),
-    Row("plain_schemas", 1, _is(FailureKind.GRAMMAR), _rewriting(Rewrite.PLAIN_SCHEMAS)),
-    Row("compress", 3, _too_big, _compress),
-    Row("fall_back", UNLIMITED, _falls_back, _fall_back),
-    Row("failed", UNLIMITED, _failed, _end_failed),
+    RecoveryRule("plain_schemas", 1, _has_kind(FailureKind.GRAMMAR), _make_rewrite(Rewrite.PLAIN_SCHEMAS)),
+    RecoveryRule("compress", 3, _is_too_big, _compress_transcript),
+    RecoveryRule("fall_back", UNLIMITED, _may_fall_back, _fall_back),
+    RecoveryRule("failed", UNLIMITED, _is_failure, _end_failed),
 )

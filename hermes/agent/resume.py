@@ -1,62 +1,62 @@
-"""Going on with a turn whose process died, from its last stored step."""
+"""Resuming a turn whose process died, from its last stored step."""
 
 from hermes.agent import prompts
 from hermes.agent.calls import finish_calls
-from hermes.agent.turn import Deps, Emit, Resumed, TurnState
+from hermes.agent.turn import Emit, ResumedTurn, TurnDeps, TurnState
 from hermes.core.events import Level, Notice
 from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 _UNFINISHED = (FinishReason.LENGTH, FinishReason.CUT)
 
 
-def restore(state: TurnState, resumed: Resumed) -> None:
-    """Put the turn's stored messages back into its state: the steps that were used, the pieces of its answer."""
+def restore_turn(state: TurnState, resumed: ResumedTurn) -> None:
+    """Restore a turn's state from its stored messages: the steps it used, the pieces of its answer."""
     state.messages.extend(resumed.messages)
     for message in resumed.messages:
-        if _says_call_cut(message):
+        if _is_call_cut_note(message):
             state.answer.clear()
         if message.role is not Role.ASSISTANT or message.synthetic:
             continue
         state.requests += 1
-        state.budget.take()
-        if any(message.calls()):
+        state.budget.take_step()
+        if any(message.tool_calls()):
             state.answer.clear()
         else:
             state.answer.append(message.text)
-    state.final = any(_says_budget_spent(message) for message in resumed.messages)
+    state.final = any(_is_budget_note(message) for message in resumed.messages)
 
 
-async def pick_up(resumed: Resumed, deps: Deps, state: TurnState, emit: Emit) -> None:
-    """Do what stood between the last stored message and the next request; a turn that only lacked its end is ended."""
+async def resume_turn(resumed: ResumedTurn, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
+    """Do what stood between the last stored message and the next request; end a turn that only lacked its end."""
     last = resumed.messages[-1]
-    await _tell_uncertain(last, resumed, deps, emit)
+    await _notify_uncertain(last, resumed, deps, emit)
     if resumed.stopping or _is_note(last, prompts.STOPPED):
-        state.answered = dict(resumed.results)
-        state.end(ExitReason.INTERRUPTED)
+        state.answered_results = dict(resumed.results)
+        state.end_turn(ExitReason.INTERRUPTED)
     elif last.role is not Role.ASSISTANT:
         return
-    elif any(last.calls()):
+    elif any(last.tool_calls()):
         await finish_calls(last, resumed.results, deps, state, emit)
     elif last.synthetic:
-        state.end(ExitReason.LOCAL_ERROR, "The program ended while this turn was being closed.")
+        state.end_turn(ExitReason.LOCAL_ERROR, "The program ended while this turn was being closed.")
     elif not last.text.strip():
         return  # thoughts alone: the model was to go on from them
     elif last.finish in _UNFINISHED and not state.final:
         ask = prompts.CONTINUE_CUT if last.finish is FinishReason.CUT else prompts.CONTINUE_TEXT
-        await state.append(program_message(Role.USER, ask), emit)
+        await state.append_message(program_message(Role.USER, ask), emit)
     else:
-        state.end(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
+        state.end_turn(ExitReason.BUDGET_EXHAUSTED if state.final else ExitReason.TEXT_RESPONSE)
 
 
-async def _tell_uncertain(last: Message, resumed: Resumed, deps: Deps, emit: Emit) -> None:
-    """Tell the person too what may have happened in part; the model reads it in the results."""
-    for call in last.calls():
+async def _notify_uncertain(last: Message, resumed: ResumedTurn, deps: TurnDeps, emit: Emit) -> None:
+    """Tell the person which calls may have happened in part; the model reads it in the results."""
+    for call in last.tool_calls():
         result = resumed.results.get(call.call_id)
         if result is not None and result.status is ToolStatus.UNCERTAIN:
-            what = f"{call.name} {one_line(call.arguments, 100)}"
+            what = f"{call.name} {to_one_line(call.arguments, 100)}"
             said = f"The program ended while this ran: {what}. All, part or none of it may have happened."
             await emit(Notice(level=Level.WARNING, text=said))
 
@@ -69,10 +69,10 @@ def _is_note(message: Message, note: str) -> bool:
     )
 
 
-def _says_call_cut(message: Message) -> bool:
+def _is_call_cut_note(message: Message) -> bool:
     said = prompts.CALL_CUT.partition("{")[0]
     return message.synthetic and message.role is Role.USER and message.text.startswith(said)
 
 
-def _says_budget_spent(message: Message) -> bool:
+def _is_budget_note(message: Message) -> bool:
     return message.synthetic and message.role is Role.USER and message.text == prompts.BUDGET_SPENT

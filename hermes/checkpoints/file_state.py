@@ -6,10 +6,10 @@ import stat
 
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
-from hermes.safety.path_policy import opened_refused
-from hermes.safety.paths import read_refused, write_refused
+from hermes.safety.path_policy import open_file_refusal
+from hermes.safety.paths import read_refusal, write_refusal
 from hermes.safety.places import Places
-from hermes.safety.shell.key_files import called_key
+from hermes.safety.shell.key_files import is_key_name
 
 FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRAVERSE_FLAGS = FOLDER_FLAGS | getattr(os, "O_PATH", os.O_RDONLY)
@@ -35,7 +35,7 @@ def is_hidden_file(path: str, places: Places) -> bool:
     """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of
     it.
     """
-    return bool(read_refused(path, places) or write_refused(path, places)) or called_key(path)
+    return bool(read_refusal(path, places) or write_refusal(path, places)) or is_key_name(path)
 
 
 class StateReader:
@@ -88,7 +88,7 @@ class StateReader:
             return state_without_copy(Kind.HIDDEN, status)
         with os.fdopen(handle, "rb", buffering=0):
             now = os.fstat(handle)
-            if not stat.S_ISREG(now.st_mode) or (now.st_nlink > 1 and opened_refused(handle, self._places)):
+            if not stat.S_ISREG(now.st_mode) or (now.st_nlink > 1 and open_file_refusal(handle, self._places)):
                 return state_without_copy(Kind.HIDDEN, now)
             data = b""
             with contextlib.suppress(BlockingIOError):

@@ -19,7 +19,7 @@ from hermes.core.checkpoints import ABSENT, Checkpoint, CheckpointLedger, FileCh
 from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import TextPart
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.safety.paths import is_or_below
 from hermes.safety.places import Places
 
@@ -94,7 +94,7 @@ class CheckpointRecorder:
             except (OSError, ValueError, HermesError) as error:  # ValueError: a path that can be none
                 _LOG.warning("no checkpoint could be taken", exc_info=True)
                 self._report_once(
-                    say("No copy of files could be made, so this cannot be undone: {error}", error=str(error))
+                    tr("No copy of files could be made, so this cannot be undone: {error}", error=str(error))
                 )
 
     async def record_after(self, paths: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ class CheckpointRecorder:
                     await self._complete_turn(turn)
             except (OSError, HermesError) as error:
                 _LOG.warning("a checkpoint could not be completed", exc_info=True)
-                self._report_once(say("What this turn changed could not be noted: {error}", error=str(error)))
+                self._report_once(tr("What this turn changed could not be noted: {error}", error=str(error)))
         return True
 
     async def resume_turn(self, turn_id: str) -> None:
@@ -174,10 +174,10 @@ class CheckpointRecorder:
     async def _load_turn(self, turn_id: str) -> _TurnCheckpoint:
         """Return the turn's checkpoint as the ledger has it; a completed one belongs to a turn that ended."""
         turn = _TurnCheckpoint(turn_id)
-        stored = await self.deps.ledger.checkpoint_of(self.deps.session_id, turn_id)
+        stored = await self.deps.ledger.find_checkpoint(self.deps.session_id, turn_id)
         if stored is not None and stored.open:
             turn.checkpoint_id = stored.id
-            changes = await self.deps.ledger.checkpoint_changes(stored.id)
+            changes = await self.deps.ledger.list_checkpoint_changes(stored.id)
             turn.paths = {change.path: change.before for change in changes}
             turn.recorded = {change.path for change in changes if change.after is not None}
             turn.base = await self._run_in_thread(lambda: self._load_listing(stored.base)) if stored.base else None
@@ -186,7 +186,7 @@ class CheckpointRecorder:
     async def _take_checkpoint(self, turn: _TurnCheckpoint, wanted: Sequence[str], *, anything: bool) -> None:
         """Copy first, then record in one transaction that there are copies."""
         deps = self.deps
-        digest = await deps.ledger.folder_base(deps.places.workspace) if anything else ""
+        digest = await deps.ledger.get_folder_base(deps.places.workspace) if anything else ""
         with deps.objects.block_collection():
             listing, base = turn.base, ""
             if anything:
@@ -319,7 +319,7 @@ class CheckpointRecorder:
     def _report_limits(self, listing: "FolderListing") -> None:
         if not listing.whole:
             self._report_once(
-                say(
+                tr(
                     "{folder} is too large to be copied whole: of what commands change there, not everything can be"
                     " undone. What the file tools change can.",
                     folder=self.deps.places.workspace,
@@ -327,7 +327,7 @@ class CheckpointRecorder:
             )
         elif listing.uncopied:
             self._report_once(
-                say(
+                tr(
                     "The files of {folder} are more than checkpoints may take (`checkpoints.max_total_mb`): of some no"
                     " copy is kept when commands change them.",
                     folder=self.deps.places.workspace,

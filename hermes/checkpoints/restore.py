@@ -14,7 +14,7 @@ from hermes.checkpoints.file_state import StateReader, open_folder
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, Purpose
 from hermes.safety.paths import is_or_below
-from hermes.util.atomic import replace_in
+from hermes.util.atomic import replace_in_folder
 
 _MAX_SYNCED = 64
 """The files that are synced one by one, before they get their names; of more, what a crash cuts short is
@@ -115,7 +115,7 @@ def _plan_step(chain: PathHistory, reader: StateReader, *, force: bool) -> Resto
     )
     if now == chain.wanted:
         return structs.replace(step, outcome=RestoreOutcome.SAME)
-    if not chain.wanted.kept:
+    if not chain.wanted.is_restorable:
         return structs.replace(step, outcome=RestoreOutcome.UNCOPIED)
     if force:
         return step
@@ -205,7 +205,9 @@ def _restore_path(step: RestoreStep, reader: StateReader, objects: ObjectStore, 
         if away:
             _remove_path(name, handle, now)
         elif step.wanted.kind is Kind.FILE:
-            replace_in(handle, name, data, step.wanted.mode, sync=sync, temporary=_build_temporary_name(step.path))
+            replace_in_folder(
+                handle, name, data, step.wanted.mode, sync=sync, temporary=_build_temporary_name(step.path)
+            )
         elif step.wanted.kind is Kind.LINK:
             _replace_link(name, handle, step)
         else:

@@ -39,7 +39,7 @@ async def collect_contents(ledger: CheckpointLedger, objects: ObjectStore, reten
     """
     with objects.try_exclusive() as alone:
         for _ in range(_MAX_ROUNDS if alone else 0):
-            files, listings = await ledger.named_contents()
+            files, listings = await ledger.list_named_contents()
             left = await asyncio.to_thread(_delete_unreferenced, objects, files, listings)
             if left <= retention.total or not await ledger.prune_oldest():
                 return

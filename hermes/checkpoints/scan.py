@@ -16,7 +16,7 @@ from msgspec import Struct
 from hermes.checkpoints.file_state import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
 from hermes.checkpoints.ignore_rules import IgnoreRules, is_cache_folder, is_regenerable, read_rules, read_rules_above
 from hermes.core.checkpoints import FileState, Kind
-from hermes.safety.paths import read_refused
+from hermes.safety.paths import read_refusal
 from hermes.safety.places import Places
 
 _RACE_NS = 50_000_000
@@ -169,7 +169,7 @@ class FolderScan:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             real = os.path.join(self._root, path)
-            if status.st_dev != self._device or real == self._places.hermes or read_refused(real, self._places):
+            if status.st_dev != self._device or real == self._places.hermes or read_refusal(real, self._places):
                 return
             self._items[os.fsencode(path)] = ListingItem(FileState(Kind.FOLDER, status.st_mode & MODE_BITS))
             if depth >= _MAX_DEPTH:

@@ -1,4 +1,6 @@
-"""The parser that every verb uses: one line for what is wrong, with the nearest name there is."""
+"""The argument parser of every command: one-line errors that name the nearest valid word, and localized
+help.
+"""
 
 import argparse
 import re
@@ -6,63 +8,65 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
-from hermes.cli.errors import complain
-from hermes.i18n.messages import ENGLISH, full_stop, joined, phrase, say, spoken, translated
+from hermes.cli.errors import print_error
+from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
 
-_looked_at: ContextVar[bool] = ContextVar("looked_at", default=False)
+_capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
 
 
-class Inspected(Exception):  # noqa: N818 - no error
-    """A verb's parser, handed to the one who looks at it; nothing was parsed and nothing run."""
+class ParserCaptured(Exception):  # noqa: N818 - no error
+    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
 
-    def __init__(self, parser: "Parser") -> None:
+    def __init__(self, parser: "CommandParser") -> None:
         super().__init__()
         self.parser = parser
 
 
-def inspected(run: Callable[[list[str]], int]) -> "Parser":
-    """The parser of a verb. So what a verb takes is said once: help, completion and documents are made of it."""
-    before = _looked_at.set(True)
+def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
+    """Return the parser of a command without running it. Help, completion and the documents are built from it,
+    so a command's arguments are defined once.
+    """
+    before = _capturing_parser.set(True)
     try:
         run([])
-    except Inspected as found:
+    except ParserCaptured as found:
         return found.parser
     finally:
-        _looked_at.reset(before)
+        _capturing_parser.reset(before)
     raise AssertionError(f"{run.__module__} parses nothing")
 
 
-_PHRASES = (
-    phrase("options"),
-    phrase("positional arguments"),
-    phrase("show this help message and exit"),
-    phrase("the following arguments are required: {names}"),
-    phrase("one of the arguments {names} is required"),
-    phrase("argument {name}: {what}"),
-    phrase("expected at most one argument"),
-    phrase("expected at least one argument"),
-    phrase("expected {n} arguments"),
-    phrase("not allowed with argument {name}"),
-    phrase("ambiguous option: {option} could match {options}"),
-    phrase("ignored explicit argument {value}"),
+_ARGPARSE_PHRASES = (
+    N_("options"),
+    N_("positional arguments"),
+    N_("show this help message and exit"),
+    N_("the following arguments are required: {names}"),
+    N_("one of the arguments {names} is required"),
+    N_("argument {name}: {what}"),
+    N_("expected at most one argument"),
+    N_("expected at least one argument"),
+    N_("expected {n} arguments"),
+    N_("not allowed with argument {name}"),
+    N_("ambiguous option: {option} could match {options}"),
+    N_("ignored explicit argument {value}"),
 )
-"""What argparse itself says."""
-_OURS = (
+"""Messages of argparse itself, listed here so that they are translated."""
+_REPLACED_MESSAGES = (
     (
         re.compile(r"argument (?P<name>.+): invalid int value: (?P<value>.+)"),
-        phrase("{name} takes a whole number, not {value}"),
+        N_("{name} takes a whole number, not {value}"),
     ),
     (
         re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"),
-        phrase("{name} takes a number, not {value}"),
+        N_("{name} takes a number, not {value}"),
     ),
-    (re.compile(r"argument (?P<name>.+): expected one argument"), phrase("{name} needs a value behind it")),
+    (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
 )
-"""What is said in place of some of that."""
+"""Messages of argparse that are replaced by our own."""
 
 
-class _Help(argparse.HelpFormatter):
-    """Help in the person's language; a line is broken by the columns that it takes, not by its characters."""
+class _LocalizedHelpFormatter(argparse.HelpFormatter):
+    """Format help in the person's language. Lines are broken by the columns they take, not by their characters."""
 
     def add_usage(
         self,
@@ -71,146 +75,152 @@ class _Help(argparse.HelpFormatter):
         groups: Iterable[argparse._MutuallyExclusiveGroup],
         prefix: str | None = None,
     ) -> None:
-        super().add_usage(usage, actions, groups, say("usage: ") if prefix is None else prefix)
+        super().add_usage(usage, actions, groups, tr("usage: ") if prefix is None else prefix)
 
     def start_section(self, heading: str | None) -> None:
-        super().start_section(say(heading) if heading else heading)
+        super().start_section(tr(heading) if heading else heading)
 
     def _expand_help(self, action: argparse.Action) -> str:
         known = action.help
-        action.help = say(known) if known else known
+        action.help = tr(known) if known else known
         try:
             return super()._expand_help(action)
         finally:
             action.help = known
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return broken(text, width) if spoken() != ENGLISH else super()._split_lines(text, width)
+        return wrap_to_columns(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if spoken() == ENGLISH:
+        if get_language() == ENGLISH:
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in broken(text, width))
+        return "\n".join(indent + line for line in wrap_to_columns(text, width))
 
 
-def _with_marks(text: str) -> str:
-    """Help with the marks of the language behind the headings, which argparse ends with `:`."""
-    for heading in ("options", "positional arguments") if spoken() != ENGLISH else ():
-        text = text.replace(f"\n{say(heading)}:\n", f"\n{say(heading)}：\n")
+def _localize_headings(text: str) -> str:
+    """Replace the `:` that argparse puts behind headings by the punctuation of the language."""
+    for heading in ("options", "positional arguments") if get_language() != ENGLISH else ():
+        text = text.replace(f"\n{tr(heading)}:\n", f"\n{tr(heading)}：\n")
     return text
 
 
-def broken(text: str, columns: int) -> list[str]:
-    """The text in lines of so many columns; Chinese may break between any two characters, but not before a mark."""
+def wrap_to_columns(text: str, columns: int) -> list[str]:
+    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing
+    mark.
+    """
     from hermes.markup.charts import text_width
 
     lines: list[str] = []
     line, room = "", max(columns, 20)
-    for piece in _UNITS.findall(" ".join(text.split())):
-        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING:
+    for piece in _UNBREAKABLE_UNITS.findall(" ".join(text.split())):
+        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING_MARKS:
             lines.append(line.rstrip())
             line = ""
         line += piece if line else piece.lstrip()
     return [*lines, line.rstrip()] if line.strip() else lines
 
 
-_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
-_CLOSING = "，。；：？！）」”、"
+_UNBREAKABLE_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
+_CLOSING_MARKS = "，。；：？！）」”、"
 
 
-class Parser(argparse.ArgumentParser):
-    """An argparse parser whose complaints are one line each, with exit code 2."""
+class CommandParser(argparse.ArgumentParser):
+    """An argparse parser that reports each error on one line, with exit code 2."""
 
-    stray = ""
-    """What to say of a word that no argument takes."""
+    stray_word_hint = ""
+    """Text that the error for a word that no argument takes adds."""
 
-    def read(self, arguments: list[str]) -> argparse.Namespace:
-        """Parse everything; what is left over is an error."""
-        given, rest = self.parsed(arguments)
+    def parse_arguments(self, arguments: list[str]) -> argparse.Namespace:
+        """Parse everything. A word or option that is left over is an error."""
+        args, rest = self.parse_known(arguments)
         if rest:
-            self._not_known(rest)
-        return given
+            self._reject_unknown(rest)
+        return args
 
-    def parsed(self, arguments: list[str], *, mixed: bool = False) -> tuple[argparse.Namespace, list[str]]:
-        """What is known, parsed, and what is left over. With `mixed` options may stand between words."""
-        if _looked_at.get():
-            raise Inspected(self)
+    def parse_known(self, arguments: list[str], *, mixed: bool = False) -> tuple[argparse.Namespace, list[str]]:
+        """Parse what is known, and return it with the words that are left over. With `mixed` options may stand
+        between words.
+        """
+        if _capturing_parser.get():
+            raise ParserCaptured(self)
         return self.parse_known_intermixed_args(arguments) if mixed else self.parse_known_args(arguments)
 
-    def below(self) -> dict[str, "Parser"]:
-        """The verbs of this one, by name."""
+    def list_subparsers(self) -> dict[str, "CommandParser"]:
+        """Return the parsers of the subcommands by name."""
         found = (one.choices for one in self._actions if isinstance(one.choices, dict))
-        return {name: one for choices in found for name, one in choices.items() if isinstance(one, Parser)}
+        return {name: one for choices in found for name, one in choices.items() if isinstance(one, CommandParser)}
 
-    def arguments(self) -> list[argparse.Action]:
-        """The options and words that this verb takes, as they were added, but for those that help does not show."""
+    def list_arguments(self) -> list[argparse.Action]:
+        """Return the options and words that this command takes, in the order in which they were added, without
+        hidden ones.
+        """
         return [one for one in self._actions if one.help != argparse.SUPPRESS and one.dest != "help"]
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        return _Help(prog=self.prog)
+        return _LocalizedHelpFormatter(prog=self.prog)
 
     def format_usage(self) -> str:
-        """As argparse does, in English: it takes seven letters, `usage: `, off what this gives."""
+        """Return the usage line as argparse does, in English: argparse itself cuts off the seven letters `usage: `."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups, "usage: ")
         return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Complain and leave."""
-        for form, words in _OURS:
+        """Print the error with a hint and exit with code 2."""
+        for form, words in _REPLACED_MESSAGES:
             if found := form.fullmatch(message):
-                message = phrase(words, **found.groupdict())
-        said = translated(message).rstrip(".。")
-        hint = say("`{command} --help` shows what there is.", command=self.prog)
-        complain(joined(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
+                message = N_(words, **found.groupdict())
+        said = localize(message).rstrip(".。")
+        hint = tr("`{command} --help` shows what there is.", command=self.prog)
+        print_error(join_sentences(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
         raise SystemExit(2)
 
     def format_help(self) -> str:
-        """As argparse does; a verb without an example of its own gets the form that it has."""
-        words = [str(one.metavar or one.dest).upper() for one in self.arguments() if self._is_wanted(one)]
+        """Return the help text. A command without an example of its own gets one built from its required words."""
+        words = [str(one.metavar or one.dest).upper() for one in self.list_arguments() if self._is_required_word(one)]
         known = self.epilog, self.description
         form = (self.epilog or " ".join([self.prog, *words])).removeprefix("example: ")
-        self.epilog = say("example: {form}", form=say(form))
-        self.description = say(self.description) if self.description else None
+        self.epilog = tr("example: {form}", form=tr(form))
+        self.description = tr(self.description) if self.description else None
         try:
-            return _with_marks(super().format_help())
+            return _localize_headings(super().format_help())
         finally:
             self.epilog, self.description = known
 
-    def _is_wanted(self, action: argparse.Action) -> bool:
-        """Whether an argument is a word that must be there."""
+    def _is_required_word(self, action: argparse.Action) -> bool:
+        """Return whether an argument is a word that must be given."""
         return not action.option_strings and action.nargs not in ("?", "*")
 
-    def options(self) -> Iterator[str]:
-        """Every option of this parser and of the verbs below it."""
+    def iterate_options(self) -> Iterator[str]:
+        """Yield every option of this parser and of its subcommands."""
         for action in self._actions:
             yield from action.option_strings
             for below in action.choices.values() if isinstance(action.choices, dict) else ():
-                if isinstance(below, Parser):
-                    yield from below.options()
+                if isinstance(below, CommandParser):
+                    yield from below.iterate_options()
 
-    def _not_known(self, rest: list[str]) -> NoReturn:
-        from hermes.plugins import suggestion
+    def _reject_unknown(self, rest: list[str]) -> NoReturn:
+        from hermes.plugins import suggest_name
 
         first = rest[0]
         if not first.startswith("-"):
-            self.error(f"{first!r} is one word too many. {self.stray}".rstrip())
+            self.error(f"{first!r} is one word too many. {self.stray_word_hint}".rstrip())
         name = first.partition("=")[0]
-        if name in self.options():
+        if name in self.iterate_options():
             self.error(f"{name} stands behind a verb, such as `list`")
-        self.error(f"there is no option {name}. {suggestion(name, self.options())}".rstrip())
+        self.error(f"there is no option {name}. {suggest_name(name, self.iterate_options())}".rstrip())
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """As argparse does, but with the nearest choice in front of all of them."""
+        """Check a value against the choices, as argparse does, and name the nearest choice first in the error."""
         choices = [str(choice) for choice in action.choices or ()]
         if action.choices is None or value in choices:
             return
-        from hermes.plugins import suggestion
+        from hermes.plugins import suggest_name
 
-        said = phrase(
+        said = N_(
             "there is no {value!r}. {near} Possible: {choices}",
             value=str(value),
-            near=suggestion(str(value), choices),
+            near=suggest_name(str(value), choices),
             choices=", ".join(choices),
         )
         raise argparse.ArgumentError(None, said)

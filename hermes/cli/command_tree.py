@@ -1,4 +1,4 @@
-"""What every verb takes, read from the parsers themselves: for completion and for the documents."""
+"""Describe what every command takes, read from the parsers themselves, for completion and for the documents."""
 
 import argparse
 import importlib
@@ -6,36 +6,37 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from hermes.cli.arguments import Parser, inspected
+from hermes.cli.arguments import CommandParser, capture_parser
 from hermes.cli.verbs import VERBS
 
-FILE = "file"
-KINDS = {
+FILE_KIND = "file"
+VALUE_KINDS = {
     "session": "session", "resume": "session", "model": "model", "provider": "provider", "profile": "profile",
-    "file": FILE, "output": FILE, "usage_file": FILE, "image": FILE, "folder": FILE, "cwd": FILE, "home": FILE,
-    "worktree": "worktree", "source": FILE,
+    "file": FILE_KIND, "output": FILE_KIND, "usage_file": FILE_KIND, "image": FILE_KIND, "folder": FILE_KIND,
+    "cwd": FILE_KIND, "home": FILE_KIND,
+    "worktree": "worktree", "source": FILE_KIND,
 }  # fmt: skip
-"""What kind of names the value of an argument is, by its name; others have none."""
-_BY_VERB = {
+"""The kind of names that an argument takes, by the argument's name; other arguments take none."""
+_VERB_VALUE_KINDS = {
     ("profile", "name"): "profile", ("profile", "source"): "profile", ("worktree", "name"): "worktree",
     ("skills", "name"): "skill", ("skills", "which"): "skill", ("restore", "file"): "backup",
-    ("approvals", "session"): "", ("backup", "file"): FILE, ("auth", "model"): "", ("logs", "session"): "session",
+    ("approvals", "session"): "", ("backup", "file"): FILE_KIND, ("auth", "model"): "", ("logs", "session"): "session",
 }  # fmt: skip
-"""The same where the verb decides."""
+"""The kinds that depend on the command, too."""
 
 
-class Value(Struct, frozen=True):
-    """What can stand somewhere: fixed words, or names of a kind; neither: anything."""
+class ArgumentValue(Struct, frozen=True):
+    """The words that can stand somewhere: fixed words, or names of a kind; with neither, any text."""
 
     words: tuple[str, ...] = ()
     kind: str = ""
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """A verb, or a verb below one: `path` are the words that lead there.
+class CommandSpec(Struct, frozen=True, kw_only=True):
+    """A command or subcommand: `path` are the words that lead there.
 
-    `values` says of each option what comes behind it (options that are not in it take nothing), `positional` what its
-    own words are.
+    `values` gives for each option the value that follows it (options that are not in it take none),
+    `positional` the values of its own words.
     """
 
     path: tuple[str, ...]
@@ -43,47 +44,49 @@ class Place(Struct, frozen=True, kw_only=True):
     example: str
     below: tuple[str, ...]
     options: tuple[str, ...]
-    values: dict[str, Value]
-    positional: tuple[Value, ...]
+    values: dict[str, ArgumentValue]
+    positional: tuple[ArgumentValue, ...]
 
 
-def places() -> list[Place]:
-    """Every verb, with those below it, in the order in which help names them."""
-    return [place for verb, (module, what) in VERBS.items() for place in _verb(verb, module, what)]
+def list_commands() -> list[CommandSpec]:
+    """Return every command with its subcommands, in the order in which help names them."""
+    return [command for verb, (module, what) in VERBS.items() for command in _describe_verb(verb, module, what)]
 
 
-def parser_of(verb: str) -> Parser:
-    """The parser of a verb."""
-    return inspected(importlib.import_module(VERBS[verb][0]).run)
+def parser_for_verb(verb: str) -> CommandParser:
+    """Return the parser of a command."""
+    return capture_parser(importlib.import_module(VERBS[verb][0]).run)
 
 
-def _verb(verb: str, module: str, what: str) -> Iterator[Place]:
-    parser = inspected(importlib.import_module(module).run)
-    below = parser.below()
-    yield _place((verb,), parser, what)
-    told = {choice.dest: choice.help or "" for action in parser.arguments() for choice in _choices(action)}
+def _describe_verb(verb: str, module: str, what: str) -> Iterator[CommandSpec]:
+    parser = capture_parser(importlib.import_module(module).run)
+    below = parser.list_subparsers()
+    yield _describe_command((verb,), parser, what)
+    summaries = {
+        choice.dest: choice.help or "" for action in parser.list_arguments() for choice in _list_subactions(action)
+    }
     for name, one in below.items():
-        yield _place((verb, name), one, told.get(name, ""))
+        yield _describe_command((verb, name), one, summaries.get(name, ""))
 
 
-def _place(path: tuple[str, ...], parser: Parser, what: str) -> Place:
-    below = parser.below()
+def _describe_command(path: tuple[str, ...], parser: CommandParser, what: str) -> CommandSpec:
+    below = parser.list_subparsers()
     options: list[str] = []
-    values: dict[str, Value] = {}
-    positional: list[Value] = []
-    for action in parser.arguments():
+    values: dict[str, ArgumentValue] = {}
+    positional: list[ArgumentValue] = []
+    for action in parser.list_arguments():
         if below and isinstance(action.choices, dict):
             continue
-        value = _value(path[0], action)
+        value = _describe_value(path[0], action)
         options += action.option_strings
         if not action.option_strings:
             positional.append(value)
         elif action.nargs != 0:
             values |= dict.fromkeys(action.option_strings, value)
-    return Place(
+    return CommandSpec(
         path=path,
         what=what,
-        example=_example(parser),
+        example=_extract_example(parser),
         below=tuple(below),
         options=(*options, "--help"),
         values=values,
@@ -91,17 +94,17 @@ def _place(path: tuple[str, ...], parser: Parser, what: str) -> Place:
     )
 
 
-def _value(verb: str, action: argparse.Action) -> Value:
+def _describe_value(verb: str, action: argparse.Action) -> ArgumentValue:
     if action.choices is not None and not isinstance(action.choices, dict):
-        return Value(words=tuple(str(one) for one in action.choices))
-    return Value(kind=_BY_VERB.get((verb, action.dest), KINDS.get(action.dest, "")))
+        return ArgumentValue(words=tuple(str(one) for one in action.choices))
+    return ArgumentValue(kind=_VERB_VALUE_KINDS.get((verb, action.dest), VALUE_KINDS.get(action.dest, "")))
 
 
-def _choices(action: argparse.Action) -> list[argparse.Action]:
-    """The verbs below, as argparse lists them in help."""
+def _list_subactions(action: argparse.Action) -> list[argparse.Action]:
+    """Return the subcommands as argparse lists them in help."""
     listed = getattr(action, "_choices_actions", None)
     return list(listed) if listed else []
 
 
-def _example(parser: Parser) -> str:
+def _extract_example(parser: CommandParser) -> str:
     return (parser.epilog or "").partition("example: ")[2]

@@ -1,28 +1,28 @@
-"""Says on standard error what went wrong: one line, no traceback."""
+"""Print errors on standard error: one line each, no traceback."""
 
 import sys
 
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import joined, say, translated
-from hermes.util.text import escaped
+from hermes.i18n.messages import join_sentences, localize, tr
+from hermes.util.text import escape_unseen_characters
 
 
-def complain(text: str) -> None:
-    """One line on standard error, in the person's language; nothing in it that a terminal would obey or that hides."""
-    print("hermes: " + escaped(" ".join(translated(text).split())), file=sys.stderr)
+def print_error(text: str) -> None:
+    """Print one line on standard error, in the person's language, with control and hidden characters escaped."""
+    print("hermes: " + escape_unseen_characters(" ".join(localize(text).split())), file=sys.stderr)
 
 
-def explained(error: HermesError) -> str:
-    """What an error says, in the person's language."""
-    return joined(translated(error.message), translated(error.hint))
+def format_error(error: HermesError) -> str:
+    """Return an error's message and hint in the person's language."""
+    return join_sentences(localize(error.message), localize(error.hint))
 
 
-def elsewhere_line() -> str:
-    """What is said of a session that lives in another process."""
-    return say("This session is open in another process; you take part in it: what is said there is shown here.")
+def format_remote_notice() -> str:
+    """Return the notice that a session is open in another process and that this one takes part in it."""
+    return tr("This session is open in another process; you take part in it: what is said there is shown here.")
 
 
-def failed(error: HermesError) -> int:
-    """Show an error and give its exit code."""
-    complain(explained(error))
+def report_failure(error: HermesError) -> int:
+    """Print an error and return its exit code."""
+    print_error(format_error(error))
     return error.exit_code

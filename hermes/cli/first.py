@@ -1,29 +1,29 @@
-"""The first start, when nobody has said yet which model answers."""
+"""Offer to set up a model at the first start, when none is configured."""
 
 from collections.abc import Mapping
 
-from hermes.cli.plain.menu import LeftError, choose
-from hermes.i18n.messages import say
+from hermes.cli.plain.menu import PromptAbortedError, choose_option
+from hermes.i18n.messages import tr
 from hermes.sessions.model.endpoint import is_nothing_configured
 from hermes.sessions.options import SessionOptions
 
-STOPPED = 130
+EXIT_INTERRUPTED = 130
 
 
-def first_start(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
-    """Offer to set a model up; an exit code when there is to be no chat, None when there is."""
+def offer_first_setup(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
+    """Offer to set up a model. Return an exit code when there is to be no chat, else None."""
     if not is_nothing_configured(options, environ):
         return None
     ways = [
-        say("Set a model up now: it takes a minute"),
-        say("Just look around, with the small model that comes along (English only, no tools)"),
-        say("Leave"),
+        tr("Set a model up now: it takes a minute"),
+        tr("Just look around, with the small model that comes along (English only, no tools)"),
+        tr("Leave"),
     ]
     try:
-        taken = choose(say("No model is set up yet. What now?"), ways)
-    except (LeftError, KeyboardInterrupt):
+        taken = choose_option(tr("No model is set up yet. What now?"), ways)
+    except (PromptAbortedError, KeyboardInterrupt):
         print()
-        return STOPPED
+        return EXIT_INTERRUPTED
     if taken == 0:
         from hermes.cli.commands.setup import run
 

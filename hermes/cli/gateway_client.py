@@ -1,7 +1,9 @@
-"""`hermes -z TEXT` through the gateway of this home, where one runs: the same answer without starting up.
+"""Run `hermes -z TEXT` through the gateway of this home, where one runs: the same answer without the startup
+cost.
 
-What is imported here is all that such a call pays for, so it is little: no parser of options, no event loop. Whatever
-is out of the ordinary (a question, a warning, an option that needs a process of its own) is handed on.
+This module imports little (no option parser, no event loop), because such a call pays for all of it.
+Whatever is out of the ordinary (a question, a warning, an option that needs a process of its own) is
+handed over to the full command line.
 """
 
 import os
@@ -12,7 +14,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import would cost a third of such
 if TYPE_CHECKING:
     from socket import socket
 
-_WITH_VALUE = {
+_VALUE_OPTIONS = {
     "-m": "model",
     "--model": "model",
     "--provider": "provider",
@@ -23,64 +25,64 @@ _WITH_VALUE = {
     "-r": "resume",
     "--resume": "resume",
 }
-_PLAIN = {"--no-input": "no_input", "-c": "latest", "--continue": "latest"}
-_TEXT = "--oneshot="
-_LARGEST = 32 << 20
+_FLAG_OPTIONS = {"--no-input": "no_input", "-c": "latest", "--continue": "latest"}
+_TEXT_PREFIX = "--oneshot="
+_MAX_REQUEST_BYTES = 32 << 20
 _CONNECT_SECONDS = 2.0
-_TAKEN_SECONDS = 20.0
-"""How long the gateway may take until it says whether it does it."""
-_LONGEST_PATH = 100
+_ACCEPT_SECONDS = 20.0
+"""Seconds in which the gateway must say whether it takes the task."""
+_MAX_SOCKET_PATH = 100
 
 
-def through_gateway(given: list[str]) -> tuple[int | None, list[str]]:
-    """The exit code when the gateway has answered; else None, and the arguments with which to go on."""
-    chosen = _chosen(given)
+def run_through_gateway(args: list[str]) -> tuple[int | None, list[str]]:
+    """Return the exit code when the gateway has answered; else None, and the arguments with which to go on."""
+    chosen = _parse_gateway_options(args)
     if chosen is None:
-        return None, given
-    from hermes.config.environment import process_environment
+        return None, args
+    from hermes.config.environment import copy_environment
 
-    environ = process_environment()
+    environ = copy_environment()
     if environ.get("HERMES_NO_GATEWAY"):
-        return None, given
+        return None, args
     from hermes.config.home import locate_home
     from hermes.core.errors import HermesError
 
     try:
         path = str(locate_home(environ).locks / "gateway.sock")
     except HermesError:
-        return None, given
+        return None, args
     if not os.path.exists(path):
-        return None, given
+        return None, args
     if chosen["text"] == "-":
         text = sys.stdin.read()
-        given = [f"{_TEXT}{text}" if one == f"{_TEXT}-" else one for one in given]
+        args = [f"{_TEXT_PREFIX}{text}" if one == f"{_TEXT_PREFIX}-" else one for one in args]
         chosen["text"] = text
-    return _asked(path, chosen, environ), given
+    return _ask_gateway(path, chosen, environ), args
 
 
-def _chosen(given: list[str]) -> dict[str, object] | None:
-    """The options, when the gateway can serve them all."""
+def _parse_gateway_options(args: list[str]) -> dict[str, object] | None:
+    """Return the options, or None when the gateway cannot serve them all."""
     found: dict[str, object] = {}
-    words = iter(given)
+    words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
-        if word.startswith(_TEXT):
-            found["text"] = word.removeprefix(_TEXT)
-        elif word in _PLAIN:
-            found[_PLAIN[word]] = True
-        elif not _put(found, name if name.startswith("--") else word, value if equals else next(words, "")):
+        if word.startswith(_TEXT_PREFIX):
+            found["text"] = word.removeprefix(_TEXT_PREFIX)
+        elif word in _FLAG_OPTIONS:
+            found[_FLAG_OPTIONS[word]] = True
+        elif not _set_option(found, name if name.startswith("--") else word, value if equals else next(words, "")):
             return None
     text = str(found.get("text", ""))
     return found if text.strip() and not ("resume" in found and "latest" in found) else None
 
 
-def _put(found: dict[str, object], option: str, value: str) -> bool:
-    """Take an option's value; False for one that has to be complained of, or needs a process of its own."""
-    name = _WITH_VALUE.get(option, "")
+def _set_option(found: dict[str, object], option: str, value: str) -> bool:
+    """Store an option's value. Return False for one that is wrong, or that needs a process of its own."""
+    name = _VALUE_OPTIONS.get(option, "")
     if not name or not value:
         return False
     if name == "max_turns":
-        found[name] = _number(value)
+        found[name] = _parse_positive_int(value)
         return bool(found[name])
     if name == "toolsets":
         found[name] = [one.strip() for one in value.split(",") if one.strip()] or [""]
@@ -92,13 +94,13 @@ def _put(found: dict[str, object], option: str, value: str) -> bool:
     return True
 
 
-def _number(value: str) -> int:
-    """A number above zero; 0 for what is none."""
+def _parse_positive_int(value: str) -> int:
+    """Parse a number above zero; 0 for anything else."""
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 7 else 0
 
 
-def _asked(path: str, chosen: dict[str, object], environ: dict[str, str]) -> int | None:
-    """Have it answered; None when a process of our own has to."""
+def _ask_gateway(path: str, chosen: dict[str, object], environ: dict[str, str]) -> int | None:
+    """Have the gateway answer and return the exit code; None when a process of our own has to answer."""
     import json
     import socket
 
@@ -107,85 +109,87 @@ def _asked(path: str, chosen: dict[str, object], environ: dict[str, str]) -> int
         terminal = None if no_input else os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         terminal = None
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         frame = {"type": "oneshot", "environ": environ, "asks": terminal is not None, "cwd": os.getcwd(), **chosen}
         body = json.dumps(frame, ensure_ascii=False).encode() + b"\n"
-        if len(body) > _LARGEST or not _connected(one, path):
+        if len(body) > _MAX_REQUEST_BYTES or not _connect_gateway(connection, path):
             return None
-        with _Stopping(one) as stopping:
-            return _Call(one, terminal, stopping).run(body)
+        with _TurnStopper(connection) as stopping:
+            return _GatewayCall(connection, terminal, stopping).run(body)
     except (OSError, ValueError):
         return None
     finally:
-        one.close()
+        connection.close()
         if terminal is not None:
             os.close(terminal)
 
 
-class _Call:
-    """One call of the gateway. Until it is taken on, and told to go, a process of our own can do it instead."""
+class _GatewayCall:
+    """One call of the gateway. Until the gateway takes it and is told to go, a process of our own can answer
+    instead.
+    """
 
-    def __init__(self, one: "socket", terminal: int | None, stopping: "_Stopping") -> None:
-        self._one = one
+    def __init__(self, connection: "socket", terminal: int | None, stopping: "_TurnStopper") -> None:
+        self._connection = connection
         self._terminal = terminal
         self._stopping = stopping
         self._buffer = bytearray()
 
     def run(self, body: bytes) -> int | None:
-        """Have it answered; the exit code, or None."""
+        """Have the gateway answer; return the exit code, or None."""
         import json
 
-        self._one.settimeout(_TAKEN_SECONDS)
-        self._one.sendall(body)
-        told = b""
+        self._connection.settimeout(_ACCEPT_SECONDS)
+        self._connection.sendall(body)
+        events = b""
         while True:
-            line = self._line()
+            line = self._read_line()
             said = json.loads(line) if line else {"type": "alone"}
             if said["type"] != "told":
                 break
-            told += line
-        if self._stopping.asked:
-            return _complained("Stopped.", 130)
+            events += line
+        if self._stopping.stop_requested:
+            return _report_error("Stopped.", 130)
         if said["type"] == "alone":
             return None
         if said["type"] == "taken":
-            self._one.sendall(b'{"type":"go"}\n')
-            self._one.settimeout(None)
-            return self._wait(str(said["session_id"]), told)
-        return self._on("", told + line)
+            self._connection.sendall(b'{"type":"go"}\n')
+            self._connection.settimeout(None)
+            return self._wait_for_answer(str(said["session_id"]), events)
+        return self._hand_over("", events + line)
 
-    def _wait(self, session_id: str, told: bytes) -> int:
+    def _wait_for_answer(self, session_id: str, events: bytes) -> int:
         """Wait for the answer, for as long as it takes."""
         import json
 
         try:
-            line = self._line()
-            plain = not told and line.startswith(b'{"type":"ended"') and (said := json.loads(line)).get("ended")
+            line = self._read_line()
+            plain = not events and line.startswith(b'{"type":"ended"') and (said := json.loads(line)).get("ended")
         except (OSError, ValueError):
             line, plain = b"", False
         if not plain or said["ended"].get("error") or said.get("code") == 130:
-            return self._on(session_id, told + line)
+            return self._hand_over(session_id, events + line)
         text = str(said["ended"].get("text", ""))
         if text and sys.stdout.isatty():
-            from hermes.util.text import inert
+            from hermes.util.text import strip_control_characters
 
-            text = inert(text)
+            text = strip_control_characters(text)
         if text:
             print(text)
         return int(said.get("code", 0))
 
-    def _on(self, session_id: str, begun: bytes) -> int:
-        """Hand it on to what can show everything, and ask."""
+    def _hand_over(self, session_id: str, received: bytes) -> int:
+        """Hand the connection over to the module that can show everything and ask questions."""
         from hermes.cli.plain.attached import finish_oneshot
 
-        _speak()
-        return finish_oneshot(self._one, begun + bytes(self._buffer), session_id, self._terminal)
+        _set_process_language()
+        return finish_oneshot(self._connection, received + bytes(self._buffer), session_id, self._terminal)
 
-    def _line(self) -> bytes:
-        """The next line with its end; empty when the gateway is gone."""
+    def _read_line(self) -> bytes:
+        """Return the next line with its end; empty when the gateway is gone."""
         while (end := self._buffer.find(b"\n")) < 0:
-            piece = self._one.recv(65536)
+            piece = self._connection.recv(65536)
             if not piece:
                 return b""
             self._buffer += piece
@@ -194,64 +198,66 @@ class _Call:
         return line
 
 
-class _Stopping:
-    """While the context lasts Ctrl-C and its like stop the turn instead of this process."""
+class _TurnStopper:
+    """Stops the turn instead of this process on Ctrl-C, SIGTERM and SIGHUP, while the context lasts."""
 
-    def __init__(self, one: "socket") -> None:
-        self._one = one
+    def __init__(self, connection: "socket") -> None:
+        self._connection = connection
         self._before: dict[int, object] = {}
-        self.asked = False
+        self.stop_requested = False
 
-    def __enter__(self) -> "_Stopping":
+    def __enter__(self) -> "_TurnStopper":
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._stop)
+                self._before[number] = signal.signal(number, self._request_stop)
         return self
 
     def __exit__(self, *_error: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)  # type: ignore[arg-type]
 
-    def _stop(self, *_signal: object) -> None:
-        self.asked = True
+    def _request_stop(self, *_signal: object) -> None:
+        self.stop_requested = True
         try:
-            self._one.send(b'{"type":"stop"}\n')
+            self._connection.send(b'{"type":"stop"}\n')
         except OSError:
             return
 
 
-def _connected(one: "socket", path: str) -> bool:
-    """Whether a gateway listens there that is ours. Raises OSError where none does."""
+def _connect_gateway(connection: "socket", path: str) -> bool:
+    """Connect and return whether the gateway that listens there belongs to this user. Raises OSError where none
+    does.
+    """
     import struct
 
     name = path
     folder = -1
-    if len(os.fsencode(path)) > _LONGEST_PATH and os.path.isdir("/proc/self/fd"):
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH and os.path.isdir("/proc/self/fd"):
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
         name = f"/proc/self/fd/{folder}/{os.path.basename(path)}"
     try:
-        one.settimeout(_CONNECT_SECONDS)
-        one.connect(name)
+        connection.settimeout(_CONNECT_SECONDS)
+        connection.connect(name)
     finally:
         if folder >= 0:
             os.close(folder)
     if sys.platform == "darwin":
-        return bool(struct.unpack_from("=II", one.getsockopt(0, 1, 76))[1] == os.getuid())
-    return bool(struct.unpack("3i", one.getsockopt(1, 17, 12))[1] == os.getuid())
+        return bool(struct.unpack_from("=II", connection.getsockopt(0, 1, 76))[1] == os.getuid())
+    return bool(struct.unpack("3i", connection.getsockopt(1, 17, 12))[1] == os.getuid())
 
 
-def _speak() -> None:
-    """Say things in the language that this person wants, now that something is to be said."""
-    from hermes.config.environment import process_environment
-    from hermes.config.language import wanted_language
-    from hermes.i18n.messages import speak
+def _set_process_language() -> None:
+    """Use the language that this person wants, now that something is to be printed."""
+    from hermes.config.environment import copy_environment
+    from hermes.config.language import detect_language
+    from hermes.i18n.messages import set_language
 
-    speak(wanted_language(process_environment()))
+    set_language(detect_language(copy_environment()))
 
 
-def _complained(text: str, code: int) -> int:
-    from hermes.cli.errors import complain
+def _report_error(text: str, code: int) -> int:
+    from hermes.cli.errors import print_error
 
-    _speak()
-    complain(text)
+    _set_process_language()
+    print_error(text)
     return code

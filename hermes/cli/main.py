@@ -1,63 +1,67 @@
-"""Finds the verb and hands over. Nothing that a verb needs is imported before the verb is known."""
+"""Find the command that the arguments name, and run its module. Nothing that a command needs is imported
+before the command is known.
+"""
 
 import errno
 import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN, VERBS
-from hermes.i18n.messages import phrase, say
+from hermes.cli.verbs import HIDDEN_VERBS, VERBS
+from hermes.i18n.messages import N_, tr
 
-_TAKES_TEXT = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
-"""Options whose text may look like an option itself; the long form takes it whole, behind a `=`."""
+_TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
+"""Options whose text may look like an option itself; the long form takes the whole text behind a `=`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    _sound_streams()
+    args = sys.argv[1:] if arguments is None else arguments
+    _repair_standard_streams()
     try:
-        chosen = _chosen(_joined(given))
-        code, chosen = _quick(chosen)
+        chosen = _select_profile(_join_text_options(args))
+        code, chosen = _try_gateway(chosen)
         if code is None:
-            _speak()
-            code = _dispatch(chosen)
+            _set_process_language()
+            code = _dispatch_command(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        _quiet_stdout()
+        _silence_stdout()
         return 141
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
-            return _unforeseen(error)
-        _quiet_stdout()
-        said = say("standard output cannot be written: {reason}.", reason=error.strerror)
+            return _report_unexpected(error)
+        _silence_stdout()
+        said = tr("standard output cannot be written: {reason}.", reason=error.strerror)
         print(f"hermes: {said}", file=sys.stderr)
         return 74
 
 
-def _quick(given: list[str]) -> tuple[int | None, list[str]]:
-    """The exit code when a gateway has done it; else None, and the arguments to go on with."""
-    if not any(word.startswith("--oneshot=") for word in given) or "--no-gateway" in given:
-        return None, given
-    from hermes.cli.gateway_client import through_gateway
+def _try_gateway(args: list[str]) -> tuple[int | None, list[str]]:
+    """Run a one-shot task through a running gateway. Return its exit code, or None and the arguments to continue
+    with.
+    """
+    if not any(word.startswith("--oneshot=") for word in args) or "--no-gateway" in args:
+        return None, args
+    from hermes.cli.gateway_client import run_through_gateway
 
-    return through_gateway(given)
-
-
-def _speak() -> None:
-    """Say everything in the language that this person wants, from here on."""
-    from hermes.config.environment import process_environment
-    from hermes.config.language import wanted_language
-    from hermes.i18n.messages import speak
-
-    speak(wanted_language(process_environment()))
+    return run_through_gateway(args)
 
 
-def _unforeseen(error: OSError) -> int:
-    """A file or device that failed where nothing was prepared for it: a line for the person, the rest for the log."""
+def _set_process_language() -> None:
+    """Use the language that this person wants for everything that is printed from here on."""
+    from hermes.config.environment import copy_environment
+    from hermes.config.language import detect_language
+    from hermes.i18n.messages import set_language
+
+    set_language(detect_language(copy_environment()))
+
+
+def _report_unexpected(error: OSError) -> int:
+    """Print one line about a file or device failure that no command handled, and log the traceback."""
     import logging
 
     logger = logging.getLogger("hermes")
@@ -68,109 +72,113 @@ def _unforeseen(error: OSError) -> int:
     return 1
 
 
-def _dispatch(given: list[str]) -> int:
-    first = given[0] if given else ""
+def _dispatch_command(args: list[str]) -> int:
+    first = args[0] if args else ""
     if first in ("-h", "--help", "help"):
-        print(help_text())
+        print(format_help_text())
         return 0
     if first in ("-V", "--version"):
         first = "version"
-    if first in VERBS or first in HIDDEN:
+    if first in VERBS or first in HIDDEN_VERBS:
         import importlib
 
-        module = importlib.import_module(HIDDEN[first] if first in HIDDEN else VERBS[first][0])
-        return int(module.run(given[1:]))
+        module = importlib.import_module(HIDDEN_VERBS[first] if first in HIDDEN_VERBS else VERBS[first][0])
+        return int(module.run(args[1:]))
     if first and not first.startswith("-"):
-        print(_no_verb(first, given), file=sys.stderr)
+        print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
     from hermes.cli.chat import run
 
-    return run(given)
+    return run(args)
 
 
-def _no_verb(first: str, given: list[str]) -> str:
-    """What to say to a word that is no command: the nearest one, and how a question is asked."""
+def _format_unknown_command(first: str, args: list[str]) -> str:
+    """Build the message for a word that is no command: the nearest command, and how to ask a question."""
     import shlex
 
-    from hermes.i18n.messages import joined, translated
-    from hermes.plugins import suggestion
-    from hermes.util.text import inert, one_line
+    from hermes.i18n.messages import join_sentences, localize
+    from hermes.plugins import suggest_name
+    from hermes.util.text import strip_control_characters, to_one_line
 
-    task = one_line(inert(" ".join(given)), 60)
+    task = to_one_line(strip_control_characters(" ".join(args)), 60)
     task = shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
-    parts = [say("there is no command {first!r}.", first=first), translated(suggestion(first, VERBS))]
-    parts += [say("To ask something: hermes -z {task}.", task=task), say("`hermes --help` lists the commands.")]
-    return "hermes: " + joined(*parts)
+    parts = [tr("there is no command {first!r}.", first=first), localize(suggest_name(first, VERBS))]
+    parts += [tr("To ask something: hermes -z {task}.", task=task), tr("`hermes --help` lists the commands.")]
+    return "hermes: " + join_sentences(*parts)
 
 
-def _joined(given: list[str]) -> list[str]:
-    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an option."""
+def _join_text_options(args: list[str]) -> list[str]:
+    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an
+    option.
+    """
     joined: list[str] = []
-    rest = iter(given)
+    rest = iter(args)
     for word in rest:
-        if word in _TAKES_TEXT and (text := next(rest, None)) is not None:
-            joined.append(f"{_TAKES_TEXT.get(word, word)}={text}")
+        if word in _TEXT_OPTIONS and (text := next(rest, None)) is not None:
+            joined.append(f"{_TEXT_OPTIONS.get(word, word)}={text}")
         else:
             joined.append(word)
     return joined
 
 
-_FREE = "guard"
-"""The verb behind which every word may be a command's own."""
+_FREE_TEXT_VERB = "guard"
+"""The command whose words may all belong to another program's command line."""
 
 
-def _chosen(given: list[str]) -> list[str]:
-    """The arguments without `-p NAME`, which chooses the home of everything that follows; exits when it cannot."""
-    if not any(word == "-p" or word.startswith("--profile") for word in given):
-        return given
+def _select_profile(args: list[str]) -> list[str]:
+    """Apply `-p NAME`, which chooses the home for everything that follows, and return the other arguments. Exits
+    with an error when the profile cannot be used.
+    """
+    if not any(word == "-p" or word.startswith("--profile") for word in args):
+        return args
     from hermes.core.errors import HermesError
 
     try:
-        return _profiled(given)
+        return _extract_profile(args)
     except HermesError as error:
-        from hermes.cli.errors import failed
+        from hermes.cli.errors import report_failure
 
-        raise SystemExit(failed(error)) from None
+        raise SystemExit(report_failure(error)) from None
 
 
-def _profiled(given: list[str]) -> list[str]:
-    end = given.index("--") if "--" in given else len(given)
+def _extract_profile(args: list[str]) -> list[str]:
+    end = args.index("--") if "--" in args else len(args)
     rest: list[str] = []
-    words = iter(given[:end])
+    words = iter(args[:end])
     name: str | None = None
     for word in words:
         if word in ("-p", "--profile"):
             name = next(words, "")
         elif word.startswith("--profile="):
             name = word.partition("=")[2]
-        elif word == _FREE and not rest:
+        elif word == _FREE_TEXT_VERB and not rest:
             rest += [word, *words]
         else:
             rest.append(word)
     if name is not None:
         _use_profile(name)
-    return rest + given[end:]
+    return rest + args[end:]
 
 
 def _use_profile(name: str) -> None:
-    from hermes.config.environment import process_environment, use_profile
-    from hermes.config.profiles import checked_name
+    from hermes.config.environment import copy_environment, use_profile
+    from hermes.config.profiles import check_profile_name
 
-    if process_environment().get("HERMES_HOME"):
-        said = say("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
+    if copy_environment().get("HERMES_HOME"):
+        said = tr("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)
         print(f"hermes: {said}", file=sys.stderr)
         return
-    use_profile(checked_name(name))
+    use_profile(check_profile_name(name))
 
 
-_USAGE = phrase(
+_USAGE = N_(
     """\
 usage: hermes [options]              start a chat
        hermes -z TEXT [options]      do one task, print only the final answer
        hermes COMMAND ...
 """
 )
-_OPTIONS = phrase(
+_OPTIONS = N_(
     """\
 common options (all of them: `hermes chat --help`):
   -z, --oneshot TEXT    one task; `-` reads it from standard input
@@ -195,14 +203,16 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nob
 )
 
 
-def help_text() -> str:
-    """What `hermes --help` prints; the options are those of `hermes chat`, which has the long form."""
-    verbs = "\n".join(f"  {name:<11} {say(what)}" for name, (_, what) in VERBS.items())
-    return f"{say(_USAGE)}\n{say('commands:')}\n{verbs}\n\n{say(_OPTIONS)}"
+def format_help_text() -> str:
+    """Return what `hermes --help` prints. The options are those of `hermes chat`, whose own help lists all of
+    them.
+    """
+    verbs = "\n".join(f"  {name:<11} {tr(what)}" for name, (_, what) in VERBS.items())
+    return f"{tr(_USAGE)}\n{tr('commands:')}\n{verbs}\n\n{tr(_OPTIONS)}"
 
 
-def _sound_streams() -> None:
-    """Standard streams that can be used: one that was closed is /dev/null, and no character fails to be shown."""
+def _repair_standard_streams() -> None:
+    """Make the standard streams usable: a closed one becomes /dev/null, and no character fails to be shown."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)
@@ -215,6 +225,8 @@ def _sound_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _quiet_stdout() -> None:
-    """The reader of our output is gone: keep the interpreter's last flush from complaining."""
+def _silence_stdout() -> None:
+    """Send standard output to /dev/null, so that the interpreter's last flush does not fail when the reader of
+    our output is gone.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,97 +1,111 @@
-"""The options of `hermes` and `hermes chat`."""
+"""Parse the options of `hermes` and `hermes chat`."""
 
 import argparse
 import os
 import sys
 
-from hermes.cli.arguments import Parser
+from hermes.cli.arguments import CommandParser
 from hermes.core.errors import UsageError
 from hermes.core.money import is_amount
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import clean_surrogates
 
 
-def parser(program: str) -> Parser:
-    """The parser of everything that starts a conversation."""
-    made = Parser(
+def build_chat_parser(program: str) -> CommandParser:
+    """Build the parser for everything that starts a conversation."""
+    root_parser = CommandParser(
         prog=program,
         description="Talk with the agent. Without -z or -q: a chat in this terminal.",
         epilog='example: hermes -z "Clean this repository and build it" --allow "git clean -fdx"',
     )
-    made.stray = say('To ask something: hermes -z "TEXT".')
-    one = made.add_mutually_exclusive_group()
-    one.add_argument(
+    root_parser.stray_word_hint = tr('To ask something: hermes -z "TEXT".')
+    prompt_group = root_parser.add_mutually_exclusive_group()
+    prompt_group.add_argument(
         "-z", "--oneshot", metavar="TEXT", help="one task; only the final answer is printed; `-` reads standard input"
     )
-    one.add_argument("-q", "--query", metavar="TEXT", help="one message; the work is shown")
-    made.add_argument("-m", "--model", default="", help="the model's name")
-    made.add_argument("--provider", default="", help="a provider of the catalogue, or `custom` with --base-url")
-    made.add_argument("--base-url", default="", help="where the provider is")
-    made.add_argument("-t", "--toolsets", default=None, metavar="A,B", help="tool sets that are on, joined by commas")
-    made.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
-    made.add_argument("--max-cost", type=float, default=None, metavar="USD", help="dollars that this run may spend")
-    made.add_argument(
+    prompt_group.add_argument("-q", "--query", metavar="TEXT", help="one message; the work is shown")
+    root_parser.add_argument("-m", "--model", default="", help="the model's name")
+    root_parser.add_argument("--provider", default="", help="a provider of the catalogue, or `custom` with --base-url")
+    root_parser.add_argument("--base-url", default="", help="where the provider is")
+    root_parser.add_argument(
+        "-t", "--toolsets", default=None, metavar="A,B", help="tool sets that are on, joined by commas"
+    )
+    root_parser.add_argument("--max-turns", type=int, default=None, metavar="N", help="model calls for one turn")
+    root_parser.add_argument(
+        "--max-cost", type=float, default=None, metavar="USD", help="dollars that this run may spend"
+    )
+    root_parser.add_argument(
         "--max-total-tokens", type=int, default=None, metavar="N", help="tokens that this run may use, in and out"
     )
-    which = made.add_mutually_exclusive_group()
-    which.add_argument(
+    session_group = root_parser.add_mutually_exclusive_group()
+    session_group.add_argument(
         "-r", "--resume", metavar="ID", help="go on with a session (an id, its beginning, or its whole title)"
     )
-    which.add_argument("-c", "--continue", dest="latest", action="store_true", help="go on with the newest session")
-    made.add_argument("--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question")
-    made.add_argument("--plain", action="store_true", help="a chat of lines only: for screen readers and old terminals")
-    made.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
-    made.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
-    made.add_argument("--no-gateway", action="store_true", help="with -z: do it here, also where the gateway runs")
-    made.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
-    made.add_argument(
+    session_group.add_argument(
+        "-c", "--continue", dest="latest", action="store_true", help="go on with the newest session"
+    )
+    root_parser.add_argument(
+        "--allow", action="append", default=[], metavar="PATTERN", help="commands that need no question"
+    )
+    root_parser.add_argument(
+        "--plain", action="store_true", help="a chat of lines only: for screen readers and old terminals"
+    )
+    root_parser.add_argument("--no-input", action="store_true", help="never ask; what would need a question is refused")
+    root_parser.add_argument("--image", action="append", default=[], metavar="FILE", help="a picture to send along")
+    root_parser.add_argument(
+        "--no-gateway", action="store_true", help="with -z: do it here, also where the gateway runs"
+    )
+    root_parser.add_argument("--usage-file", metavar="FILE", help="write tokens and cost of the run as JSON")
+    root_parser.add_argument(
         "-w", "--worktree", nargs="?", const="", default=None, metavar="NAME", help="work in a git worktree of its own"
     )
-    made.add_argument("--share-home", action="store_true", help="agree that this home is shared with another program")
-    return made
+    root_parser.add_argument(
+        "--share-home", action="store_true", help="agree that this home is shared with another program"
+    )
+    return root_parser
 
 
-def app_options(given: argparse.Namespace) -> SessionOptions:
-    """What the command line chose."""
+def build_app_options(args: argparse.Namespace) -> SessionOptions:
+    """Build the options of the App from the command line. Raises UsageError for a value that cannot be used."""
     toolsets = None
-    if given.toolsets is not None:
-        toolsets = tuple(name.strip() for name in given.toolsets.split(",") if name.strip()) or ("",)
+    if args.toolsets is not None:
+        toolsets = tuple(name.strip() for name in args.toolsets.split(",") if name.strip()) or ("",)
     try:
         cwd = os.getcwd()
     except OSError as error:
         raise UsageError(
             f"The working folder cannot be used: {error.strerror}.", "Change to one that exists."
         ) from None
-    for name in (given.model, given.provider, given.base_url):
+    for name in (args.model, args.provider, args.base_url):
         if name != clean_surrogates(name):
             raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")
-    if given.max_turns is not None and given.max_turns < 1:
+    if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
-    _check_caps(given)
+    _check_spending_caps(args)
     return SessionOptions(
-        model=given.model,
-        provider=given.provider,
-        base_url=given.base_url,
-        max_turns=given.max_turns,
-        max_cost=given.max_cost,
-        max_total_tokens=given.max_total_tokens,
+        model=args.model,
+        provider=args.provider,
+        base_url=args.base_url,
+        max_turns=args.max_turns,
+        max_cost=args.max_cost,
+        max_total_tokens=args.max_total_tokens,
         enabled_toolsets=toolsets,
-        allow=tuple(given.allow),
-        share_home=given.share_home,
+        allow=tuple(args.allow),
+        share_home=args.share_home,
         cwd=cwd,
     )
 
 
-def _check_caps(given: argparse.Namespace) -> None:
-    if given.max_cost is not None and not is_amount(given.max_cost):
+def _check_spending_caps(args: argparse.Namespace) -> None:
+    if args.max_cost is not None and not is_amount(args.max_cost):
         raise UsageError("--max-cost must be an amount in dollars from zero on, below a billion.")
-    if given.max_total_tokens is not None and given.max_total_tokens < 0:
+    if args.max_total_tokens is not None and args.max_total_tokens < 0:
         raise UsageError("--max-total-tokens must not be below zero.")
 
 
-def prompt_text(text: str) -> str:
-    """The prompt as given, or standard input for `-`. Raises UsageError when it says nothing."""
+def read_prompt_text(text: str) -> str:
+    """Return the prompt as given, or standard input for `-`. Raises UsageError when it is empty."""
     text = sys.stdin.read() if text == "-" else text
     if not text.strip():
         raise UsageError("The task is empty.", "Say what to do: hermes -z TEXT")

@@ -1,13 +1,13 @@
-"""`--usage-file`: what a run cost, as JSON, written even when the run failed."""
+"""Write what a run cost as JSON (`--usage-file`), also when the run failed."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from hermes.cli.errors import complain
+from hermes.cli.errors import print_error
 
-_KEYS = (
+_USAGE_KEYS = (
     "model", "provider", "session_id", "turn_exit_reason", "completed", "api_calls", "input_tokens", "output_tokens",
     "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "prompt_tokens", "completion_tokens", "total_tokens",
     "cache_hit_rate", "cache_saved_usd",
@@ -15,9 +15,9 @@ _KEYS = (
 )  # fmt: skip
 
 
-def write_usage(file: Path, result: Mapping[str, object]) -> None:
-    """Write the file; one that cannot be written is complained about and does not change the run's outcome."""
+def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
+    """Write the file. When it cannot be written an error is printed, and the run's outcome stays the same."""
     try:
-        file.write_bytes(msgspec.json.format(msgspec.json.encode({key: result[key] for key in _KEYS})) + b"\n")
+        file.write_bytes(msgspec.json.format(msgspec.json.encode({key: result[key] for key in _USAGE_KEYS})) + b"\n")
     except OSError as error:
-        complain(f"{file} cannot be written: {error.strerror}.")
+        print_error(f"{file} cannot be written: {error.strerror}.")

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 EVERYWHERE = frozenset(Surface)
 TERMINAL_ONLY = frozenset({Surface.TERMINAL})
@@ -20,13 +20,13 @@ TERMINAL_ONLY = frozenset({Surface.TERMINAL})
 class CommandGroup(StrEnum):
     """The topic of a command; `/help` shows the groups in this order."""
 
-    SESSION = phrase("Conversation")
-    WORK = phrase("While it works")
-    MODEL = phrase("Model and tools")
-    KNOWLEDGE = phrase("What it knows")
-    LOOKS = phrase("How it looks")
-    ABOUT = phrase("About this")
-    ELSEWHERE = phrase("Known from elsewhere")
+    SESSION = N_("Conversation")
+    WORK = N_("While it works")
+    MODEL = N_("Model and tools")
+    KNOWLEDGE = N_("What it knows")
+    LOOKS = N_("How it looks")
+    ABOUT = N_("About this")
+    ELSEWHERE = N_("Known from elsewhere")
     """Names that other agents know and that have a counterpart here; no list shows them."""
 
 
@@ -53,8 +53,8 @@ class CommandCall(Struct, frozen=True):
         """Raise UsageError when text follows the name of a command without arguments."""
         if self.text:
             raise UsageError(
-                phrase("/{name} takes nothing behind it.", name=self.name),
-                phrase("A space in front sends it all as a message."),
+                N_("/{name} takes nothing behind it.", name=self.name),
+                N_("A space in front sends it all as a message."),
             )
 
 
@@ -137,11 +137,11 @@ class CommandRegistry:
         """Run a command. Raises NotFoundError for an unknown name, and what the command raises."""
         command = self.find_command(name)
         if command is None:
-            raise NotFoundError(phrase("There is no command /{name}.", name=name))
+            raise NotFoundError(N_("There is no command /{name}.", name=name))
         if not command.while_busy and context.port.busy:
             raise BusyError(
-                phrase("/{name} waits until the turn has ended.", name=command.name),
-                phrase("Ctrl-C or /stop ends it."),
+                N_("/{name} waits until the turn has ended.", name=command.name),
+                N_("Ctrl-C or /stop ends it."),
             )
         await command.run(CommandCall(context, name, text, self))
 

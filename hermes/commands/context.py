@@ -13,7 +13,7 @@ from hermes.core.outcomes import ExitReason
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
     from hermes.runtime.actor import SessionActor
-    from hermes.runtime.mailbox import Inbound
+    from hermes.runtime.mailbox import InboundMessage
     from hermes.sessions.app import App
     from hermes.sessions.port import SessionPort
 
@@ -161,11 +161,11 @@ class CommandContext(Protocol):
         """Open a fresh session in the background; it is not shown, but its questions are asked here."""
         ...
 
-    def post_message(self, inbound: "Inbound", delivery: PostMode = PostMode.USUAL) -> None:
+    def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name."""
         ...
 
-    async def post_and_wait(self, inbound: "Inbound") -> ExitReason:
+    async def post_and_wait(self, inbound: "InboundMessage") -> ExitReason:
         """Post a message and wait for the end of the turn that answers it."""
         ...
 

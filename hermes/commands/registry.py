@@ -10,10 +10,10 @@ from hermes.commands.context import Surface
 def load_commands() -> tuple[SlashCommand, ...]:
     """Load every built-in command, in the order of their files."""
     import hermes.commands.slash
-    from hermes.plugins import builtin_names, load_builtin
+    from hermes.plugins import list_builtin_names, load_builtin
 
     found: list[SlashCommand] = []
-    for name in builtin_names(hermes.commands.slash):
+    for name in list_builtin_names(hermes.commands.slash):
         module = load_builtin(hermes.commands.slash, name)
         found += getattr(module, "COMMANDS", None) or [module.COMMAND]
     return tuple(found)

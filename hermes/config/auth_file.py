@@ -1,7 +1,9 @@
-"""`auth.json`: the keys that `hermes auth add` wrote down, or where to find them.
+"""`auth.json`: the keys that `hermes auth add` stored, or references to them.
 
-Ours is the member `keys`, a list of entries for each provider; everything else in the file is kept as it is. The file
-belongs to its owner alone (0600), is replaced as a whole, under a lock, and is never reached through a symbolic link.
+Hermes owns the member `keys`, a list of entries for each provider; everything else in the file is kept
+as it is. The
+file belongs to its owner alone (0600), is replaced atomically under a lock, and symbolic links to it
+are refused.
 """
 
 import contextlib
@@ -14,14 +16,14 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import structs
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
 from hermes.util.atomic import write_atomic
 
-KINDS = ("key", "env", "command", "keyring")
-_LIMIT = 1 << 20
-_PATIENCE = 10.0
+ENTRY_KINDS = ("key", "env", "command", "keyring")
+_MAX_BYTES = 1 << 20
+_LOCK_TIMEOUT = 10.0
 """Seconds that a writer waits for another one."""
 
 
@@ -39,24 +41,25 @@ class AuthEntry(KeyHolder, frozen=True, kw_only=True, omit_defaults=True):
     user: str = ""
 
 
-def read_entries(home: Home) -> dict[str, tuple[AuthEntry, ...]]:
-    """The entries of each provider, in order; none when there is no file. Raises ConfigError."""
+def read_entries(home: HermesHome) -> dict[str, tuple[AuthEntry, ...]]:
+    """Return the entries of each provider, in order; none when there is no file. Raises ConfigError."""
     return {
-        provider: tuple(_entry(one, home) for one in rows) for provider, rows in _rows(_document(home), home).items()
+        provider: tuple(_parse_entry(one, home) for one in rows)
+        for provider, rows in _parse_rows(_read_document(home), home).items()
     }
 
 
-def add_entry(home: Home, provider: str, entry: AuthEntry) -> None:
-    """Write one entry more. Raises ConfigError, BusyError, StoreError."""
-    with _changing(home) as document:
+def add_entry(home: HermesHome, provider: str, entry: AuthEntry) -> None:
+    """Add one entry. Raises ConfigError, BusyError, StoreError."""
+    with _edit_document(home) as document:
         keys = document.setdefault("keys", {})
         assert isinstance(keys, dict)
         keys.setdefault(provider, []).append(msgspec.to_builtins(entry))
 
 
-def remove_entry(home: Home, provider: str, entry_id: str) -> None:
-    """Take one entry out. Raises ConfigError, BusyError, StoreError."""
-    with _changing(home) as document:
+def remove_entry(home: HermesHome, provider: str, entry_id: str) -> None:
+    """Remove one entry. Raises ConfigError, BusyError, StoreError."""
+    with _edit_document(home) as document:
         keys = document.get("keys", {})
         assert isinstance(keys, dict)
         left = [row for row in keys.get(provider, []) if row.get("id") != entry_id]
@@ -66,11 +69,11 @@ def remove_entry(home: Home, provider: str, entry_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _changing(home: Home) -> Iterator[dict[str, object]]:
-    """The file's document, alone among all processes; what it is at the end is written."""
-    with _lock(home):
-        document = _document(home)
-        _rows(document, home)
+def _edit_document(home: HermesHome) -> Iterator[dict[str, object]]:
+    """Yield the file's document under a lock between processes, and write it at the end."""
+    with _hold_lock(home):
+        document = _read_document(home)
+        _parse_rows(document, home)
         yield document
         data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
         try:
@@ -80,7 +83,8 @@ def _changing(home: Home) -> Iterator[dict[str, object]]:
 
 
 @contextlib.contextmanager
-def _lock(home: Home) -> Iterator[None]:
+def _hold_lock(home: HermesHome) -> Iterator[None]:
+    """Hold the lock between processes on the file. Raises BusyError and StoreError."""
     try:
         home.locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(home.locks / "auth.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -88,7 +92,7 @@ def _lock(home: Home) -> Iterator[None]:
         raise StoreError(
             f"The lock of {home.auth_file} cannot be made: {error.strerror}.", f"Make {home.locks} writable."
         ) from None
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     try:
         while True:
             try:
@@ -103,8 +107,8 @@ def _lock(home: Home) -> Iterator[None]:
         os.close(handle)
 
 
-def _document(home: Home) -> dict[str, object]:
-    """The file's content; empty when there is no file. One that others may read is closed to them."""
+def _read_document(home: HermesHome) -> dict[str, object]:
+    """Read the file's document; empty when there is no file. Permissions of other users are removed."""
     file = home.auth_file
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -123,8 +127,8 @@ def _document(home: Home) -> dict[str, object]:
         if status.st_mode & 0o077:
             with contextlib.suppress(OSError):  # not ours to change: it can be read all the same
                 os.fchmod(handle, 0o600)
-        raw = source.read(_LIMIT + 1)
-    if len(raw) > _LIMIT:
+        raw = source.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
         raise ConfigError(f"{file} is larger than 1 MB.", "It should hold keys only.")
     try:
         return msgspec.json.decode(raw or b"{}", type=dict[str, object])
@@ -132,15 +136,16 @@ def _document(home: Home) -> dict[str, object]:
         raise ConfigError(f"{file} is not a JSON object.", "Mend it, or move it away.") from None
 
 
-def _rows(document: Mapping[str, object], home: Home) -> dict[str, list[dict[str, object]]]:
-    """Our member of the document."""
+def _parse_rows(document: Mapping[str, object], home: HermesHome) -> dict[str, list[dict[str, object]]]:
+    """Return the `keys` member of the document. Raises ConfigError."""
     try:
         return msgspec.convert(document.get("keys", {}), dict[str, list[dict[str, object]]])
     except msgspec.ValidationError:
         raise ConfigError(f"{home.auth_file}: `keys` must hold a list for each provider.", "Mend it.") from None
 
 
-def _entry(row: dict[str, object], home: Home) -> AuthEntry:
+def _parse_entry(row: dict[str, object], home: HermesHome) -> AuthEntry:
+    """Parse one row as an entry. Raises ConfigError."""
     try:
         entry = msgspec.convert(row, AuthEntry)
     except msgspec.ValidationError as error:

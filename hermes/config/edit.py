@@ -1,7 +1,8 @@
-"""Changes to a person's `config.yaml` that leave everything else in it, comments too, as it is.
+"""Changes to a person's `config.yaml` that keep everything else in it, comments too, as it is.
 
-Every change is tried on the text first: what it would mean is read back, and unless exactly the one key differs
-nothing is written.
+Every change is tried on the text first: the result is parsed, and unless exactly the one key differs
+nothing is
+written.
 """
 
 import copy
@@ -12,103 +13,106 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.util.atomic import write_atomic
 
 if TYPE_CHECKING:
     from yaml import Node
 
-_PLAIN = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*", re.ASCII)
+_PLAIN_STRING = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*", re.ASCII)
 """Strings that may stand without quotes, if YAML takes them for strings."""
 _INDENT = 2
 
 
 def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
-    """Put items at the end of a top-level list, once each; the list and the file are made where they are missing.
+    """Append items to a top-level list, once each; the list and the file are made where they are missing.
 
     Raises ConfigError, with nothing changed, when the file cannot be changed without touching something else.
     """
     text = read_text(file)
-    before = parsed(text, file)
+    before = parse_mapping(text, file)
     listed = before.get(key) or []
     if not isinstance(listed, list):
         raise ConfigError(f"`{key}` in {file} is not a list.", "Make it one, then answer again.")
     fresh = [item for item in dict.fromkeys(items) if item not in listed]
     if not fresh:
         return
-    changed = _with_items(text, key, listed, fresh)
-    after = parsed(changed, file)
+    changed = _add_items(text, key, listed, fresh)
+    after = parse_mapping(changed, file)
     if after != {**before, key: [*listed, *fresh]}:
         raise ConfigError(f"`{key}` in {file} cannot be added to by itself.", f"Add by hand: {', '.join(fresh)}")
     write_atomic(file, changed.encode(), mode=0o600)
 
 
 def set_values(file: Path, changes: Mapping[tuple[str, ...], object]) -> None:
-    """Give keys (paths, such as `("model", "default")`) values, all in one write; the file is made when missing.
+    """Set keys (paths, such as `("model", "default")`) to values, all in one write; the file is made when
+    missing.
 
     Raises ConfigError, with nothing changed, when that cannot be done without touching something else.
     """
     text = before = read_text(file)
     for path, value in changes.items():
-        text = with_value(text, path, value, file)
+        text = set_text_value(text, path, value, file)
     if text != before or not file.exists():
         write_text(file, text)
 
 
 def unset_value(file: Path, path: tuple[str, ...]) -> bool:
-    """Take a key out, and what holds nothing then; whether it was there. Raises ConfigError as `set_values` does."""
+    """Remove a key, and mappings that are then empty. Return whether it was there. Raises ConfigError as
+    `set_values` does.
+    """
     text = read_text(file)
-    changed = without_value(text, path, file)
+    changed = remove_text_value(text, path, file)
     if changed != text:
         write_text(file, changed)
     return changed != text
 
 
-def with_value(text: str, path: tuple[str, ...], value: object, file: Path) -> str:
-    """The text of the file with the key at this value. Raises ConfigError."""
-    before = parsed(text, file)
-    wanted = _put(before, path, value)
-    if wanted == before and _has(before, path):
+def set_text_value(text: str, path: tuple[str, ...], value: object, file: Path) -> str:
+    """Return the text of the file with the key set to this value. Raises ConfigError."""
+    before = parse_mapping(text, file)
+    wanted = _set_path(before, path, value)
+    if wanted == before and _has_path(before, path):
         return text
-    changed = _changed(text, path, value)
-    return _checked(changed, wanted, path, file)
+    changed = _put_value(text, path, value)
+    return _check_change(changed, wanted, path, file)
 
 
-def without_value(text: str, path: tuple[str, ...], file: Path) -> str:
-    """The text of the file without the key; the same text when it is not there. Raises ConfigError."""
-    before = parsed(text, file)
-    if not _has(before, path):
+def remove_text_value(text: str, path: tuple[str, ...], file: Path) -> str:
+    """Return the text of the file without the key; the same text when it is not there. Raises ConfigError."""
+    before = parse_mapping(text, file)
+    if not _has_path(before, path):
         return text
-    wanted = _without(before, path)
-    found = _walk(_composed(text), path)
+    wanted = _remove_path(before, path)
+    found = _find_nodes(_compose_tree(text), path)
     deepest = len(path)
-    while deepest > 1 and not _has(wanted, path[: deepest - 1]):
+    while deepest > 1 and not _has_path(wanted, path[: deepest - 1]):
         deepest -= 1  # what would be left empty goes with it
-    holder = _flow_above(found, deepest - 1)
+    holder = _inline_mapping_depth(found, deepest - 1)
     if holder:
         node = found[holder - 1][1]
-        left = _at(wanted, path[:holder]) if _has(wanted, path[:holder]) else {}
-        changed = text[: node.start_mark.index] + _flow(left) + text[node.end_mark.index :]
+        left = _get_path(wanted, path[:holder]) if _has_path(wanted, path[:holder]) else {}
+        changed = text[: node.start_mark.index] + _format_inline(left) + text[node.end_mark.index :]
     else:
         key, node = found[deepest - 1]
         begin = _line_start(text, key.start_mark.index)
-        changed = text[:begin] + text[_line_end(text, _last(node, key)) :]
-    return _checked(changed, wanted, path, file)
+        changed = text[:begin] + text[_line_end(text, _find_last_index(node, key)) :]
+    return _check_change(changed, wanted, path, file)
 
 
-def line_of(text: str, path: Sequence[str]) -> int:
-    """The line (from 1) on which a key stands, or the nearest above it that does; 0 when none does."""
+def find_line(text: str, path: Sequence[str]) -> int:
+    """Return the line (from 1) of a key, or of the nearest existing key above it; 0 when there is none."""
     import yaml
 
     try:
-        found = _walk(_composed(text), path)
+        found = _find_nodes(_compose_tree(text), path)
     except yaml.YAMLError:
         return 0
     return int(found[-1][0].start_mark.line) + 1 if found else 0
 
 
 def read_text(file: Path) -> str:
-    """The file's text, line ends as they are; empty when there is no file. Raises ConfigError."""
+    """Return the file's text, line ends as they are; empty when there is no file. Raises ConfigError."""
     try:
         with open(file, encoding="utf-8", newline="") as source:
             return source.read()
@@ -118,8 +122,8 @@ def read_text(file: Path) -> str:
         raise ConfigError(f"{file} cannot be read: {error}.", "Nothing was changed.") from None
 
 
-def parsed(text: str, file: Path) -> dict[str, object]:
-    """What the text means. Raises ConfigError for what is no YAML mapping."""
+def parse_mapping(text: str, file: Path) -> dict[str, object]:
+    """Parse the text. Raises ConfigError when it is not a YAML mapping."""
     import yaml
 
     try:
@@ -134,100 +138,105 @@ def parsed(text: str, file: Path) -> dict[str, object]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Put this text into the file. Raises ConfigError."""
+    """Write the text to the file. Raises ConfigError."""
     try:
-        write_atomic(file, text.encode(), mode=0o600, folders=True)
+        write_atomic(file, text.encode(), mode=0o600, make_folders=True)
     except OSError as error:
         raise ConfigError(
-            phrase("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
-            phrase("Mend its permissions."),
+            N_("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
+            N_("Mend its permissions."),
         ) from None
 
 
-def _checked(changed: str, wanted: dict[str, object], path: Sequence[str], file: Path) -> str:
-    """The changed text, when it means what is wanted and nothing else."""
+def _check_change(changed: str, wanted: dict[str, object], path: Sequence[str], file: Path) -> str:
+    """Return the changed text if exactly the wanted change was made. Raises ConfigError otherwise."""
     key = ".".join(path)
     try:
-        if parsed(changed, file) == wanted:
+        if parse_mapping(changed, file) == wanted:
             return changed
     except ConfigError:
         pass
     raise ConfigError(
-        phrase("`{key}` in {file} cannot be changed by itself.", key=key, file=file),
-        phrase("Change it by hand: hermes config edit"),
+        N_("`{key}` in {file} cannot be changed by itself.", key=key, file=file),
+        N_("Change it by hand: hermes config edit"),
     )
 
 
-def _changed(text: str, path: tuple[str, ...], value: object) -> str:
-    """The text with the value put where it belongs."""
-    found = _walk(_composed(text), path)
+def _put_value(text: str, path: tuple[str, ...], value: object) -> str:
+    """Return the text with the value put where it belongs."""
+    found = _find_nodes(_compose_tree(text), path)
     newline = "\r\n" if "\r\n" in text else "\n"
-    holder = _flow_above(found, len(found))
+    holder = _inline_mapping_depth(found, len(found))
     if holder and holder < len(path):
         node = found[holder - 1][1]
-        inside = _put(_as_mapping(text, node), path[holder:], value)
-        return text[: node.start_mark.index] + _flow(inside) + text[node.end_mark.index :]
+        inside = _set_path(_node_to_mapping(text, node), path[holder:], value)
+        return text[: node.start_mark.index] + _format_inline(inside) + text[node.end_mark.index :]
     if len(found) == len(path):
-        return _replaced(text, *found[-1], value, newline)
+        return _replace_value(text, *found[-1], value, newline)
     rest = path[len(found) :]
     if not found:
-        return _ended(text, newline) + _nested(rest, value, 0, newline)
+        return _end_line(text, newline) + _format_nested(rest, value, 0, newline)
     key, node = found[-1]
     if _is_mapping(node) and node.value:
-        at = _line_end(text, _last(node, key))
-        below = _nested(rest, value, node.value[0][0].start_mark.column, newline)
-        return _ended(text[:at], newline) + below + text[at:]
+        at = _line_end(text, _find_last_index(node, key))
+        below = _format_nested(rest, value, node.value[0][0].start_mark.column, newline)
+        return _end_line(text[:at], newline) + below + text[at:]
     short = path[0] == "model" and len(found) == 1 and str(node.tag).endswith(":str")
-    return _opened(text, key, node, _nested(rest, value, key.start_mark.column + _INDENT, newline), short=short)
+    return _open_section(
+        text, key, node, _format_nested(rest, value, key.start_mark.column + _INDENT, newline), short=short
+    )
 
 
-def _opened(text: str, key: "Node", node: "Node", below: str, *, short: bool) -> str:
-    """The text with lines below a key that held no mapping yet; `short`: what it held is its `default`."""
+def _open_section(text: str, key: "Node", node: "Node", below: str, *, short: bool) -> str:
+    """Return the text with lines below a key that held no mapping yet; with `short`, its old value becomes
+    `default`.
+    """
     newline = "\r\n" if below.endswith("\r\n") else "\n"
     begin, end = node.start_mark.index, node.end_mark.index
     if begin == end:  # nothing stood there
         at = _line_end(text, key.end_mark.index)
-        return _ended(text[:at], newline) + below + text[at:]
+        return _end_line(text[:at], newline) + below + text[at:]
     if not short:
         return text[:begin].rstrip(" ") + newline + below.rstrip("\r\n") + text[end:]
-    kept = f"{newline}{' ' * (key.start_mark.column + _INDENT)}default: {text[begin:end]}"
-    head = text[:begin].rstrip(" ") + kept
+    default_line = f"{newline}{' ' * (key.start_mark.column + _INDENT)}default: {text[begin:end]}"
+    head = text[:begin].rstrip(" ") + default_line
     at = _line_end(text, end - 1)
-    return _ended(head + text[end:at], newline) + below + text[at:]
+    return _end_line(head + text[end:at], newline) + below + text[at:]
 
 
-def _replaced(text: str, key: "Node", node: "Node", value: object, newline: str) -> str:
-    """The text with another value behind a key."""
+def _replace_value(text: str, key: "Node", node: "Node", value: object, newline: str) -> str:
+    """Return the text with another value behind a key."""
     begin, end = node.start_mark.index, node.end_mark.index
     if begin == end:  # nothing stood there
-        return f"{text[: key.end_mark.index]}: {_flow(value)}{text[_colon(text, key) :]}"
+        return f"{text[: key.end_mark.index]}: {_format_inline(value)}{text[_find_colon_end(text, key) :]}"
     block = getattr(node, "style", None) in ("|", ">") or getattr(node, "flow_style", True) is False
     if not block:
-        return text[:begin] + _flow(value) + text[end:]
-    last = min(_line_end(text, _last(node, key)), len(text))
-    lines = _listed(value, node.start_mark.column, newline) if isinstance(value, list) else ""
-    head = text[: _colon(text, key)]
-    tail = text[_colon(text, key) : _line_end(text, key.end_mark.index)]
+        return text[:begin] + _format_inline(value) + text[end:]
+    last = min(_line_end(text, _find_last_index(node, key)), len(text))
+    lines = _format_block_list(value, node.start_mark.column, newline) if isinstance(value, list) else ""
+    head = text[: _find_colon_end(text, key)]
+    tail = text[_find_colon_end(text, key) : _line_end(text, key.end_mark.index)]
     comment = tail.strip() if tail.strip().startswith("#") else ""
     first = f" {comment}{newline}" if comment else newline
     if lines:
         return head + first + lines + text[last:]
-    return f"{head} {_flow(value)}{'  ' + comment if comment else ''}{newline}{text[last:]}"
+    return f"{head} {_format_inline(value)}{'  ' + comment if comment else ''}{newline}{text[last:]}"
 
 
-def _listed(value: Sequence[object], column: int, newline: str) -> str:
-    return "".join(f"{' ' * column}- {_flow(item)}{newline}" for item in value)
+def _format_block_list(value: Sequence[object], column: int, newline: str) -> str:
+    """Format a list as block lines."""
+    return "".join(f"{' ' * column}- {_format_inline(item)}{newline}" for item in value)
 
 
-def _nested(path: Sequence[str], value: object, indent: int, newline: str) -> str:
-    """Lines for a key and what it is in, each two deeper."""
-    lines = [f"{' ' * (indent + _INDENT * depth)}{_flow(name)}:" for depth, name in enumerate(path)]
-    return newline.join(lines) + f" {_flow(value)}{newline}"
+def _format_nested(path: Sequence[str], value: object, indent: int, newline: str) -> str:
+    """Format lines for a key and the keys that it is in, each indented by two."""
+    lines = [f"{' ' * (indent + _INDENT * depth)}{_format_inline(name)}:" for depth, name in enumerate(path)]
+    return newline.join(lines) + f" {_format_inline(value)}{newline}"
 
 
-def _flow(value: object) -> str:
-    """A value on one line: plain where that is safe, else as JSON, which is YAML too."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value):
+def _format_inline(value: object) -> str:
+    """Format a value on one line: plain where that is safe, else as JSON, which is YAML too."""
+    if isinstance(value, str) and _PLAIN_STRING.fullmatch(value):
         import yaml
 
         if yaml.safe_load(value) == value:
@@ -235,11 +244,11 @@ def _flow(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _ended(text: str, newline: str) -> str:
+def _end_line(text: str, newline: str) -> str:
     return text if not text or text.endswith("\n") else text + newline
 
 
-def _composed(text: str) -> "Node | None":
+def _compose_tree(text: str) -> "Node | None":
     import yaml
 
     # The pure Python loader: its marks count characters, whatever is in the text.
@@ -247,8 +256,8 @@ def _composed(text: str) -> "Node | None":
     return node
 
 
-def _walk(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, Node]]":
-    """The keys of the path with their values, as far as they are there; of a key that stands twice the last."""
+def _find_nodes(root: "Node | None", path: Sequence[str]) -> "list[tuple[Node, Node]]":
+    """Return the keys of the path with their values, as far as they exist; of a duplicate key the last."""
     found: list[tuple[Node, Node]] = []
     node = root
     for name in path:
@@ -265,23 +274,25 @@ def _is_mapping(node: "Node") -> bool:
     return getattr(node, "id", "") == "mapping"
 
 
-def _flow_above(found: "Sequence[tuple[Node, Node]]", depth: int) -> int:
-    """How many steps lead to the first mapping on one line (`{a: 1}`) above or at this depth; 0: there is none."""
+def _inline_mapping_depth(found: "Sequence[tuple[Node, Node]]", depth: int) -> int:
+    """Return how many steps lead to the first mapping on one line (`{a: 1}`) above or at this depth; 0 if
+    there is none.
+    """
     for number, (_, node) in enumerate(found[:depth], 1):
         if _is_mapping(node) and getattr(node, "flow_style", False):
             return number
     return 0
 
 
-def _as_mapping(text: str, node: "Node") -> dict[str, object]:
+def _node_to_mapping(text: str, node: "Node") -> dict[str, object]:
     import yaml
 
     inside = yaml.safe_load(text[node.start_mark.index : node.end_mark.index])
     return inside if isinstance(inside, dict) else {}
 
 
-def _last(node: "Node", key: "Node") -> int:
-    """The index of the last character that belongs to a value (or to its key, when it has none)."""
+def _find_last_index(node: "Node", key: "Node") -> int:
+    """Return the index of the last character that belongs to a value (or to its key, when it has none)."""
     while isinstance(node.value, list) and node.value and getattr(node, "flow_style", False) is False:
         last = node.value[-1]
         key, node = last if isinstance(last, tuple) else (node, last)
@@ -292,8 +303,8 @@ def _last(node: "Node", key: "Node") -> int:
     return max(end - 1, 0)
 
 
-def _colon(text: str, key: "Node") -> int:
-    """The index behind the colon of a key."""
+def _find_colon_end(text: str, key: "Node") -> int:
+    """Return the index after the colon of a key."""
     return text.index(":", key.end_mark.index) + 1
 
 
@@ -302,19 +313,19 @@ def _line_start(text: str, index: int) -> int:
 
 
 def _line_end(text: str, index: int) -> int:
-    """The index behind the line that `index` stands on."""
+    """Return the index after the line that `index` is on."""
     at = text.find("\n", index)
     return len(text) if at < 0 else at + 1
 
 
-def _at(document: object, path: Sequence[str]) -> object:
+def _get_path(document: object, path: Sequence[str]) -> object:
     for name in path:
         assert isinstance(document, dict)
         document = document[name]
     return document
 
 
-def _has(document: object, path: Sequence[str]) -> bool:
+def _has_path(document: object, path: Sequence[str]) -> bool:
     for name in path:
         if not isinstance(document, dict) or name not in document:
             return False
@@ -322,8 +333,8 @@ def _has(document: object, path: Sequence[str]) -> bool:
     return True
 
 
-def _put(document: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
-    """A copy of the document with a value at the path."""
+def _set_path(document: Mapping[str, object], path: Sequence[str], value: object) -> dict[str, object]:
+    """Return a copy of the document with a value at the path."""
     whole = copy.deepcopy(dict(document))
     inner: dict[str, object] = whole
     for depth, name in enumerate(path[:-1]):
@@ -336,11 +347,11 @@ def _put(document: Mapping[str, object], path: Sequence[str], value: object) -> 
     return whole
 
 
-def _without(document: Mapping[str, object], path: Sequence[str]) -> dict[str, object]:
-    """A copy of the document without the key, and without the mappings that hold nothing then."""
+def _remove_path(document: Mapping[str, object], path: Sequence[str]) -> dict[str, object]:
+    """Return a copy of the document without the key, and without the mappings that hold nothing then."""
     whole = copy.deepcopy(dict(document))
     for depth in range(len(path), 0, -1):
-        holder = _at(whole, path[: depth - 1])
+        holder = _get_path(whole, path[: depth - 1])
         assert isinstance(holder, dict)
         if depth == len(path) or holder[path[depth - 1]] == {}:
             del holder[path[depth - 1]]
@@ -349,12 +360,12 @@ def _without(document: Mapping[str, object], path: Sequence[str]) -> dict[str, o
     return whole
 
 
-def _with_items(text: str, key: str, listed: Sequence[object], fresh: Sequence[str]) -> str:
+def _add_items(text: str, key: str, listed: Sequence[object], fresh: Sequence[str]) -> str:
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     added = [json.dumps(item, ensure_ascii=False) for item in fresh]  # a JSON string is a YAML one
-    at, end = _block(lines, key)
+    at, end = _find_block(lines, key)
     items = [number for number in range(at + 1, end) if lines[number].lstrip().startswith("- ")]
     if not items:
         whole = [json.dumps(item, ensure_ascii=False) for item in listed] + added
@@ -367,13 +378,13 @@ def _with_items(text: str, key: str, listed: Sequence[object], fresh: Sequence[s
     return "".join([*lines[:behind], *(f"{indent}- {one}\n" for one in added), *lines[behind:]])
 
 
-def _block(lines: Sequence[str], key: str) -> tuple[int, int]:
-    """Where a key of the top level stands, and where the next one begins."""
+def _find_block(lines: Sequence[str], key: str) -> tuple[int, int]:
+    """Return the lines at which a top-level key begins and ends."""
     head = re.compile(rf"{re.escape(key)}\s*:")
     at = next((number for number, line in enumerate(lines) if head.match(line)), len(lines))
-    return at, next((number for number in range(at + 1, len(lines)) if _begins_another(lines[number])), len(lines))
+    return at, next((number for number in range(at + 1, len(lines)) if _is_next_key(lines[number])), len(lines))
 
 
-def _begins_another(line: str) -> bool:
-    """Whether a line begins the next key of the document's top level."""
+def _is_next_key(line: str) -> bool:
+    """Return whether a line begins the next key of the document's top level."""
     return bool(line.strip()) and line[0] not in " \t-#"

@@ -1,4 +1,4 @@
-"""Variables in a `.env` file: a line is put in or changed, everything else stays as it is."""
+"""Variables in a `.env` file: a line is added or changed, everything else stays as it is."""
 
 import contextlib
 import os
@@ -9,51 +9,51 @@ from pathlib import Path
 
 from hermes.config.environment import parse_dotenv
 from hermes.core.errors import ConfigError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.util.atomic import write_atomic
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_BARE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_UNQUOTED_VALUE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)
 
 
 def set_variables(file: Path, values: Mapping[str, str]) -> None:
-    """Give variables these values; the file is its owner's alone (0600), and made when missing.
+    """Set variables in the file; it is its owner's alone (0600), and made when missing.
 
     Raises ConfigError, which never holds a value, when that cannot be.
     """
-    text = _text(file)
+    text = _read_text(file)
     for name, value in values.items():
-        text = _with(text, name, value)
+        text = _set_line(text, name, value)
     if any(parse_dotenv(text).get(name) != value for name, value in values.items()):
-        raise ConfigError(phrase("{names} cannot be written to {file}.", names=", ".join(values), file=file))
+        raise ConfigError(N_("{names} cannot be written to {file}.", names=", ".join(values), file=file))
     try:
         write_atomic(file, text.encode(), mode=0o600)
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(
-            phrase("{file} cannot be written: {why}.", file=file, why=why), phrase("Mend its permissions.")
+            N_("{file} cannot be written: {why}.", file=file, why=why), N_("Mend its permissions.")
         ) from None
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
         return ""
     except OSError as error:
         if file.is_symlink():
-            raise ConfigError(phrase("{file} is a symbolic link, and keys follow none.", file=file)) from None
-        raise ConfigError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
+            raise ConfigError(N_("{file} is a symbolic link, and keys follow none.", file=file)) from None
+        raise ConfigError(N_("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
     with contextlib.closing(os.fdopen(handle, "rb")) as source:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError(phrase("{file} is not a file.", file=file))
+            raise ConfigError(N_("{file} is not a file.", file=file))
         return source.read().decode("utf-8", "surrogateescape")
 
 
-def _with(text: str, name: str, value: str) -> str:
-    if not _NAME.fullmatch(name) or "\n" in value or "\r" in value:
-        raise ConfigError(phrase("{name} cannot be a line of .env.", name=name[:60]))
-    line = _line(name, value)
+def _set_line(text: str, name: str, value: str) -> str:
+    if not _VARIABLE_NAME.fullmatch(name) or "\n" in value or "\r" in value:
+        raise ConfigError(N_("{name} cannot be a line of .env.", name=name[:60]))
+    line = _format_line(name, value)
     lines = text.splitlines(keepends=True)
     mine = re.compile(rf"\s*(?:export\s+)?{name}\s*=")
     last = max((number for number, one in enumerate(lines) if mine.match(one)), default=-1)
@@ -64,6 +64,6 @@ def _with(text: str, name: str, value: str) -> str:
     return text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"
 
 
-def _line(name: str, value: str) -> str:
-    quote = "" if _BARE.fullmatch(value) else "'" if '"' in value else '"'
+def _format_line(name: str, value: str) -> str:
+    quote = "" if _UNQUOTED_VALUE.fullmatch(value) else "'" if '"' in value else '"'
     return f"{name}={quote}{value}{quote}"

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def process_environment() -> dict[str, str]:
-    """A copy of the environment as it is now."""
+def copy_environment() -> dict[str, str]:
+    """Return a copy of the environment as it is now."""
     return dict(os.environ)
 
 
 def use_profile(name: str) -> None:
-    """Let everything in this process, and what it starts, use the home of this profile."""
+    """Make this process, and what it starts, use the home of this profile."""
     os.environ["HERMES_PROFILE"] = name
 
 
-def with_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
-    """The environment with what a `.env` file adds; a variable that is set already keeps its value.
+def merge_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Return the environment with what a `.env` file adds; a variable that is set already keeps its value.
 
-    The file holds `NAME=value` lines; `export ` before them, comments, and single or double quotes around the value are
-    understood. A file that cannot be read adds nothing and is not an error here.
+    The file holds `NAME=value` lines; `export ` before them, comments, and single or double quotes around
+    the value are understood. A file that cannot be read adds nothing and is not an error here.
     """
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -31,7 +31,7 @@ def with_dotenv(environ: Mapping[str, str], file: Path) -> dict[str, str]:
 
 
 def parse_dotenv(text: str) -> dict[str, str]:
-    """The variables of a `.env` file's text."""
+    """Return the variables of a `.env` file's text."""
     found: dict[str, str] = {}
     for raw in text.splitlines():
         line = raw.strip().removeprefix("export ").lstrip()

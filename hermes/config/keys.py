@@ -1,4 +1,4 @@
-"""Settings by their dotted names: which there are, of which type, and what a person's words for a value mean."""
+"""Settings by their dotted names: which exist, their types, and the parsing of values that a person types."""
 
 import types
 import typing
@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 
-_YES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_BOOLEAN_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 class Setting(Struct, frozen=True):
@@ -23,24 +23,24 @@ class Setting(Struct, frozen=True):
     path: tuple[str, ...]
     typed: object
     known: bool = True
-    """Whether this version acts on it; else only guides for such agents mention it."""
+    """True if this version acts on it; else only guides for such agents mention it."""
 
     @property
     def key(self) -> str:
-        """Its dotted name."""
+        """Return its dotted name."""
         return ".".join(self.path)
 
 
-def find(key: str) -> Setting:
-    """The setting of that dotted name, a section too. Raises UsageError with the nearest name."""
+def find_setting(key: str) -> Setting:
+    """Return the setting or section of that dotted name. Raises UsageError with the nearest name."""
     path = tuple(key.strip().split("."))
     if not all(path):
-        raise UsageError(phrase("{key!r} is no key.", key=key[:80]), phrase("Keys look like `model.default`."))
+        raise UsageError(N_("{key!r} is no key.", key=key[:80]), N_("Keys look like `model.default`."))
     typed: object = Settings
     for depth, name in enumerate(path):
-        below = members(typed)
+        below = type_members(typed)
         if below is None:
-            raise _unknown(path[:depth])
+            raise _unknown_key_error(path[:depth])
         if name in below:
             typed = below[name]
         elif "*" in below:
@@ -48,24 +48,24 @@ def find(key: str) -> Setting:
         elif depth == 0 and name in KNOWN_ELSEWHERE:
             return Setting(path, None, known=False)
         else:
-            raise _unknown(path)
+            raise _unknown_key_error(path)
     return Setting(path, typed)
 
 
 def type_at(path: tuple[str, ...]) -> object:
-    """The type of what stands at a path (`[]` for an item of a list); None when nothing of ours does."""
+    """Return the type of the value at a path (`[]` for an item of a list); None when there is no such setting."""
     typed: object = Settings
     for name in path:
-        below = members(typed) or {}
+        below = type_members(typed) or {}
         typed = below.get(name, below.get("*"))
         if typed is None:
             return None
     return typed
 
 
-def members(typed: object) -> dict[str, object] | None:
-    """What stands below a type by name; `*` for any name, `[]` for items of a list; None for a plain value."""
-    for one in _alternatives(typed):
+def type_members(typed: object) -> dict[str, object] | None:
+    """Return the types below a type by name; `*` for any name, `[]` for items of a list; None for a plain value."""
+    for one in _union_members(typed):
         if isinstance(one, type) and issubclass(one, Struct):
             return {field.name: field.type for field in msgspec.structs.fields(one)}
         origin, arguments = typing.get_origin(one), typing.get_args(one)
@@ -76,60 +76,60 @@ def members(typed: object) -> dict[str, object] | None:
     return None
 
 
-def every_key() -> Iterator[Setting]:
-    """Every key that has a value of its own, in the order of the documents."""
-    yield from _below((), Settings)
+def iter_settings() -> Iterator[Setting]:
+    """Yield every key that has a value of its own, in the order of the documentation."""
+    yield from _iter_settings_below((), Settings)
 
 
-def _below(path: tuple[str, ...], typed: type[Struct]) -> Iterator[Setting]:
+def _iter_settings_below(path: tuple[str, ...], typed: type[Struct]) -> Iterator[Setting]:
     for field in msgspec.structs.fields(typed):
         inner = field.type
         here = (*path, field.name)
         if isinstance(inner, type) and issubclass(inner, Struct):
-            yield from _below(here, inner)
+            yield from _iter_settings_below(here, inner)
         else:
             yield Setting(here, inner)
 
 
-def wanted(typed: object) -> str:
-    """What a value of this type looks like, in words."""
-    alternatives = [one for one in _alternatives(typed) if one is not type(None)]
+def describe_type(typed: object) -> str:
+    """Describe in words what a value of this type looks like."""
+    alternatives = [one for one in _union_members(typed) if one is not type(None)]
     if bool in alternatives and str in alternatives:
-        return phrase("a word, or true or false")
-    return _looks(alternatives[0] if alternatives else str)
+        return N_("a word, or true or false")
+    return _describe_member_type(alternatives[0] if alternatives else str)
 
 
-def _looks(one: object) -> str:
+def _describe_member_type(one: object) -> str:
     limits = next((extra for extra in typing.get_args(one)[1:] if isinstance(extra, Meta)), None)
     plain = typing.get_args(one)[0] if limits is not None else one
     if plain in (int, float):
-        return _number(whole=plain is int, limits=limits)
+        return _describe_number(whole=plain is int, limits=limits)
     if isinstance(plain, type) and issubclass(plain, StrEnum):
-        return phrase("one of: {names}", names=", ".join(member.value for member in plain))
-    below = members(plain)
+        return N_("one of: {names}", names=", ".join(member.value for member in plain))
+    below = type_members(plain)
     if below is not None:
-        return phrase("a list, such as [a, b]") if "[]" in below else phrase("a section of keys with values")
-    return phrase("true or false") if plain is bool else phrase("text")
+        return N_("a list, such as [a, b]") if "[]" in below else N_("a section of keys with values")
+    return N_("true or false") if plain is bool else N_("text")
 
 
-def _number(*, whole: bool, limits: Meta | None) -> str:
+def _describe_number(*, whole: bool, limits: Meta | None) -> str:
     if limits is None:
-        return phrase("a whole number") if whole else phrase("a number")
+        return N_("a whole number") if whole else N_("a number")
     if limits.gt is not None:
-        return phrase("a number above {least}", least=f"{limits.gt:g}")
+        return N_("a number above {least}", least=f"{limits.gt:g}")
     if limits.le is not None:
-        return phrase("a whole number from {least} to {most}", least=limits.ge, most=limits.le)
-    return phrase("a whole number, {least} or more", least=limits.ge)
+        return N_("a whole number from {least} to {most}", least=limits.ge, most=limits.le)
+    return N_("a whole number, {least} or more", least=limits.ge)
 
 
-def read_value(setting: Setting, text: str) -> object:
-    """What a person typed, as a value for the setting: text as it is, all else as JSON or YAML on one line.
+def parse_value(setting: Setting, text: str) -> object:
+    """Parse what a person typed as a value for the setting: text as it is, all else as JSON or YAML on one line.
 
-    Raises UsageError for what is no YAML. Whether the value fits is for `faults` to say.
+    Raises UsageError for invalid YAML. Whether the value fits is checked by `faults`.
     """
-    kinds = set(_alternatives(setting.typed)) - {type(None)}
-    if bool in kinds and text.strip().lower() in _YES:
-        return _YES[text.strip().lower()] if kinds == {bool} else text.strip().lower()
+    kinds = set(_union_members(setting.typed)) - {type(None)}
+    if bool in kinds and text.strip().lower() in _BOOLEAN_WORDS:
+        return _BOOLEAN_WORDS[text.strip().lower()] if kinds == {bool} else text.strip().lower()
     enumerated = any(isinstance(one, type) and issubclass(one, StrEnum) for one in kinds)
     if str in kinds or enumerated:
         return text
@@ -140,29 +140,29 @@ def read_value(setting: Setting, text: str) -> object:
     except yaml.YAMLError as error:
         reason = str(getattr(error, "problem", None) or error)
         raise UsageError(
-            phrase("What was given for {key} cannot be read: {why}.", key=setting.key, why=reason),
-            phrase("Write lists as [a, b] and sections as {a: 1}, in quotes."),
+            N_("What was given for {key} cannot be read: {why}.", key=setting.key, why=reason),
+            N_("Write lists as [a, b] and sections as {a: 1}, in quotes."),
         ) from None
     return found
 
 
-def _alternatives(typed: object) -> tuple[object, ...]:
-    """The types of a union; anything else is its own only one."""
+def _union_members(typed: object) -> tuple[object, ...]:
+    """Return the types of a union; any other type alone."""
     if typing.get_origin(typed) in (typing.Union, types.UnionType):
         return typing.get_args(typed)
     return (typed,)
 
 
-def _unknown(path: tuple[str, ...]) -> UsageError:
+def _unknown_key_error(path: tuple[str, ...]) -> UsageError:
     key = ".".join(path)
-    names = [setting.key for setting in every_key()]
-    near = suggestion(key, names)
+    names = [setting.key for setting in iter_settings()]
+    near = suggest_name(key, names)
     if not near:
         last = path[-1]
-        near = suggestion(key, [name for name in names if name.rpartition(".")[2] == last])
+        near = suggest_name(key, [name for name in names if name.rpartition(".")[2] == last])
         same = [name for name in names if name.rpartition(".")[2] == last]
-        near = near or (phrase("Did you mean {name!r}?", name=same[0]) if same else "")
+        near = near or (N_("Did you mean {name!r}?", name=same[0]) if same else "")
     return UsageError(
-        phrase("Nobody knows the key `{key}`.", key=key[:80]),
-        near or phrase("`hermes config list` shows those there are."),
+        N_("Nobody knows the key `{key}`.", key=key[:80]),
+        near or N_("`hermes config list` shows those there are."),
     )

@@ -1,4 +1,4 @@
-"""Names that settings files of the wider family of such agents use."""
+"""Names of settings that other agents of the same family use."""
 
 # fmt: off
 KNOWN_ELSEWHERE = frozenset(
@@ -22,4 +22,6 @@ KNOWN_ELSEWHERE = frozenset(
     }
 )
 # fmt: on
-"""Top-level keys that guides for such agents mention; those this version does not act on are no mistake."""
+"""Top-level keys that guides for such agents mention; those that this version does not act on are not
+mistakes.
+"""

@@ -1,32 +1,32 @@
-"""Which language a person wants, found without reading the settings as a whole."""
+"""Detects the language a person wants, without reading the settings as a whole."""
 
 import re
 from collections.abc import Mapping
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import LANGUAGES, language_of
+from hermes.i18n.messages import LANGUAGES, language_from_environment
 
-_SETTING = re.compile(
+_LANGUAGE_SETTING = re.compile(
     r"^display:[ \t]*(?:#.*)?\n(?:(?:[ \t].*|#.*|)\n)*?[ \t]+language:[ \t]*[\"']?(\w+)", re.MULTILINE
 )
-_LONGEST = 4_000_000
+_MAX_CHARS = 4_000_000
 
 
-def wanted_language(environ: Mapping[str, str]) -> str:
-    """The language of HERMES_LANGUAGE (`.env` counts), else of `display.language`, else of the locale.
+def detect_language(environ: Mapping[str, str]) -> str:
+    """Return the language of HERMES_LANGUAGE (`.env` counts), else of `display.language`, else of the locale.
 
-    It is needed before the settings are, and where they cannot be used: so it is looked for in their text. A home
-    that cannot be read is no error here.
+    It is needed before the settings are, and where they cannot be used: so it is looked for in their text.
+    A home that cannot be read is no error here.
     """
     try:
         home = locate_home(environ)
-        whole = with_dotenv(environ, home.env_file)
+        whole = merge_dotenv(environ, home.env_file)
         if whole.get("HERMES_LANGUAGE"):
-            return language_of(whole)
+            return language_from_environment(whole)
         with home.config_file.open(encoding="utf-8", errors="replace") as file:
-            found = _SETTING.search(file.read(_LONGEST))
+            found = _LANGUAGE_SETTING.search(file.read(_MAX_CHARS))
     except (OSError, HermesError):
         found = None
-    return found[1] if found is not None and found[1] in LANGUAGES else language_of(environ)
+    return found[1] if found is not None and found[1] in LANGUAGES else language_from_environment(environ)

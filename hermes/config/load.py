@@ -1,7 +1,9 @@
-"""Reads `config.yaml`.
+"""Reads and validates `config.yaml`.
 
-Parsing YAML costs more than the rest of start-up's own code, so the parsed document is kept as JSON in the home's
-cache, under the identity of the file it came from (device, inode, size, time); a changed file is parsed anew.
+Parsing YAML costs more than the rest of start-up's own code, so the parsed document is kept as JSON in
+the home's
+cache, under the identity of the file it came from (device, inode, size, time); a changed file is parsed
+anew.
 """
 
 import contextlib
@@ -14,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.known import KNOWN_ELSEWHERE
 from hermes.config.settings import (
     CACHE_TTLS,
@@ -27,21 +29,21 @@ from hermes.config.settings import (
     Strategy,
 )
 from hermes.core.errors import ConfigError
-from hermes.i18n.messages import phrase, say
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_, tr
+from hermes.plugins import suggest_name
 from hermes.util.atomic import write_atomic
 
 _CACHE_VERSION = 2
-_LIMIT = 4 << 20
-_LARGEST = 1e15
-_RANGES: dict[str, tuple[float, float]] = {
+_MAX_BYTES = 4 << 20
+_MAX_NUMBER = 1e15
+_COMPRESSION_RANGES: dict[str, tuple[float, float]] = {
     "threshold": (0.1, 0.95),
     "target_ratio": (0.1, 0.8),
     "protect_last_n": (1, 10_000),
     "protect_first_n": (0, 1_000),
     "summary_max_tokens": (2_000, 200_000),
 }
-"""Settings of `compression` and what they may be."""
+"""The ranges of numeric settings of `compression`."""
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _KEY_NAME = re.compile(r"key|token|secret|passw|pwd|credential|authorization|cookie", re.IGNORECASE)
 _KEY_IN_TEXT = re.compile(
@@ -50,67 +52,69 @@ _KEY_IN_TEXT = re.compile(
     re.IGNORECASE,
 )
 
-_SERVERS_ELSEWHERE = frozenset(
+_FOREIGN_SERVER_KEYS = frozenset(
     {"auth", "client_cert", "client_key", "sampling", "ssl_verify", "transport", "type", "description"}
 )
 """Keys of MCP servers that guides for such agents mention and this version does not act on."""
 
 
-class _Cached(msgspec.Struct):
+class _CachedDocument(msgspec.Struct):
     version: int
     identity: tuple[int, int, int, int]
     document: dict[str, object]
 
 
-def load_settings(home: Home) -> LoadedSettings:
-    """The settings of this home; defaults where there is no file. Raises ConfigError that names the file and line."""
-    return settings_of(read_document(home), home.config_file)
+def load_settings(home: HermesHome) -> LoadedSettings:
+    """Return the settings of this home; defaults where there is no file. Raises ConfigError that names the
+    file and line.
+    """
+    return settings_from_document(read_document(home), home.config_file)
 
 
-def settings_of(document: dict[str, object], file: Path) -> LoadedSettings:
-    """What a parsed file says. Raises ConfigError for the first thing that is wrong with it."""
-    warnings = list(unknown_keys(document))
+def settings_from_document(document: dict[str, object], file: Path) -> LoadedSettings:
+    """Return the settings of a parsed file. Raises ConfigError for the first fault."""
+    warnings = list(describe_unknown_keys(document))
     _check_spelling(document, file)
     _check_servers(document.get("mcp_servers"), file)
-    known = known_part(document)
-    warnings += _mend_caching(known)
+    known = select_known_keys(document)
+    warnings += _fix_cache_ttl(known)
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError:
-        from hermes.config.edit import line_of, read_text
-        from hermes.config.faults import type_faults
+        from hermes.config.edit import find_line, read_text
+        from hermes.config.faults import find_type_faults
 
-        first = type_faults(known)[0]
-        line = line_of(read_text(file), re.split(r"[.\[]", first.key))
-        where = phrase("{file}, line {n}", file=file, n=line) if line else str(file)
-        raise ConfigError(f"{where}: {first.message}", phrase("Mend that line and try again.")) from None
+        first = find_type_faults(known)[0]
+        line = find_line(read_text(file), re.split(r"[.\[]", first.key))
+        where = N_("{file}, line {n}", file=file, n=line) if line else str(file)
+        raise ConfigError(f"{where}: {first.message}", N_("Mend that line and try again.")) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
-    settings = structs.replace(settings, compression=_clamped(settings.compression, warnings))
+    settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
     return LoadedSettings(settings=settings, warnings=tuple(warnings))
 
 
-def known_part(document: Mapping[str, object]) -> dict[str, object]:
-    """What this version acts on, in the long form."""
+def select_known_keys(document: Mapping[str, object]) -> dict[str, object]:
+    """Return the keys that this version acts on, in the long form."""
     known = {name: value for name, value in document.items() if name in Settings.__struct_fields__}
     for name in [name for name, value in known.items() if value is None]:
         del known[name]
     if isinstance(known.get("model"), str):
         known["model"] = {"default": known["model"]}
     for section, key in (("approvals", "mode"), ("skills", "evolution")):
-        _mend_off(known, section, key)
+        _fix_boolean_mode(known, section, key)
     return known
 
 
-def _mend_off(known: dict[str, object], section: str, key: str) -> None:
-    """YAML reads `off` as false, and `on` as true."""
+def _fix_boolean_mode(known: dict[str, object], section: str, key: str) -> None:
+    """Convert a boolean mode back to its word: YAML reads `off` as false, and `on` as true."""
     given = known.get(section)
     if isinstance(given, dict) and isinstance(given.get(key), bool):
         known[section] = {**given, key: "ask" if given[key] else "off"}
 
 
-def _mend_caching(known: dict[str, object]) -> list[str]:
-    """Put five minutes in the place of a time for which no provider keeps prompts; a line that says so."""
+def _fix_cache_ttl(known: dict[str, object]) -> list[str]:
+    """Replace a cache lifetime that no provider offers by five minutes. Return a warning for it."""
     caching = known.get("prompt_caching")
     ttl = caching.get("cache_ttl", CACHE_TTLS[0]) if isinstance(caching, dict) else CACHE_TTLS[0]
     if ttl in CACHE_TTLS:
@@ -120,14 +124,14 @@ def _mend_caching(known: dict[str, object]) -> list[str]:
 
 
 def _check_spelling(document: Mapping[str, object], file: Path) -> None:
-    """Refuse a mistyped `spending`: whoever wrote it believes that there is a cap."""
+    """Refuse a mistyped `spending`: its author believes that there is a cap."""
     for key in document:
-        if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggestion(key, ("spending",)):
+        if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggest_name(key, ("spending",)):
             raise ConfigError(f"{file}: nobody knows the key `{key}`.", "Did you mean `spending`?")
 
 
 def _check_servers(servers: object, file: Path) -> None:
-    """Refuse keys of MCP servers that nobody knows: a mistyped one would leave a server with more than was meant."""
+    """Refuse unknown keys of MCP servers: a mistyped one would leave a server with more rights than intended."""
     for name, given in servers.items() if isinstance(servers, dict) else ():
         _check_keys(f"mcp_servers.{name}", given, McpServerSettings.__struct_fields__, file)
         tools = given.get("tools") if isinstance(given, dict) else None
@@ -136,8 +140,8 @@ def _check_servers(servers: object, file: Path) -> None:
 
 def _check_keys(where: str, given: object, known: Sequence[str], file: Path) -> None:
     for key in given if isinstance(given, dict) else ():
-        if key not in known and key not in _SERVERS_ELSEWHERE:
-            near = suggestion(str(key), known) or f"It may have: {', '.join(known)}."
+        if key not in known and key not in _FOREIGN_SERVER_KEYS:
+            near = suggest_name(str(key), known) or f"It may have: {', '.join(known)}."
             raise ConfigError(f"{file}: nobody knows the key `{where}.{key}`.", near)
 
 
@@ -162,27 +166,27 @@ def _check_numbers(settings: Settings, file: Path) -> None:
     for key, value in positive.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigError(
-                phrase("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
-                phrase("Mend that line and try again."),
+                N_("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
+                N_("Mend that line and try again."),
             )
     for key, value in (
         ("agent.api_max_retries", settings.agent.api_max_retries),
         ("agent.tool_delay", settings.agent.tool_delay),
     ):
-        _check_not_below_zero(key, value, file)
+        _check_not_negative(key, value, file)
     for name in settings.spending.__struct_fields__:
         cap: CapSettings = getattr(settings.spending, name)
-        _check_not_below_zero(f"spending.{name}.usd", cap.usd, file)
-        _check_not_below_zero(f"spending.{name}.tokens", cap.tokens, file)
+        _check_not_negative(f"spending.{name}.usd", cap.usd, file)
+        _check_not_negative(f"spending.{name}.tokens", cap.tokens, file)
     for model, price in settings.prices.items():
         for name in price.__struct_fields__:
-            _check_not_below_zero(f"prices.{model}.{name}", getattr(price, name), file)
+            _check_not_negative(f"prices.{model}.{name}", getattr(price, name), file)
 
 
-def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSettings:
-    """The settings of compression within what makes sense; a warning for each that was not."""
+def _clamp_compression(given: CompressionSettings, warnings: list[str]) -> CompressionSettings:
+    """Return the settings of compression within their ranges; add a warning for each that was outside."""
     changed: dict[str, float] = {}
-    for name, (low, high) in _RANGES.items():
+    for name, (low, high) in _COMPRESSION_RANGES.items():
         value = getattr(given, name)
         within = min(max(value, low), high) if value == value else low  # noqa: PLR0124 - not-a-number
         if within != value:
@@ -191,25 +195,25 @@ def _clamped(given: CompressionSettings, warnings: list[str]) -> CompressionSett
     return structs.replace(given, **changed) if changed else given
 
 
-def _check_not_below_zero(key: str, value: float | None, file: Path) -> None:
-    if value is not None and not 0 <= value < _LARGEST:
+def _check_not_negative(key: str, value: float | None, file: Path) -> None:
+    if value is not None and not 0 <= value < _MAX_NUMBER:
         raise ConfigError(
-            phrase("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
-            phrase("Mend that line and try again."),
+            N_("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
+            N_("Mend that line and try again."),
         )
 
 
 def _check_strategies(settings: Settings, file: Path) -> None:
-    """Refuse a name for which there is no way to choose a key."""
+    """Refuse the name of an unknown key strategy."""
     known = [strategy.value for strategy in Strategy]
     for provider, name in settings.credential_pool_strategies.items():
         if name not in known:
-            near = suggestion(name, known) or f"Known are: {', '.join(known)}."
+            near = suggest_name(name, known) or f"Known are: {', '.join(known)}."
             raise ConfigError(f"{file}: credential_pool_strategies.{provider} is {name!r}, which is none.", near)
 
 
-def read_document(home: Home) -> dict[str, object]:
-    """The YAML file as a mapping, from the cache when the file has not changed."""
+def read_document(home: HermesHome) -> dict[str, object]:
+    """Return the YAML file as a mapping, from the cache when the file has not changed."""
     file = home.config_file
     try:
         with open(file, "rb") as source:
@@ -218,21 +222,21 @@ def read_document(home: Home) -> dict[str, object]:
             cached = _read_cache(home.cache / "config.json")
             if cached is not None and cached.version == _CACHE_VERSION and cached.identity == identity:
                 return cached.document
-            if status.st_size > _LIMIT:
+            if status.st_size > _MAX_BYTES:
                 raise ConfigError(f"{file} is larger than 4 MB.", "It should hold settings only.")
-            raw = source.read(_LIMIT + 1)
+            raw = source.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
     document = parse_document(raw, file)
     if document:
-        _write_cache(home, _Cached(version=_CACHE_VERSION, identity=identity, document=document))
+        _write_cache(home, _CachedDocument(version=_CACHE_VERSION, identity=identity, document=document))
     return document
 
 
 def parse_document(raw: bytes, file: Path) -> dict[str, object]:
-    """What a settings file's bytes mean. Raises ConfigError that names the line."""
+    """Parse a settings file's bytes. Raises ConfigError that names the line."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -257,35 +261,39 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
     return plain
 
 
-def masked(value: object, name: str = "") -> object:
-    """The value as it may be shown: what is a key, or has one in it, only says that it is set."""
+def mask_secrets(value: object, name: str = "") -> object:
+    """Return the value as it may be shown: a key, or a value with one in it, is replaced by a note that it is
+    set.
+    """
     if isinstance(value, dict):
-        return {key: masked(inner, str(key)) for key, inner in value.items()}
+        return {key: mask_secrets(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [masked(inner, name) for inner in value]
+        return [mask_secrets(inner, name) for inner in value]
     if not isinstance(value, str) or not value or _VARIABLE.fullmatch(value.strip()):
         return value
     hidden = (_KEY_NAME.search(name) and not value.startswith(("/", "~"))) or _KEY_IN_TEXT.search(value)
-    return say("(set; not shown)") if hidden else value
+    return tr("(set; not shown)") if hidden else value
 
 
-def _read_cache(file: Path) -> _Cached | None:
+def _read_cache(file: Path) -> _CachedDocument | None:
+    """Return the cached document, or None."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_Cached)
+        return msgspec.json.decode(file.read_bytes(), type=_CachedDocument)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def _write_cache(home: Home, cached: _Cached) -> None:
-    """Keep the parsed document; a home that cannot be written is reported where it matters, not here. In a home that
-    another program uses nothing is made before the person has agreed.
+def _write_cache(home: HermesHome, cached: _CachedDocument) -> None:
+    """Cache the parsed document; a home that cannot be written is reported elsewhere. In a home that another
+    program uses nothing is made before the person has agreed.
 
-    One that JSON would change is parsed each time: not-a-number would come back as nothing, and a cap with it. So is
-    one with a key in it: a key stays in the file that the person wrote it into, and a cached one is removed.
+    A document that JSON would change is not cached: not-a-number would come back as null, and a cap with
+    it. Nor is one with a key in it: a key stays in the file that the person wrote it into, and a cached one
+    is removed.
     """
-    if home.foreign():
+    if home.find_foreign_file():
         return
-    if holds_key(cached.document):
+    if has_literal_key(cached.document):
         with contextlib.suppress(OSError):
             (home.cache / "config.json").unlink(missing_ok=True)
         return
@@ -296,43 +304,44 @@ def _write_cache(home: Home, cached: _Cached) -> None:
         write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)
 
 
-def holds_key(value: object, name: str = "") -> bool:
-    """Whether a literal key stands somewhere in the document: under a name for one, or as an address's password."""
+def has_literal_key(value: object, name: str = "") -> bool:
+    """Return whether a literal key is in the document: under a name for one, or as a URL's password."""
     if isinstance(value, dict):
-        return any(holds_key(inner, str(key)) for key, inner in value.items())
+        return any(has_literal_key(inner, str(key)) for key, inner in value.items())
     if isinstance(value, list):
-        return any(holds_key(inner, name) for inner in value)
+        return any(has_literal_key(inner, name) for inner in value)
     if not isinstance(value, str) or _VARIABLE.fullmatch(value.strip()):
         return False
     return (len(value) >= 8 and _KEY_NAME.search(name) is not None) or _KEY_IN_TEXT.search(value) is not None
 
 
-def unknown_keys(document: Mapping[str, object]) -> list[str]:
-    """A line for each key that nobody knows, with the nearest known one."""
+def describe_unknown_keys(document: Mapping[str, object]) -> list[str]:
+    """Return a line for each unknown setting, with the nearest known one."""
     return [
-        f"config.yaml: {say('nobody knows the key `{key}`.', key=key)} {near}".rstrip()
-        for key, near in odd_keys(document)
+        f"config.yaml: {tr('nobody knows the key `{key}`.', key=key)} {near}".rstrip()
+        for key, near in iter_unknown_keys(document)
     ]
 
 
-def odd_keys(document: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Each key that nobody knows, and a sentence with the nearest known one (or nothing)."""
+def iter_unknown_keys(document: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each unknown setting, and a sentence with the nearest known one (or nothing)."""
     names = set(Settings.__struct_fields__)
     for key, value in document.items():
         if key not in names and key not in KNOWN_ELSEWHERE:
-            yield key, suggestion(key, names | KNOWN_ELSEWHERE)
+            yield key, suggest_name(key, names | KNOWN_ELSEWHERE)
         if key in names and isinstance(value, dict):
-            yield from _odd_below(key, value)
+            yield from _iter_unknown_below(key, value)
 
 
-def _odd_below(section: str, given: dict[object, object]) -> Iterator[tuple[str, str]]:
-    """The unknown keys of a section; outside `model` only those that look mistyped, since guides for such agents know
-    many more keys there."""
+def _iter_unknown_below(section: str, given: dict[object, object]) -> Iterator[tuple[str, str]]:
+    """Yield the unknown keys of a section; outside `model` only those that look mistyped, since guides for
+    such agents know many more keys there.
+    """
     defaults = getattr(Settings(), section)
     if not isinstance(defaults, msgspec.Struct):
         return
     known = defaults.__struct_fields__
     for name in given:
-        near = suggestion(str(name), known) if name not in known else ""
+        near = suggest_name(str(name), known) if name not in known else ""
         if near or (section == "model" and name not in known):
             yield f"{section}.{name}", near

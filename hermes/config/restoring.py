@@ -1,7 +1,8 @@
-"""Putting a restored home in the place of what was there, so that a death in the middle leaves nothing half.
+"""Replaces a home by a restored one, so that a crash in the middle leaves nothing half done.
 
-A restore makes everything ready in a folder of the home. Then one small file, the journal, says that it counts: from
-then on whoever comes next moves the rest into place, the one that wrote it or any later process.
+A restore makes everything ready in a folder of the home. Then one small file, the journal, commits it:
+from then on
+the next process, this one or a later one, moves the rest into place.
 """
 
 import contextlib
@@ -14,58 +15,57 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.core.errors import BusyError, ConfigError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.util.atomic import write_atomic
 
 JOURNAL = "restore.json"
-STAGE = ".restore-"
-"""How the names of folders begin in which a restore is made ready."""
-_PATIENCE = 15.0
-_POLL = 0.02
+STAGE_PREFIX = ".restore-"
+"""The prefix of folders in which a restore is made ready."""
+_LOCK_TIMEOUT = 15.0
+_POLL_SECONDS = 0.02
 
 
 @contextlib.contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Be the only one that restores this home. Raises BusyError when somebody else does for too long."""
+def hold_restore_lock(root: Path) -> Iterator[None]:
+    """Hold the lock on restoring this home. Raises BusyError when another process holds it for too long."""
     handle = os.open(root / ".restore.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        deadline = time.monotonic() + _PATIENCE
-        while not _taken(handle):
+        deadline = time.monotonic() + _LOCK_TIMEOUT
+        while not _try_lock(handle):
             if time.monotonic() >= deadline:
-                raise BusyError(
-                    phrase("{home} is being restored by another process.", home=root), phrase("Try again later.")
-                )
-            time.sleep(_POLL)
+                raise BusyError(N_("{home} is being restored by another process.", home=root), N_("Try again later."))
+            time.sleep(_POLL_SECONDS)
         yield
     finally:
         os.close(handle)
 
 
-def commit(root: Path, stage: Path, names: list[str], gone: list[str]) -> None:
-    """Let the `names` that are ready in `stage` count, in the place of what is there; what is `gone` goes.
+def commit_restore(root: Path, stage: Path, names: list[str], gone: list[str]) -> None:
+    """Commit a restore: the `names` that are ready in `stage` replace what is there, and those in `gone` are
+    removed.
 
-    From here on nothing takes it back but `withdraw`.
+    After this only `withdraw_restore` takes it back.
     """
     document = {"stage": stage.name, "names": names, "gone": gone}
     write_atomic(root / JOURNAL, json.dumps(document).encode(), mode=0o600)
-    _sync(root)
+    _sync_folder(root)
 
 
-def withdraw(root: Path) -> None:
-    """Let nothing count that `commit` has written and nobody has begun to move."""
+def withdraw_restore(root: Path) -> None:
+    """Take back a committed restore of which nothing has been moved yet."""
     (root / JOURNAL).unlink()
-    _sync(root)
+    _sync_folder(root)
 
 
-def finish(root: Path) -> None:
-    """Move what counts into its place, if there is anything left to move. Raises ConfigError and BusyError."""
-    with alone(root):
-        for _ in steps(root):
+def finish_restore(root: Path) -> None:
+    """Move a committed restore into place, if anything is left to move. Raises ConfigError and BusyError."""
+    with hold_restore_lock(root):
+        for _ in iter_restore_steps(root):
             pass
 
 
-def steps(root: Path) -> Iterator[None]:
-    """What `finish` does, one rename at a time; it can be left and begun again at any of them."""
+def iter_restore_steps(root: Path) -> Iterator[None]:
+    """Do the work of `finish_restore`, one rename at a time; it can be left and begun again at any of them."""
     try:
         journal = json.loads((root / JOURNAL).read_bytes())
         stage, names, gone = root / str(journal["stage"]), list(journal["names"]), list(journal["gone"])
@@ -73,55 +73,56 @@ def steps(root: Path) -> Iterator[None]:
         return
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
-            phrase("{file} cannot be read: a restore was under way.", file=root / JOURNAL),
-            phrase("Restore again from a backup, or remove that file."),
+            N_("{file} cannot be read: a restore was under way.", file=root / JOURNAL),
+            N_("Restore again from a backup, or remove that file."),
         ) from None
     old = stage / "old"
     old.mkdir(mode=0o700, exist_ok=True)
     for name in gone:
         if os.path.lexists(root / name):
-            os.rename(root / name, _free(old, name))
+            os.rename(root / name, _find_free_path(old, name))
             yield
     for name in names:
         fresh = stage / "new" / name
         if not os.path.lexists(fresh):
             continue
         if os.path.lexists(root / name):
-            os.rename(root / name, _free(old, name))
+            os.rename(root / name, _find_free_path(old, name))
             yield
         os.rename(fresh, root / name)
         yield
-    _sync(root)
+    _sync_folder(root)
     (root / JOURNAL).unlink()
-    _sync(root)
+    _sync_folder(root)
     yield
     shutil.rmtree(stage, ignore_errors=True)
 
 
-def leftovers(root: Path) -> list[Path]:
-    """Folders of restores that nothing came of; empty while one is under way."""
+def list_leftover_stages(root: Path) -> list[Path]:
+    """Return folders of abandoned restores; empty while one is under way."""
     if (root / JOURNAL).exists():
         return []
-    return sorted(one for one in root.glob(f"{STAGE}*") if one.is_dir() and not one.is_symlink())
+    return sorted(one for one in root.glob(f"{STAGE_PREFIX}*") if one.is_dir() and not one.is_symlink())
 
 
-def _free(folder: Path, name: str) -> Path:
-    """A name that is free there: what stood at the place of something can be more than one thing, one after another."""
+def _find_free_path(folder: Path, name: str) -> Path:
+    """Return a free path in the folder for that name, numbered if necessary."""
     number = 0
     while os.path.lexists(place := folder / (name if not number else f"{name}.{number}")):
         number += 1
     return place
 
 
-def _taken(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
+    """Take the lock without waiting. Return whether it was free."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
 
 
-def _sync(folder: Path) -> None:
-    """Have what was renamed in a folder on the disk."""
+def _sync_folder(folder: Path) -> None:
+    """Flush renames in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Which folders the person vouches for: a file of the home's that only `hermes trust` writes."""
+"""The folders that the person trusts: a file of the home that only `hermes trust` writes."""
 
 import os
 from collections.abc import Sequence
@@ -9,17 +9,19 @@ import msgspec
 from hermes.core.errors import ConfigError
 from hermes.util.atomic import write_atomic
 
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 _SYSTEM_BELOW = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/System")
 _SYSTEM_ONLY = ("/usr", "/usr/bin", "/usr/lib", "/usr/share", "/var", "/var/lib", "/opt", "/Library", "/private")
 
 
-class _File(msgspec.Struct):
+class _TrustDocument(msgspec.Struct):
     folders: tuple[str, ...] = ()
 
 
-def trusted_folders(file: Path) -> tuple[str, ...]:
-    """The folders, absolute and resolved. A file that cannot be read vouches for none, and raises ConfigError."""
+def read_trusted_folders(file: Path) -> tuple[str, ...]:
+    """Return the trusted folders, absolute and resolved. Raises ConfigError for a file that cannot be read; it
+    trusts none.
+    """
     try:
         raw = file.read_bytes()
     except FileNotFoundError:
@@ -27,7 +29,7 @@ def trusted_folders(file: Path) -> tuple[str, ...]:
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions, or remove it.") from None
     try:
-        return msgspec.json.decode(raw[:_LARGEST], type=_File).folders
+        return msgspec.json.decode(raw[:_MAX_BYTES], type=_TrustDocument).folders
     except msgspec.MsgspecError:
         raise ConfigError(f"{file} is damaged.", "Remove it and trust your folders again.") from None
 
@@ -40,8 +42,8 @@ class TrustFile:
         self._stamp = (0, 0, 0)
         self._folders: tuple[str, ...] = ()
 
-    def vouches(self, folder: str) -> bool:
-        """Whether the person vouches for a folder, absolute and resolved; a damaged file vouches for none."""
+    def is_trusted_folder(self, folder: str) -> bool:
+        """Return whether the person trusts a folder, absolute and resolved; a damaged file trusts none."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -49,28 +51,30 @@ class TrustFile:
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp != self._stamp:
             try:
-                self._folders = trusted_folders(self._file)
+                self._folders = read_trusted_folders(self._file)
             except ConfigError:
                 self._folders = ()
             self._stamp = stamp
         return is_trusted(folder, self._folders)
 
 
-def change_trust(file: Path, folder: str, *, trusted: bool) -> bool:
-    """Vouch for a folder and all below it, or no more; False when that was so already."""
+def set_trust(file: Path, folder: str, *, trusted: bool) -> bool:
+    """Trust a folder and all below it, or no longer. Return False when nothing changed. Raises ConfigError."""
     real = os.path.realpath(os.path.expanduser(folder))
     if trusted and not os.path.isdir(real):
         raise ConfigError(f"{real} is not a folder.", "Name the project's folder.")
-    before = trusted_folders(file)
+    before = read_trusted_folders(file)
     after = tuple(one for one in before if one != real) + ((real,) if trusted else ())
     if set(after) == set(before):
         return False
-    write_atomic(file, msgspec.json.encode(_File(after)), mode=0o600)
+    write_atomic(file, msgspec.json.encode(_TrustDocument(after)), mode=0o600)
     return True
 
 
-def too_wide(folder: str, home: str) -> tuple[str, bool]:
-    """Why vouching for a folder says more than anybody means, and whether a person may insist; empty: it does not."""
+def check_trust_scope(folder: str, home: str) -> tuple[str, bool]:
+    """Return why trusting a folder covers more than intended, and whether a person may insist; empty when it
+    does not.
+    """
     real, home = os.path.realpath(os.path.expanduser(folder)), os.path.realpath(home)
     if real == "/" or real in _SYSTEM_ONLY or is_trusted(real, _SYSTEM_BELOW):
         return "it is the system's: text that anybody left there would count as yours", False
@@ -81,5 +85,5 @@ def too_wide(folder: str, home: str) -> tuple[str, bool]:
 
 
 def is_trusted(path: str, folders: Sequence[str]) -> bool:
-    """Whether a resolved path is one of these folders or lies below one."""
+    """Return whether a resolved path is one of these folders or lies below one."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)

@@ -1,1 +1,3 @@
-"""What a model is shown: the system prompt and what is frozen into a turn."""
+"""The model's input: the system prompt, what is frozen into a turn, and the compression of long
+conversations.
+"""

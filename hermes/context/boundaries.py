@@ -1,4 +1,6 @@
-"""Where a conversation is cut: what stays at its beginning and its end, and the sizes that decide it."""
+"""Finds where a conversation is cut: the messages that stay at its beginning and end, and the sizes that
+decide it.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -10,12 +12,12 @@ from hermes.store.rows import StoredMessage
 
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500
-_AROUND = 10
-"""Tokens of what stands around a message's words."""
+_MESSAGE_OVERHEAD = 10
+"""Tokens that surround a message's text."""
 
 
-class Room(Struct, frozen=True, kw_only=True):
-    """How much stays, in messages and estimated tokens."""
+class RetentionLimits(Struct, frozen=True, kw_only=True):
+    """How much of a conversation stays uncompressed, in messages and estimated tokens."""
 
     first: int
     """Messages at the beginning."""
@@ -29,82 +31,88 @@ class Room(Struct, frozen=True, kw_only=True):
     """What the end may take; fewer than `last` messages stay when they would take more."""
 
 
-def tokens(text: str) -> int:
-    """An estimate of a text's tokens."""
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return size // _BYTES_PER_TOKEN
 
 
-def weight(message: Message) -> int:
-    """An estimate of a message's tokens."""
-    total = _AROUND
+def estimate_message_tokens(message: Message) -> int:
+    """Estimate the tokens of a message."""
+    total = _MESSAGE_OVERHEAD
     for part in message.parts:
         if isinstance(part, TextPart):
-            total += tokens(part.text)
+            total += estimate_tokens(part.text)
         elif isinstance(part, ToolCallPart):
-            total += tokens(part.arguments) + tokens(part.name) + _AROUND
+            total += estimate_tokens(part.arguments) + estimate_tokens(part.name) + _MESSAGE_OVERHEAD
         elif isinstance(part, ToolResultPart):
-            total += tokens(part.text) + _AROUND + _TOKENS_PER_IMAGE * len(part.images)
+            total += estimate_tokens(part.text) + _MESSAGE_OVERHEAD + _TOKENS_PER_IMAGE * len(part.images)
         elif isinstance(part, ImagePart):
             total += _TOKENS_PER_IMAGE
         else:
-            total += tokens(part.text) + tokens(part.opaque)
+            total += estimate_tokens(part.text) + estimate_tokens(part.opaque)
     return total
 
 
-def middle(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room, made: Collection[int]) -> tuple[int, int]:
-    """Where the part between beginning and end begins, and where it ends; the same twice when there is none.
+def find_middle(
+    rows: Sequence[StoredMessage], sizes: Sequence[int], limits: RetentionLimits, replacement_ids: Collection[int]
+) -> tuple[int, int]:
+    """Return where the part between beginning and end begins and ends; both are the same when there is none.
 
-    No batch of results is cut off from its calls. What stands for other messages (`made`) is no beginning.
+    No batch of results is cut off from its calls. A message that replaces others (`replacement_ids`) never
+    stays at
+    the beginning.
     """
-    end = _end(rows, sizes, room)
-    start = _start(rows, sizes, room, made)
+    end = _find_tail_start(rows, sizes, limits)
+    start = _count_head_messages(rows, sizes, limits, replacement_ids)
     return (start, end) if start < end else (end, end)
 
 
-def _whole(rows: Sequence[StoredMessage], place: int) -> bool:
-    """Whether a cut before this place leaves every call with its results."""
+def _is_group_boundary(rows: Sequence[StoredMessage], place: int) -> bool:
+    """Return whether a cut before this place leaves every call with its results."""
     return place >= len(rows) or rows[place].message.role is not Role.TOOL
 
 
-def _end(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room) -> int:
-    """Where the part at the end begins: at least the last group is in it."""
-    newest = next((place for place in range(len(rows) - 1, -1, -1) if _whole(rows, place)), 0)
-    place, used = _filled(sizes, room)
+def _find_tail_start(rows: Sequence[StoredMessage], sizes: Sequence[int], limits: RetentionLimits) -> int:
+    """Return where the part at the end begins; at least the last group is in it."""
+    newest = next((place for place in range(len(rows) - 1, -1, -1) if _is_group_boundary(rows, place)), 0)
+    place, used = _fill_tail(sizes, limits)
     if place >= newest:
         return newest
     back = place
-    while not _whole(rows, back):
+    while not _is_group_boundary(rows, back):
         back -= 1
     if back and rows[back].message.role is Role.USER and rows[back - 1].message.role is Role.ASSISTANT:
         back -= 1  # the summary is a user's message: an assistant's should follow it
-    if used + sum(sizes[back:place]) <= room.most:
+    if used + sum(sizes[back:place]) <= limits.most:
         return back
-    while not _whole(rows, place):
+    while not _is_group_boundary(rows, place):
         place += 1
     return min(place, newest)
 
 
-def _filled(sizes: Sequence[int], room: Room) -> tuple[int, int]:
-    """Where the part at the end begins by number and tokens alone, and its tokens."""
+def _fill_tail(sizes: Sequence[int], limits: RetentionLimits) -> tuple[int, int]:
+    """Return where the part at the end begins by number and tokens alone, and its tokens."""
     place, used = len(sizes), 0
     while place:
         more = used + sizes[place - 1]
-        if more > room.most or (len(sizes) - place >= room.last and more > room.last_tokens):
+        if more > limits.most or (len(sizes) - place >= limits.last and more > limits.last_tokens):
             break
         place, used = place - 1, more
     return place, used
 
 
-def _start(rows: Sequence[StoredMessage], sizes: Sequence[int], room: Room, made: Collection[int]) -> int:
-    """How many messages stay at the beginning."""
+def _count_head_messages(
+    rows: Sequence[StoredMessage], sizes: Sequence[int], limits: RetentionLimits, replacement_ids: Collection[int]
+) -> int:
+    """Return how many messages stay at the beginning."""
     place, used = 0, 0
-    wanted = min(room.first, len(rows))
-    while place < len(rows) and rows[place].id not in made and used + sizes[place] <= room.first_tokens:
-        if place >= wanted and _whole(rows, place):
+    wanted = min(limits.first, len(rows))
+    while place < len(rows) and rows[place].id not in replacement_ids and used + sizes[place] <= limits.first_tokens:
+        if place >= wanted and _is_group_boundary(rows, place):
             break
         used += sizes[place]
         place += 1
-    while not _whole(rows, place):
+    while not _is_group_boundary(rows, place):
         place -= 1
     return place

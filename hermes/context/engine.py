@@ -1,7 +1,8 @@
-"""Context engines: what keeps a conversation within its model's window.
+"""Context engines keep a conversation within its model's window.
 
-One is chosen by `context.engine`, and none works without being named there. A built-in one is a file of `engines/` with
-a function `engine(setup)`; a package's is such a function under the entry point group `hermes.context_engines`.
+One is chosen by `context.engine`; none is used without being named there. A built-in engine is a file
+of `engines/` with a function `engine(setup)`; a package offers such a function under the entry point
+group `hermes.context_engines`.
 """
 
 import importlib
@@ -15,19 +16,19 @@ from hermes.config.settings import CompressionSettings
 from hermes.core.messages import Message
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.exchange import Emit
-from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
+from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.store.rows import StoredMessage
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
 
-DEFAULT = "compressor"
-UNKNOWN_WINDOW = 256_000
-"""Tokens that budgets are reckoned from where nobody knows the model's window."""
+DEFAULT_ENGINE = "compressor"
+ASSUMED_WINDOW = 256_000
+"""Tokens that budgets are computed from when the model's window is unknown."""
 
 
-class Trigger(StrEnum):
-    """Why a conversation is to be made shorter."""
+class CompactionTrigger(StrEnum):
+    """The reason why a conversation is to be made shorter."""
 
     PREFLIGHT = "preflight"
     """The next request would pass the threshold; it can still be sent as it is."""
@@ -37,39 +38,44 @@ class Trigger(StrEnum):
     """The person wants it."""
 
 
-class Load(Struct, frozen=True):
-    """How full the window is. `estimated` is reckoned from bytes; `counted` goes by what the provider counted last."""
+class ContextLoad(Struct, frozen=True):
+    """How full the window is. `estimated` is computed from bytes; `counted` builds on the provider's last
+    count.
+    """
 
     estimated: int
     counted: int | None
     window: int | None
-    """Tokens of the window; None where nobody knows."""
+    """Tokens of the window; None when it is unknown."""
     frame: int = 0
-    """The part of `estimated` that system prompt and tools are."""
+    """The part of `estimated` that the system prompt and the tools take."""
 
 
-class Occasion(Struct, frozen=True, kw_only=True):
+class CompactionRequest(Struct, frozen=True, kw_only=True):
     """Everything that an engine decides from. Rows are in the order of the conversation."""
 
     rows: tuple[StoredMessage, ...]
-    """What stands now, and the originals that something stands for; what was undone is left out."""
-    made: frozenset[int]
-    """Ids of rows that stand for others."""
+    """The active messages, and the originals that a replacement covers; undone messages are left out."""
+    replacement_ids: frozenset[int]
+    """Ids of rows that replace others."""
     memo: bytes
-    """What the engine noted at the last compaction that was not undone; empty: nothing yet."""
-    load: Load
-    trigger: Trigger
+    """What the engine noted at the last compaction that was not undone; empty when there is none yet."""
+    load: ContextLoad
+    trigger: CompactionTrigger
     turn_id: str = ""
-    """The turn that runs."""
+    """The running turn."""
     searchable: bool = False
     """Whether the model has `session_search`, and so can look at the originals itself."""
     remember: Callable[[Sequence[Message]], Awaitable[str]]
-    """Called with the messages that are about to be covered, before a model is asked: lets memory keep what it wants
-    of them, and gives what it wants to have kept in mind."""
+    """Called with the messages that are about to be covered, before a model is asked: memory keeps what it
+    wants of them, and returns what the summary should not lose.
+    """
 
 
-class Change(Struct, frozen=True):
-    """A message that is to stand for others, whose ids are given; as part of a turn, where it replaces one of its."""
+class MessageReplacement(Struct, frozen=True):
+    """A message that replaces others, whose ids are given. With a `turn_id` it replaces a message of that
+    turn.
+    """
 
     covered: tuple[int, ...]
     message: Message
@@ -77,80 +83,85 @@ class Change(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """What is to be changed, all or nothing."""
+    """The changes of one compaction, applied all or nothing."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[MessageReplacement, ...]
     memo: bytes = b""
-    """Noted for the next time: ids and numbers, no words of the conversation."""
+    """A note for the next compaction: ids and numbers, no text of the conversation."""
     notice: str = ""
-    """What the person should know besides."""
+    """What the user is told besides."""
     warning: bool = False
-    """Whether that is a warning."""
+    """Whether `notice` is a warning."""
 
 
-class Kept(Struct, frozen=True):
-    """Nothing is changed, and why."""
+class NoCompaction(Struct, frozen=True):
+    """Nothing is changed; `reason` says why."""
 
     reason: str
 
 
 @runtime_checkable
 class ContextEngine(Protocol):
-    """Decides when a conversation is made shorter, and how. One for each live session."""
+    """Decides when a conversation is made shorter, and how. There is one for each live session."""
 
     name: str
 
     def on_usage(self, counted: int, estimated: int) -> None:
-        """A provider has counted `counted` tokens of a request that was estimated at `estimated`."""
+        """Note that a provider counted `counted` tokens for a request that was estimated at `estimated`."""
         ...
 
-    def should_compress(self, load: Load) -> bool:
-        """Whether to make it shorter before the next request. Asked before each one: cheap, and without looking at
-        messages."""
+    def should_compress(self, load: ContextLoad) -> bool:
+        """Return whether to make the conversation shorter before the next request.
+
+        Called before each request: it must be cheap and must not look at messages.
+        """
         ...
 
-    async def compress(self, occasion: Occasion, emit: Emit) -> Compaction | Kept:
-        """What is to stand for what. Changes nothing itself; cancelled, it leaves everything as it was.
+    async def compress(self, occasion: CompactionRequest, emit: Emit) -> Compaction | NoCompaction:
+        """Decide which messages are replaced by what.
 
-        Never splits a group of calls and results. Never raises for what a model or a provider does wrong.
+        Changes nothing itself; when cancelled, everything is as it was. Never splits a group of calls and
+        results. Never raises for what a model or a provider does wrong.
         """
         ...
 
     def tools(self) -> Sequence[Tool]:
-        """Tools of its own; deferred ones cost nothing in the fixed array."""
+        """Return the engine's own tools; deferred ones cost nothing in the fixed array."""
         ...
 
 
-class Setup(Struct, frozen=True, kw_only=True):
-    """What an engine is made with."""
+class EngineSetup(Struct, frozen=True, kw_only=True):
+    """The dependencies that an engine is created with."""
 
     settings: CompressionSettings
     store: Store
     session_id: str
-    condensing: SideTask
-    """Who is asked for summaries."""
+    summary_task: SideTask
+    """The side task that writes summaries."""
     clock: Clock
 
 
-EngineFactory = Callable[[Setup], ContextEngine]
+EngineFactory = Callable[[EngineSetup], ContextEngine]
 
 
-def engine_names() -> tuple[str, ...]:
-    """The built-in engines."""
-    return builtin_names(importlib.import_module("hermes.context.engines"))
+def list_engine_names() -> tuple[str, ...]:
+    """Return the names of the built-in engines."""
+    return list_builtin_names(importlib.import_module("hermes.context.engines"))
 
 
-def open_engine(name: str, setup: Setup) -> tuple[ContextEngine, str]:
-    """The engine of that name; the built-in one and a line for the person when there is none."""
+def open_engine(name: str, setup: EngineSetup) -> tuple[ContextEngine, str]:
+    """Open the engine of that name; when there is none, the built-in one with a line for the user."""
     package = importlib.import_module("hermes.context.engines")
-    wanted = name or DEFAULT
-    if wanted in builtin_names(package):
+    wanted = name or DEFAULT_ENGINE
+    if wanted in list_builtin_names(package):
         return load_builtin(package, wanted).engine(setup), ""
-    remark = f"There is no context engine {wanted!r}; the built-in one is used. {suggestion(wanted, engine_names())}"
-    found = load_outside("context_engines", wanted)
+    remark = (
+        f"There is no context engine {wanted!r}; the built-in one is used. {suggest_name(wanted, list_engine_names())}"
+    )
+    found = load_entry_point("context_engines", wanted)
     if found is not None and callable(found):
         made = found(setup)
         if isinstance(made, ContextEngine):
             return made, ""
         remark = f"{wanted!r} is not a context engine of this version; the built-in one is used."
-    return load_builtin(package, DEFAULT).engine(setup), remark.strip()
+    return load_builtin(package, DEFAULT_ENGINE).engine(setup), remark.strip()

@@ -1,6 +1,8 @@
-"""What of a conversation is kept word for word: what the person said, their standing instructions, the files named.
+"""Finds what of a conversation is kept word for word: the user's words, standing instructions, and files
+named.
 
-All of it is found anew in the original messages at each compaction, so it cannot drift from one to the next.
+All of it is found afresh in the original messages at each compaction, so it cannot drift from one to
+the next.
 """
 
 import bisect
@@ -10,26 +12,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.context.boundaries import tokens
-from hermes.context.pointing import Lookup
+from hermes.context.boundaries import estimate_tokens
+from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Source, TextPart
 from hermes.store.rows import StoredMessage
-from hermes.util.text import head_and_tail, one_line
+from hermes.util.text import to_one_line, truncate_middle
 
-PASTE = 2_000
+PASTE_LENGTH = 2_000
 """Characters of a message from which on it is a paste: of it only beginning and end stay when room is short."""
 _PASTE_HEAD = 1_600
 _PASTE_RULES = 4_000
 _LONGEST_RULE = 600
-_PATHS = 4_000
+_PATHS_LIMIT = 4_000
 """Characters of the list of files."""
 _LONGEST_PATH = 200
 _MAX_SCANNED = 20_000
 """Characters of one call or message in which files' names are looked for."""
 
 # Texts, which are compiled when there is something to condense.
-_RULE = (
+_INSTRUCTION_PATTERN = (
     r"\b(?:always|never|from now on|henceforth|in (?:the )?future|must(?:n't|n’t)?|(?:do not|don't|don’t)|"
     r"ask me|check with me|tell me before|without (?:asking|my)|unless i|make sure|ensure|remember|whenever|"
     r"(?:every|each) time|at all times|only (?:ever|use|with)|no matter|under no circumstances|keep in mind|"
@@ -37,34 +39,34 @@ _RULE = (
     r"|总是|始终|永远|永不|从不|绝不|以后|今后|从现在|必须|务必|一定要|不要|不许|不准|不能|禁止|不得|每次|每当|先问|问过我|"
     r"记住|只能|切勿|千万|別|别(?![的人处墅])|必ず|絶対|常に|今後|しないで"
 )
-_END = ".!?;\u3002\uff01\uff1f\uff1b"
-_SENTENCE = rf"[^\n{_END}]*(?:[.!?;](?!\s|$)[^\n{_END}]*)*(?:[{_END}]+|$|(?=\n))"
-_PATH = (
+_SENTENCE_END = ".!?;\u3002\uff01\uff1f\uff1b"
+_SENTENCE_PATTERN = rf"[^\n{_SENTENCE_END}]*(?:[.!?;](?!\s|$)[^\n{_SENTENCE_END}]*)*(?:[{_SENTENCE_END}]+|$|(?=\n))"
+_PATH_PATTERN = (
     r"(?<![\w:/\\.~@+-])(?:(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[\w.@+-]+[/\\])*|(?:[\w.@+-]+[/\\])+)[\w.@+-]*\w"
     r"|(?<![\w:/.@-])[\w-][\w.-]*\.(?:py|js|ts|tsx|jsx|go|rs|c|h|cc|cpp|hpp|java|kt|rb|php|sh|sql|md|txt|rst|json|"
     r"ya?ml|toml|ini|cfg|conf|env|csv|tsv|html?|css|xml|lock|log|ipynb|pdf|docx?|xlsx?|png|jpe?g|svg)(?![\w/])"
 )
 
 
-class Said(Struct, frozen=True):
-    """Something that the person said: the number of its message, its words, whether an answer followed."""
+class UserStatement(Struct, frozen=True):
+    """One message of the user: its number, its text, and whether an answer followed."""
 
     number: int
     text: str
     answered: bool
     done: bool = False
-    """Whether a summary's model called it finished, and an answer followed."""
+    """Whether the summarizing model called it finished, and an answer followed."""
 
 
-class Rule(Struct, frozen=True):
-    """A standing instruction, as it stands in the message of that number."""
+class StandingInstruction(Struct, frozen=True):
+    """A standing instruction of the user, word for word, with the number of its message."""
 
     number: int
     text: str
 
 
-def person_text(message: Message) -> str:
-    """The person's own words in a message."""
+def extract_user_text(message: Message) -> str:
+    """Return the user's own words in a message."""
     if message.synthetic or message.role is Role.ASSISTANT:
         return ""
     own = (Source.PERSON,) if message.role is Role.TOOL else (Source.PERSON, None)
@@ -76,41 +78,49 @@ def person_text(message: Message) -> str:
     return "\n".join(texts).strip()
 
 
-def said_in(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> list[Said]:
-    """What the person said in these rows, the oldest first."""
-    found: list[Said] = []
+def collect_statements(rows: Sequence[StoredMessage], finished: Collection[int] = ()) -> list[UserStatement]:
+    """Return the user's statements in these rows, oldest first."""
+    found: list[UserStatement] = []
     answered = False
     for row in reversed(rows):
         message = row.message
         if message.role is Role.ASSISTANT:
-            answered = answered or (not message.synthetic and bool(message.text.strip()) and not any(message.calls()))
-        elif text := person_text(message):
-            found.append(Said(row.id, text, answered, answered and row.id in finished))
+            answered = answered or (
+                not message.synthetic and bool(message.text.strip()) and not any(message.tool_calls())
+            )
+        elif text := extract_user_text(message):
+            found.append(UserStatement(row.id, text, answered, answered and row.id in finished))
     return found[::-1]
 
 
-def rules_in(said: Iterable[Said], quotes: Mapping[int, Sequence[tuple[int, int]]]) -> list[Rule]:
-    """The standing instructions: sentences that sound like one, and those that a model has named a place in (`quotes`).
+def find_instructions(
+    statements: Iterable[UserStatement], quotes: Mapping[int, Sequence[tuple[int, int]]]
+) -> list[StandingInstruction]:
+    """Return the standing instructions: sentences that sound like one, and those that a model pointed to
+    (`quotes`).
 
-    Always the whole sentence: a piece of it may say the opposite. What the person only quotes, instructs nobody.
+    Always the whole sentence: a piece of it may say the opposite. Text that the user only quotes is no
+    instruction.
     """
-    found: dict[str, Rule] = {}
-    for one in said:
-        room = _PASTE_RULES if len(one.text) > PASTE else 1 << 30
-        spans = _spans(_without_quoted(one.text))
-        named = _named_by(quotes.get(one.number, ()), spans)
+    found: dict[str, StandingInstruction] = {}
+    for one in statements:
+        room = _PASTE_RULES if len(one.text) > PASTE_LENGTH else 1 << 30
+        spans = _sentence_spans(_blank_quoted(one.text))
+        named = _find_quoted_sentences(quotes.get(one.number, ()), spans)
         for place, (start, end) in enumerate(spans):
             sentence = one.text[start:end]
-            if room < len(sentence) or len(sentence) > _longest(one.text):
+            if room < len(sentence) or len(sentence) > _max_instruction_length(one.text):
                 continue
-            if place in named or re.search(_RULE, sentence, re.IGNORECASE):
-                found.setdefault(sentence, Rule(one.number, sentence))
+            if place in named or re.search(_INSTRUCTION_PATTERN, sentence, re.IGNORECASE):
+                found.setdefault(sentence, StandingInstruction(one.number, sentence))
                 room -= len(sentence)
     return list(found.values())
 
 
-def _without_quoted(text: str) -> str:
-    """The text with blanks in place of quoted lines (after `>`) and blocks of code, so that places stay the same."""
+def _blank_quoted(text: str) -> str:
+    """Return the text with blanks in place of quoted lines (after `>`) and code blocks, so that offsets stay
+    the same.
+    """
     if ">" not in text and "```" not in text and "~~~" not in text:
         return text
     lines = text.split("\n")
@@ -128,8 +138,8 @@ def _without_quoted(text: str) -> str:
     return "\n".join(lines)
 
 
-def _named_by(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> set[int]:
-    """The numbers of the sentences that these places are in."""
+def _find_quoted_sentences(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the numbers of the sentences that these spans lie in."""
     starts = [start for start, _ in spans]
     ends = [end for _, end in spans]
     return {
@@ -139,64 +149,67 @@ def _named_by(quotes: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]
     }
 
 
-def _longest(text: str) -> int:
-    """Characters of a sentence that can be an instruction: in a paste long lines are data."""
-    return _LONGEST_RULE if len(text) > PASTE else PASTE
+def _max_instruction_length(text: str) -> int:
+    """Return the most characters of a sentence that can be an instruction: long lines of a paste are data."""
+    return _LONGEST_RULE if len(text) > PASTE_LENGTH else PASTE_LENGTH
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text."""
-    return [text[start:end] for start, end in _spans(text)]
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text."""
+    return [text[start:end] for start, end in _sentence_spans(text)]
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    """Where its sentences and lines begin and end, without the blanks around them."""
+def _sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the text's sentences and lines begin and end, without surrounding blanks."""
     spans: list[tuple[int, int]] = []
-    for match in re.finditer(_SENTENCE, text, re.MULTILINE):
+    for match in re.finditer(_SENTENCE_PATTERN, text, re.MULTILINE):
         if sentence := match[0].strip():
             start = match.end() - len(match[0].lstrip())
             spans.append((start, start + len(sentence)))
     return spans
 
 
-def kept_words(said: Sequence[Said], budget: int, most: int, lookup: Lookup) -> tuple[list[Said], int]:
-    """What stays of the person's words, the oldest first, and how many messages were shortened against the rule.
+def fit_statements(
+    statements: Sequence[UserStatement], budget: int, most: int, lookup: OriginalsLookup
+) -> tuple[list[UserStatement], int]:
+    """Return the statements that stay, oldest first, and how many were shortened against the rule.
 
-    All of it within `budget` tokens. Beyond that what is done goes first, the oldest first; then pastes lose their
-    middles. What is left stays even so, until it is more than `most`: then the oldest that were answered are shortened.
+    All of them stay within `budget` tokens. Beyond that, finished ones are dropped first, oldest first;
+    then pastes lose their middles. The rest stays even so, until it is more than `most`: then the oldest
+    that were answered are shortened.
     """
-    kept = list(said)
-    over = sum(tokens(one.text) for one in kept) - budget
-    for one in said:
+    kept = list(statements)
+    over = sum(estimate_tokens(one.text) for one in kept) - budget
+    for one in statements:
         if over > 0 and one.done:
             kept.remove(one)
-            over -= tokens(one.text)
+            over -= estimate_tokens(one.text)
     for place, one in enumerate(kept):
-        if over > 0 and len(one.text) > PASTE:
-            kept[place] = _shown(one, _PASTE_HEAD, lookup)
-            over -= tokens(one.text) - tokens(kept[place].text)
-    excess = sum(tokens(one.text) for one in kept) - most
+        if over > 0 and len(one.text) > PASTE_LENGTH:
+            kept[place] = _shorten_statement(one, _PASTE_HEAD, lookup)
+            over -= estimate_tokens(one.text) - estimate_tokens(kept[place].text)
+    excess = sum(estimate_tokens(one.text) for one in kept) - most
     shortened = 0
     for place, one in enumerate(kept[:-1]):
         if excess > 0 and len(one.text) > 160:
-            kept[place] = _shown(one, 120, lookup)
-            excess -= tokens(one.text) - tokens(kept[place].text)
+            kept[place] = _shorten_statement(one, 120, lookup)
+            excess -= estimate_tokens(one.text) - estimate_tokens(kept[place].text)
             shortened += 1
     return kept, shortened
 
 
-def _shown(one: Said, limit: int, lookup: Lookup) -> Said:
-    note = f"[... {len(one.text)} characters in all: {lookup.one(one.number)}]"
-    text = head_and_tail(one.text, limit) if limit > 200 else one_line(one.text, limit)
+def _shorten_statement(one: UserStatement, limit: int, lookup: OriginalsLookup) -> UserStatement:
+    note = f"[... {len(one.text)} characters in all: {lookup.describe_message(one.number)}]"
+    text = truncate_middle(one.text, limit) if limit > 200 else to_one_line(one.text, limit)
     return structs.replace(one, text=f"{text}\n{note}")
 
 
-def paths_in(rows: Sequence[StoredMessage]) -> list[str]:
-    """The files that calls and the person named, the newest first."""
+def collect_paths(rows: Sequence[StoredMessage]) -> list[str]:
+    """Return the files that calls and the user named, newest first."""
     found: dict[str, None] = {}
-    room = _PATHS
+    room = _PATHS_LIMIT
     for row in reversed(rows):
-        for path in _named(row.message):
+        for path in _paths_in_message(row.message):
             if path not in found and len(path) <= _LONGEST_PATH:
                 room -= len(path) + 1
                 if room < 0:
@@ -205,18 +218,18 @@ def paths_in(rows: Sequence[StoredMessage]) -> list[str]:
     return list(found)
 
 
-def _named(message: Message) -> Iterable[str]:
-    """The files that one message names, each once."""
+def _paths_in_message(message: Message) -> Iterable[str]:
+    """Return the files that one message names, each once."""
     named: dict[str, None] = {}
-    for call in message.calls():
-        for text in _strings(call.arguments):
-            named |= dict.fromkeys(re.findall(_PATH, text[:_MAX_SCANNED]))
-    named |= dict.fromkeys(re.findall(_PATH, person_text(message)[:_MAX_SCANNED]))
+    for call in message.tool_calls():
+        for text in _argument_strings(call.arguments):
+            named |= dict.fromkeys(re.findall(_PATH_PATTERN, text[:_MAX_SCANNED]))
+    named |= dict.fromkeys(re.findall(_PATH_PATTERN, extract_user_text(message)[:_MAX_SCANNED]))
     return named
 
 
-def _strings(arguments: str) -> list[str]:
-    """The texts in a call's arguments."""
+def _argument_strings(arguments: str) -> list[str]:
+    """Return the strings in a call's arguments."""
     try:
         decoded: object = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):  # Not JSON, or nested too deeply to be read.

@@ -1,7 +1,10 @@
-"""The system prompt of an epoch: parts in a fixed order, built once, stored with the epoch, restored byte for byte.
+"""The system prompt of an epoch: parts in a fixed order, built once, stored with the epoch, restored byte
+for byte.
 
-What changes least comes first (`Tier`), so that sessions of the same home share a provider's cached prefix as far as
-they can. Nothing in it changes with the hour or the process; what does goes into a user's message (`turn_notes.py`).
+Parts that change least come first (`PromptTier`), so that sessions of the same home share a provider's
+cached
+prefix as far as they can. Nothing in it changes with the hour or the process; what does goes into a
+user message (`turn_notes.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +18,7 @@ from hermes.context.texts import NotTextError, read_text
 from hermes.core.errors import ConfigError
 
 IDENTITY_LIMIT = 20_000
-"""Characters of `SOUL.md` that are used; the middle of a longer one is left out and said so."""
+"""Characters of `SOUL.md` that are used; the middle of a longer one is left out, with a note."""
 
 DEFAULT_IDENTITY = (
     "You are Hermes, a personal agent working on this person's machine through tools. "
@@ -46,32 +49,32 @@ FAMILY_HINTS = (
         "Call tools by their exact names with whole arguments, several in one answer where they are independent.",
     ),
 )
-"""What families of models need to be told, by what their names begin with."""
+"""Hints for families of models, by the prefix of their names."""
 
 
-class Tier(IntEnum):
-    """How long a part of the prompt stays what it is; the lasting ones come first."""
+class PromptTier(IntEnum):
+    """How long a part of the prompt stays the same; lasting ones come first."""
 
     STABLE = 0
     """As long as the home's identity and the program do."""
     CONTEXT = 1
     """As long as the skills and the project's files do."""
     VOLATILE = 2
-    """It may be another one in the next epoch."""
+    """It may change with the next epoch."""
 
 
 class PromptSection(Protocol):
-    """One part of the prompt that somebody else owns; memory, skills and context files add theirs through this."""
+    """One part of the prompt that another room owns; memory, skills and context files add theirs through this."""
 
     name: str
-    tier: Tier
+    tier: PromptTier
 
-    def text(self) -> str:
-        """The section as it stands now, read afresh; empty when there is nothing to say. Raises ConfigError."""
+    def render_text(self) -> str:
+        """Return the section's text, read afresh; empty when there is nothing to say. Raises ConfigError."""
         ...
 
-    def remarks(self) -> Sequence[str]:
-        """What the person should know about the text that was read last, a line each."""
+    def list_remarks(self) -> Sequence[str]:
+        """Return what the user should know about the text that was read last, a line each."""
         ...
 
 
@@ -82,8 +85,10 @@ class PromptPart(Struct, frozen=True):
     text: str
 
 
-def identity(file: Path) -> str:
-    """Who the agent is: the home's `SOUL.md`, or the default. Raises ConfigError when the file cannot be read."""
+def read_identity(file: Path) -> str:
+    """Return the agent's identity: the home's `SOUL.md`, or the default. Raises ConfigError when it cannot be
+    read.
+    """
     try:
         return read_text(file, IDENTITY_LIMIT) or DEFAULT_IDENTITY
     except FileNotFoundError:
@@ -93,9 +98,9 @@ def identity(file: Path) -> str:
 
 
 class PromptPlan(Struct, frozen=True, kw_only=True):
-    """What the prompt of an epoch is made of besides its sections. `platform` is what is said of the front-end's form.
+    """The inputs of an epoch's prompt besides its sections.
 
-    `model` is the model's name, for what its family is to be told.
+    `platform` says what form the front-end wants; `model` is the model's name, for the hint of its family.
     """
 
     identity: str
@@ -105,24 +110,25 @@ class PromptPlan(Struct, frozen=True, kw_only=True):
     has_tools: bool = True
 
 
-def family_hint(model: str) -> str:
-    """What models of this one's family need to be told; empty for most."""
+def find_family_hint(model: str) -> str:
+    """Return the hint for models of this one's family; empty for most."""
     name = model.lower().rpartition("/")[2]
     return next((hint for begins, hint in FAMILY_HINTS if name.startswith(begins)), "")
 
 
-def prompt_parts(plan: PromptPlan, sections: Iterable[PromptSection] = ()) -> tuple[PromptPart, ...]:
-    """The parts that are not empty, in order."""
+def build_prompt_parts(plan: PromptPlan, sections: Iterable[PromptSection] = ()) -> tuple[PromptPart, ...]:
+    """Return the parts that are not empty, in order."""
     parts = [PromptPart("identity", plan.identity), PromptPart("personality", plan.personality)]
     if plan.has_tools:
-        parts += [PromptPart("working rules", WORKING_RULES), PromptPart("model family", family_hint(plan.model))]
+        parts += [PromptPart("working rules", WORKING_RULES), PromptPart("model family", find_family_hint(plan.model))]
     parts.append(PromptPart("platform", plan.platform))
     parts += [
-        PromptPart(section.name, section.text()) for section in sorted(sections, key=lambda section: section.tier)
+        PromptPart(section.name, section.render_text())
+        for section in sorted(sections, key=lambda section: section.tier)
     ]
     return tuple(part for part in parts if part.text)
 
 
-def joined(parts: Iterable[PromptPart]) -> str:
-    """The prompt that the parts make."""
+def join_parts(parts: Iterable[PromptPart]) -> str:
+    """Return the prompt that the parts make."""
     return "\n\n".join(part.text for part in parts)

@@ -1,62 +1,68 @@
-"""The cheap first step: results of tools that are old are cleared, without asking any model."""
+"""The cheap first step of a compression: old tool results are cleared, without asking any model."""
 
 from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.context.engine import Change
-from hermes.context.pointing import Lookup
+from hermes.context.engine import MessageReplacement
+from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
 from hermes.store.rows import StoredMessage
-from hermes.util.text import head_and_tail
+from hermes.util.text import truncate_middle
 
-SHORT = 200
-"""Characters of a result that is left as it is."""
-CLEARED = "[Old tool output cleared to save context space]"
+SHORT_RESULT = 200
+"""Characters up to which a result is left as it is."""
+CLEARED_MARK = "[Old tool output cleared to save context space]"
 
 
-def pruned(rows: Sequence[StoredMessage], lookup: Lookup) -> tuple[Change, ...]:
-    """The rows whose results are cleared, each with what stands for it."""
+def clear_old_results(rows: Sequence[StoredMessage], lookup: OriginalsLookup) -> tuple[MessageReplacement, ...]:
+    """Return the rows whose results are cleared, each with its replacement."""
     return tuple(
-        Change((row.id,), _cleared(row, lookup), row.turn_id)
+        MessageReplacement((row.id,), _clear_results(row, lookup), row.turn_id)
         for row in rows
-        if row.message.role is Role.TOOL and any(_old(result) for result in row.message.results())
+        if row.message.role is Role.TOOL and any(_is_clearable(result) for result in row.message.tool_results())
     )
 
 
-def shortened(rows: Sequence[StoredMessage], limit: int, lookup: Lookup) -> tuple[Change, ...]:
-    """The rows whose results are longer than so many characters, with their beginnings and ends alone."""
+def shorten_long_results(
+    rows: Sequence[StoredMessage], limit: int, lookup: OriginalsLookup
+) -> tuple[MessageReplacement, ...]:
+    """Return the rows with results over `limit` characters, each with only their beginnings and ends."""
     return tuple(
-        Change((row.id,), _shorter(row.message, limit, lookup.one(row.id)), row.turn_id)
+        MessageReplacement(
+            (row.id,), _shorten_results(row.message, limit, lookup.describe_message(row.id)), row.turn_id
+        )
         for row in rows
-        if row.message.role is Role.TOOL and any(len(result.text) > limit for result in row.message.results())
+        if row.message.role is Role.TOOL and any(len(result.text) > limit for result in row.message.tool_results())
     )
 
 
 def is_cleared(text: str) -> bool:
-    """Whether a result was cleared before."""
-    return text.startswith(CLEARED)
+    """Return whether a result was cleared before."""
+    return text.startswith(CLEARED_MARK)
 
 
-def _old(result: ToolResultPart) -> bool:
-    return len(result.text) > SHORT and not is_cleared(result.text)
+def _is_clearable(result: ToolResultPart) -> bool:
+    return len(result.text) > SHORT_RESULT and not is_cleared(result.text)
 
 
-def _cleared(row: StoredMessage, lookup: Lookup) -> Message:
-    """The message without its results. Where they came from stays: what was said of them still stands there."""
-    note = f"{CLEARED} ({lookup.one(row.id)})"
+def _clear_results(row: StoredMessage, lookup: OriginalsLookup) -> Message:
+    """Return the message without its results. Their provenance stays: what was said about them is still there."""
+    note = f"{CLEARED_MARK} ({lookup.describe_message(row.id)})"
     parts = tuple(
-        structs.replace(part, text=note, images=()) if isinstance(part, ToolResultPart) and _old(part) else part
+        structs.replace(part, text=note, images=())
+        if isinstance(part, ToolResultPart) and _is_clearable(part)
+        else part
         for part in row.message.parts
     )
     return structs.replace(row.message, parts=parts)
 
 
-def _shorter(message: Message, limit: int, where: str) -> Message:
+def _shorten_results(message: Message, limit: int, where: str) -> Message:
     note = f"\n[shortened; {where}]"
     parts = tuple(
-        structs.replace(part, text=head_and_tail(part.text, limit) + note)
+        structs.replace(part, text=truncate_middle(part.text, limit) + note)
         if isinstance(part, ToolResultPart) and len(part.text) > limit
         else part
         for part in message.parts

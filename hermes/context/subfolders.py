@@ -1,49 +1,49 @@
-"""What folders below the working folder say about working in them, told when the work gets there (row X-31)."""
+"""Shows the model a subfolder's project file when the work first gets there."""
 
 import os
 from collections.abc import Callable, Iterable
 
-from hermes.context.project import Vouches, first_file, repository_root
+from hermes.context.project import IsTrustedPath, find_project_file, find_repository_root
 from hermes.context.texts import NotTextError, read_text
 from hermes.core.messages import Message
 from hermes.core.parts import Provenance, Source, TextPart
 
 LIMIT = 4_000
 """Characters of one file; its middle is left out beyond that."""
-_MOST = 8
-"""Files told in one session; a tree that has more of them says nothing new with each."""
+_MAX_FILES = 8
+"""Files shown in one session; a tree with more of them says nothing new with each."""
 _DEPTH = 16
 _OPENING = "[What {path} says about working in that folder:]\n"
 
 
 class SubfolderHints:
-    """Looks at the files that a session reads and writes; tells each folder's file once."""
+    """Watches the files that a session reads and writes, and shows each folder's project file once."""
 
-    def __init__(self, cwd: str, vouches: Vouches, files: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, cwd: str, is_trusted: IsTrustedPath, files: Callable[[], Iterable[str]]) -> None:
         self._cwd = os.path.realpath(cwd)
-        self._vouches = vouches
+        self._is_trusted = is_trusted
         self._files = files
         self._looked = 0
         self._known: set[str] = {self._cwd}
-        self._left = _MOST
+        self._left = _MAX_FILES
 
-    def recall(self, messages: Iterable[Message]) -> None:
-        """Take what these messages hold for told."""
+    def mark_known(self, messages: Iterable[Message]) -> None:
+        """Note the folders whose files these messages already hold."""
         for message in messages:
             for part in message.parts:
                 origin = part.provenance if isinstance(part, TextPart) else None
                 if origin is not None and origin.source is Source.FILE and origin.vouched:
                     self._known.add(os.path.dirname(origin.label))
 
-    def news(self) -> list[TextPart]:
-        """What is to be told by now; nothing most of the time."""
+    def collect_hints(self) -> list[TextPart]:
+        """Return the project files to be shown now; most of the time none."""
         files = list(self._files())
         fresh, self._looked = files[self._looked :], len(files)
-        folders = [folder for path in fresh for folder in self._between(os.path.dirname(path))]
-        return [part for folder in folders if (part := self._told(folder)) is not None]
+        folders = [folder for path in fresh for folder in self._unseen_folders(os.path.dirname(path))]
+        return [part for folder in folders if (part := self._read_hint(folder)) is not None]
 
-    def _between(self, folder: str) -> list[str]:
-        """The folders from below the working folder down to this one that have not been looked at."""
+    def _unseen_folders(self, folder: str) -> list[str]:
+        """Return the folders from below the working folder down to this one that have not been looked at."""
         if not folder.startswith(self._cwd.rstrip("/") + "/"):
             return []
         fresh: list[str] = []
@@ -54,11 +54,11 @@ class SubfolderHints:
         self._known.update(fresh)
         return fresh[::-1]
 
-    def _told(self, folder: str) -> TextPart | None:
-        path = first_file(folder)
+    def _read_hint(self, folder: str) -> TextPart | None:
+        path = find_project_file(folder)
         real = os.path.realpath(path) if path else ""
-        foreign = repository_root(folder) != repository_root(self._cwd)
-        if not path or foreign or self._left <= 0 or not self._vouches(real):
+        foreign = find_repository_root(folder) != find_repository_root(self._cwd)
+        if not path or foreign or self._left <= 0 or not self._is_trusted(real):
             return None
         try:
             text = read_text(real, LIMIT)

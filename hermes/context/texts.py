@@ -1,11 +1,11 @@
-"""Text files that go into a prompt: read within limits, and only if they are regular files of text."""
+"""Reads text files that go into a prompt: within limits, and only regular files of text."""
 
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from hermes.util.text import clean_surrogates, head_and_tail
+from hermes.util.text import clean_surrogates, truncate_middle
 
 _BYTES_PER_CHARACTER = 4
 """The most bytes of a character in UTF-8."""
@@ -16,10 +16,11 @@ class NotTextError(Exception):
 
 
 def read_text(path: str | Path, limit: int) -> str:
-    """The file's text, stripped; of one over `limit` characters the beginning and the end, with what is left out named.
+    """Return the file's text, stripped; over `limit` characters its beginning and end, with a note on what is
+    left out.
 
-    However large the file is, no more than its two ends is read. Raises `FileNotFoundError` where there is none, and
-    `NotTextError`.
+    However large the file is, no more than its two ends is read. Raises `FileNotFoundError` where there is
+    none, and `NotTextError`.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -33,21 +34,21 @@ def read_text(path: str | Path, limit: int) -> str:
         raise NotTextError("is not a regular file")
     with open(handle, "rb") as file:
         try:
-            raw, left_out = _ends(file, status.st_size, limit * _BYTES_PER_CHARACTER)
+            raw, left_out = _read_ends(file, status.st_size, limit * _BYTES_PER_CHARACTER)
         except OSError as error:
             raise NotTextError(f"cannot be read: {error.strerror}") from None
     if any(b"\0" in piece for piece in raw):
         raise NotTextError("is not a text file")
     pieces = [clean_surrogates(piece.decode("utf-8", errors="replace")).lstrip("\ufeff") for piece in raw]
     if len(pieces) == 1:
-        return head_and_tail(pieces[0].strip(), limit)
+        return truncate_middle(pieces[0].strip(), limit)
     head = int(limit * 0.7)
     begin, end = pieces[0].strip()[:head], pieces[1].strip()[-(limit - head) :]
     return f"{begin}\n[... about {left_out:,} bytes left out ...]\n{end}"
 
 
-def _ends(file: BinaryIO, size: int, most: int) -> tuple[list[bytes], int]:
-    """The whole content, or its two ends and how much is left out."""
+def _read_ends(file: BinaryIO, size: int, most: int) -> tuple[list[bytes], int]:
+    """Return the whole content, or its two ends and how much is left out."""
     if size <= 2 * most:
         return [file.read(2 * most)], 0
     begin = file.read(most)

@@ -1,10 +1,10 @@
-"""What the API server keeps of what programs ask for."""
+"""Values that the API server stores: responses and runs that programs asked for."""
 
 from msgspec import Struct
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True):
-    """An answer that was given under an id."""
+    """A stored response of the API, found again by its id."""
 
     id: str
     session_id: str
@@ -14,8 +14,11 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
-    """A run as it is asked for: `idem` is the caller's own key of the request, `digest` what was asked under it,
-    `letter` what is said to the session, `wish` how the session is opened again."""
+    """A run that is about to be stored.
+
+    `idem` is the caller's idempotency key, `digest` a hash of what was asked under it, `letter` the message
+    for the session, `wish` how the session is opened again.
+    """
 
     id: str
     owner: str
@@ -28,7 +31,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """A run and what became of it. Times in seconds since the epoch."""
+    """A stored run with its state. Times are in seconds since the epoch."""
 
     id: str
     owner: str

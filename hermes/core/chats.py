@@ -1,4 +1,4 @@
-"""What comes in from chat platforms, and what is owed to them."""
+"""Values of the gateway: inbound events of chat platforms, outgoing messages, the outbox and people."""
 
 from enum import StrEnum
 
@@ -6,36 +6,39 @@ from msgspec import Struct
 
 
 class ChatKind(StrEnum):
-    """Who can read what is said somewhere."""
+    """The kind of a chat: it says who can read what is said there."""
 
     DM = "dm"
     """One person and the agent."""
     GROUP = "group"
-    """Several people who all may speak."""
+    """Several people, all of whom may speak."""
     CHANNEL = "channel"
     """A place where few speak to many."""
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """Where something is said. `platform` is the name under which the account is set up; `chat` and `thread` are the
-    platform's own ids."""
+    """The chat or thread in which something is said.
+
+    `platform` is the name under which the account is set up; `chat` and `thread` are the platform's own ids.
+    """
 
     platform: str
     chat: str
     thread: str = ""
     kind: ChatKind = ChatKind.DM
     name: str = ""
-    """What people call the chat; for showing only."""
+    """The chat's name for people; it is only shown."""
 
     @property
     def lane(self) -> str:
-        """What keeps its order: everything that is said in one chat or thread."""
+        """Return the key of the queue that keeps the order of everything said in this chat or thread."""
         return f"{self.platform}:{self.chat}:{self.thread}"
 
 
 class Sender(Struct, frozen=True, omit_defaults=True):
-    """Who said something: the platform's own id of the account, which nobody can choose, and a name, which anybody
-    can."""
+    """The account that said something: the platform's own id of it, which nobody can choose, and a name, which
+    anybody can.
+    """
 
     id: str
     name: str = ""
@@ -43,11 +46,11 @@ class Sender(Struct, frozen=True, omit_defaults=True):
 
 
 class MediaKind(StrEnum):
-    """What an attachment is to a person."""
+    """The kind of an attachment, as a person sees it."""
 
     IMAGE = "image"
     VOICE = "voice"
-    """Somebody speaks."""
+    """A voice message."""
     AUDIO = "audio"
     VIDEO = "video"
     DOCUMENT = "document"
@@ -68,47 +71,47 @@ class Attachment(Struct, frozen=True, omit_defaults=True):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """The message that another one is an answer to."""
+    """The message that another one answers."""
 
     message_id: str
     text: str = ""
     author: str = ""
     own: bool = False
-    """Whether the agent wrote it."""
+    """True if the agent wrote it."""
 
 
 class InboundEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event that happened on a platform: a message, or (`press`) a pressed button."""
 
     event_id: str
-    """The platform's id of it in this account: what is delivered twice carries the same."""
+    """The platform's id of the event in this account; it is the same when the event is delivered twice."""
     place: Place
     sender: Sender
     text: str = ""
     message_id: str = ""
-    """By which it can be answered and reacted to; of a press the message that holds the button."""
+    """The id by which it can be answered and reacted to; for a press, of the message that holds the button."""
     attachments: tuple[Attachment, ...] = ()
     reply: Reply | None = None
     mentioned: bool = False
-    """Whether the agent was addressed by name."""
+    """True if the agent was addressed by name."""
     forwarded: bool = False
-    """Whether the words are somebody else's, handed on."""
+    """True if the text was forwarded and is somebody else's."""
     press: str = ""
     """The token of the button."""
     album: str = ""
-    """What messages share that were sent as one."""
+    """The id that messages share that were sent as one album."""
     verified: bool = True
-    """Whether the platform vouches for the sender; a mail without valid signatures is not."""
+    """True if the platform has verified the sender; a mail without valid signatures is not verified."""
     at: float = 0.0
-    """When it was said, in seconds since the epoch, by the platform's clock; 0: unknown."""
+    """The time at which it was said by the platform's clock, in seconds since the epoch; 0 if unknown."""
 
 
 class Batch(Struct, frozen=True):
-    """Arrivals that are written down together, and the cursors that are true once they are."""
+    """Inbound events that are stored together, with the cursors that hold once they are stored."""
 
     arrivals: tuple[InboundEvent, ...] = ()
     cursors: tuple[tuple[str, str], ...] = ()
-    """Names and values of the platform's own: from where it goes on after a restart."""
+    """Names and values of the platform's own cursors: where it continues after a restart."""
 
 
 class Button(Struct, frozen=True):
@@ -124,11 +127,12 @@ class Outgoing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     place: Place
     text: str = ""
-    """In markdown, short enough for one message; each platform writes it in its own dialect."""
+    """The text in Markdown, short enough for one message; each platform renders it in its own format."""
     key: str = ""
-    """The same for every attempt to send it; where a platform can, it is not shown twice."""
+    """The idempotency key, the same for every attempt to send it; where a platform can, it is not shown twice."""
     since: float = 0.0
-    """When it was first tried to send it, in seconds since the epoch: it can be on the platform since then; 0: unknown.
+    """The time of the first attempt to send it, in seconds since the epoch: it can be on the platform since
+    then; 0 if unknown.
     """
     reply_to: str = ""
     """The message that it answers."""
@@ -137,18 +141,18 @@ class Outgoing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str = ""
     """The path of a file to send."""
     kind: MediaKind = MediaKind.DOCUMENT
-    """How the file is shown."""
+    """The kind as which the file is shown."""
     plain: bool = False
-    """Send the text without any markup: the platform did not take it with."""
+    """Send the text without any markup, because the platform did not accept it with markup."""
     silent: bool = False
-    """Nobody's device need ring."""
+    """Send it without a notification sound."""
 
 
 class DeliveryState(StrEnum):
-    """What has become of something that is owed."""
+    """The delivery state of an outbox message."""
 
     OPEN = "open"
-    """It is still being written; what there is of it is shown already."""
+    """It is still being written; what exists of it is shown already."""
     PENDING = "pending"
     ATTEMPTING = "attempting"
     DELIVERED = "delivered"
@@ -157,13 +161,13 @@ class DeliveryState(StrEnum):
     FAILED = "failed"
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing more will be done about it."""
+    def is_final(self) -> bool:
+        """Return whether nothing more will be done about it."""
         return self in (DeliveryState.DELIVERED, DeliveryState.UNCERTAIN, DeliveryState.FAILED)
 
 
-class StoredArrival(Struct, frozen=True):
-    """Something that came in, with its number in the journal."""
+class StoredInboundEvent(Struct, frozen=True):
+    """An inbound event with its number in the journal."""
 
     id: int
     arrival: InboundEvent
@@ -172,7 +176,10 @@ class StoredArrival(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """Something that is owed. `message_id` is what is shown of it already; times in seconds since the epoch."""
+    """A message in the outbox, retried until delivered.
+
+    `message_id` is the platform's message in which it is shown already; times are in seconds since the epoch.
+    """
 
     id: int
     key: str
@@ -180,7 +187,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     message: Outgoing
     state: DeliveryState
     first: Outgoing | None = None
-    """What was shown first of it, where it was shown while it was written."""
+    """The first version of it that was shown, where it was shown while it was written."""
     message_id: str = ""
     attempts: int = 0
     next_at: float = 0.0
@@ -199,7 +206,7 @@ class OutboxItem(Struct, frozen=True, kw_only=True):
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """Which session a conversation is, whose it is, and when something was said in it last."""
+    """The binding of a conversation to its session and its person, with the time of the last message."""
 
     key: str
     session_id: str
@@ -209,30 +216,30 @@ class Binding(Struct, frozen=True, kw_only=True):
 
 
 class Posting(Struct, frozen=True, kw_only=True):
-    """Arrivals that are said to a session together."""
+    """Inbound events that are posted to a session together."""
 
     arrivals: tuple[int, ...]
     letter_id: str
     body: bytes
     first: bool = False
-    """Before all that waits there."""
+    """True if it goes before everything that waits there."""
 
 
-class Unanswered(Struct, frozen=True, kw_only=True):
-    """Arrivals that became part of a session's work, whose answer nobody owes yet."""
+class UnansweredEvents(Struct, frozen=True, kw_only=True):
+    """Inbound events that became part of a session's work and have no answer in the outbox yet."""
 
     session_id: str
     turn_id: str
-    """Empty: they wait in the session's inbox."""
+    """The turn that works on them; empty while they wait in the session's inbox."""
     over: bool
-    """Whether the turn has ended."""
+    """True if the turn has ended."""
     reason: str = ""
     error: str = ""
     arrivals: tuple[InboundEvent, ...] = ()
 
 
 class KnownPerson(Struct, frozen=True, kw_only=True):
-    """Somebody who was paired or added."""
+    """A person who was paired or added."""
 
     id: str
     name: str
@@ -240,8 +247,8 @@ class KnownPerson(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class Handle(Struct, frozen=True, kw_only=True):
-    """Somebody's account on a platform; `account` is the platform's own id of it."""
+class PlatformHandle(Struct, frozen=True, kw_only=True):
+    """A person's account on a platform; `account` is the platform's own id of it."""
 
     platform: str
     account: str
@@ -250,8 +257,8 @@ class Handle(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class WaitingCode(Struct, frozen=True, kw_only=True):
-    """A pairing code that nobody has sent yet. `id` is made from its hash; the code itself is not kept."""
+class PendingPairingCode(Struct, frozen=True, kw_only=True):
+    """A pairing code that has not been used yet. `id` is made from its hash; the code itself is not kept."""
 
     id: str
     platform: str

@@ -1,4 +1,4 @@
-"""Checkpoints of files as values, and the ledger that holds them: tools take them, the store keeps them."""
+"""Checkpoints of files as values, and the ledger that stores them."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Kind(StrEnum):
-    """What stands, or stood, at a path."""
+    """The kind of thing that is, or was, at a path."""
 
     ABSENT = "absent"
     FILE = "file"
@@ -33,11 +33,11 @@ class FileState(Struct, frozen=True, array_like=True, gc=False):
     mark: str = ""
     size: int = 0
     target: bytes = b""
-    """Where a link leads."""
+    """The target of a symbolic link."""
 
     @property
-    def kept(self) -> bool:
-        """Whether the path can be brought back into this state."""
+    def is_restorable(self) -> bool:
+        """Return whether the path can be brought back into this state."""
         return self.kind in (Kind.ABSENT, Kind.FILE, Kind.LINK, Kind.FOLDER)
 
 
@@ -45,7 +45,9 @@ ABSENT = FileState(Kind.ABSENT)
 
 
 class FileChange(Struct, frozen=True):
-    """A path with the state before the first change, and as the agent left it (None: nobody has looked since)."""
+    """A path with its state before the first change, and as the agent left it (None if it was not looked at
+    since).
+    """
 
     path: str
     before: FileState
@@ -53,19 +55,21 @@ class FileChange(Struct, frozen=True):
 
 
 class Purpose(StrEnum):
-    """Why a checkpoint was taken."""
+    """The reason why a checkpoint was taken."""
 
     TURN = "turn"
     """A turn was about to change files."""
     RESTORE = "restore"
-    """Files were about to be put back; it takes that back itself."""
+    """Files were about to be restored; it undoes that restore."""
 
 
 class NewCheckpoint(Struct, frozen=True, kw_only=True):
-    """A checkpoint about to be stored. `place` names the terminal back end; `folder` is what was looked at as a whole.
+    """A checkpoint about to be stored. `place` names the terminal backend; `folder` is the folder that was
+    scanned as a whole.
 
-    `base` is the digest of the listing that the folder had (empty: only named files are covered); while it stands, the
-    changes of the turn's commands are still to be worked out. `whole` says that the listing left nothing out.
+    `base` is the digest of the listing that the folder had (empty: only named files are covered); while it
+    stands, the changes of the turn's commands are still to be worked out. `whole` says that the listing
+    left nothing out.
     """
 
     session_id: str
@@ -78,7 +82,7 @@ class NewCheckpoint(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(NewCheckpoint, frozen=True, kw_only=True):
-    """A stored checkpoint. `open`: its turn, or its restoring, has not come to its end."""
+    """A stored checkpoint. `open` is true until its turn, or its restore, has ended."""
 
     id: int
     at: float
@@ -86,32 +90,34 @@ class Checkpoint(NewCheckpoint, frozen=True, kw_only=True):
 
 
 class CheckpointLedger(Protocol):
-    """Where checkpoints are written down. Durable when a call returns. Methods raise `StoreError`."""
+    """The storage of checkpoints. A call is durable when it returns. Methods raise `StoreError`."""
 
-    async def checkpoint_of(self, session_id: str, turn_id: str) -> Checkpoint | None:
-        """The checkpoint of a turn."""
+    async def find_checkpoint(self, session_id: str, turn_id: str) -> Checkpoint | None:
+        """Return the checkpoint of a turn, or None."""
         ...
 
-    async def checkpoint_changes(self, checkpoint_id: int) -> Sequence[FileChange]:
-        """What a checkpoint holds, in the order of paths."""
+    async def list_checkpoint_changes(self, checkpoint_id: int) -> Sequence[FileChange]:
+        """Return the changes that a checkpoint holds, in the order of their paths."""
         ...
 
     async def add_checkpoint(self, new: NewCheckpoint, changes: Sequence[FileChange]) -> int:
-        """Store a checkpoint with its files, all or nothing; its id."""
+        """Store a checkpoint with its files, all or nothing. Return its id."""
         ...
 
     async def extend_checkpoint(
         self, checkpoint_id: int, changes: Sequence[FileChange], *, base: str | None = None, whole: bool = True
     ) -> None:
-        """Add files, those that are there already keep what stood before; with `base` also the folder's listing."""
+        """Add files; those that are there already keep their earlier state. With `base`, also store the folder's
+        listing.
+        """
         ...
 
     async def settle_checkpoint(self, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
-        """Write down what was left, and that the checkpoint is complete. One that holds nothing is deleted."""
+        """Store the final state of files and mark the checkpoint complete. One that holds nothing is deleted."""
         ...
 
-    async def folder_base(self, folder: str) -> str:
-        """The digest of the folder's last listing; empty when there is none."""
+    async def get_folder_base(self, folder: str) -> str:
+        """Return the digest of the folder's last listing; empty when there is none."""
         ...
 
     async def set_folder_base(self, folder: str, base: str) -> None:
@@ -119,13 +125,17 @@ class CheckpointLedger(Protocol):
         ...
 
     async def prune_checkpoints(self, folder: str, *, most: int, since: float) -> int:
-        """Forget all but the newest of a folder, and whatever is older than `since`; how many. Open ones stay."""
+        """Delete all but the newest checkpoints of a folder, and those older than `since`. Return how many; open
+        ones stay.
+        """
         ...
 
     async def prune_oldest(self) -> bool:
-        """Forget the oldest of all that are complete, or else every listing; False when there is nothing to forget."""
+        """Delete the oldest of all complete checkpoints, or else every listing. Return False when there is nothing
+        to delete.
+        """
         ...
 
-    async def named_contents(self) -> tuple[set[str], set[str]]:
-        """Every content that is named: of files, and of listings, which name more."""
+    async def list_named_contents(self) -> tuple[set[str], set[str]]:
+        """Return the digests of all contents in use: of files, and of listings, which name more."""
         ...

@@ -16,7 +16,7 @@ from hermes.core.outcomes import FailureKind
 
 
 class HermesError(Exception):
-    """Base of all: `message` is what happened, `hint` what the person can do about it."""
+    """The base class of all errors: `message` is what happened, `hint` what the person can do about it."""
 
     exit_code = 1
 
@@ -42,7 +42,7 @@ class ConfigError(HermesError):
 
 
 class BusyError(HermesError):
-    """Somebody else owns what was asked for; trying again later can work."""
+    """Another process or session owns what was asked for; trying again later can work."""
 
     exit_code = 75
 
@@ -66,7 +66,7 @@ class TurnError(HermesError):
 class ToolError(HermesError):
     """A tool could not do what was asked. The message goes to the model as the call's result.
 
-    `quotes` says that words of files or folders stand in it, such as names of other files.
+    `quotes` is true when the message holds text of files or folders, such as names of other files.
     """
 
     def __init__(self, message: str, hint: str = "", *, quotes: bool = False) -> None:

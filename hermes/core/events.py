@@ -1,4 +1,7 @@
-"""What happens, in the order it happens. The loop emits these; the runtime stores and publishes; front-ends render."""
+"""The events of a session, in the order in which they happen.
+
+The loop emits them, the runtime stores and publishes them, front-ends render them.
+"""
 
 from enum import StrEnum
 
@@ -13,7 +16,7 @@ from hermes.core.usage import Usage
 
 
 class Level(StrEnum):
-    """How loud a notice is."""
+    """The severity of a notice."""
 
     INFO = "info"
     WARNING = "warning"
@@ -38,9 +41,9 @@ class TurnResumed(Struct, frozen=True, tag="turn_resumed"):
 
 
 class Queued(Struct, frozen=True, tag="queued"):
-    """A message waits for its turn, and is on disk; `ahead` counts what is answered before it.
+    """A message waits for its turn, and is stored; `ahead` counts what is answered before it.
 
-    `joins`: it becomes part of the running turn as soon as that makes another call of the model.
+    `joins`: it becomes part of the running turn at that turn's next model call.
     """
 
     text: str
@@ -49,7 +52,7 @@ class Queued(Struct, frozen=True, tag="queued"):
 
 
 class FellBack(Struct, frozen=True, tag="fell_back"):
-    """Another model answers, because the one before could not; `reason` says why."""
+    """A fallback model answers, because the one before could not; `reason` says why."""
 
     provider: str
     model: str
@@ -135,17 +138,17 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked"):
     reason: str
     cwd: str = ""
     once_covers: str = ""
-    """What the answer "once" would cover, in words."""
+    """A description of what the answer "once" covers."""
     session_covers: str = ""
-    """What an answer for the session would cover, in words; empty where there is no such answer."""
+    """A description of what an answer for the session covers; empty where there is no such answer."""
     always_covers: str = ""
-    """The same for an answer for good."""
+    """A description of what an answer for good covers."""
     no_covers: str = ""
-    """What a no would hold for until the session ends; empty where it is for this call only."""
+    """A description of what a no covers until the session ends; empty where it is for this call only."""
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
-    """The question has an answer; `by` says whose (a person, a pattern, nobody there)."""
+    """The question has an answer; `by` says whose (a person, a pattern, no person present)."""
 
     approval_id: str
     allowed: bool
@@ -153,9 +156,10 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
 
 
 class Refused(Struct, frozen=True, tag="refused"):
-    """Something was not done because it was not allowed; the person sees this line.
+    """A call was not run because it was not allowed; the person sees this line.
 
-    `pattern` is filled only when nobody could be asked: allowing it beforehand would have let the call run.
+    `pattern` is filled only when there was no person to ask: allowing it beforehand would have let the call
+    run.
     """
 
     call_id: str

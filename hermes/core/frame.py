@@ -1,4 +1,4 @@
-"""What every request of an epoch has in common; stored, and restored byte for byte."""
+"""The frame of an epoch: the part that all its requests share, stored and restored byte for byte."""
 
 from enum import StrEnum
 
@@ -9,18 +9,20 @@ from hermes.core.messages import Message
 
 
 class Sampling(Struct, frozen=True, omit_defaults=True):
-    """Parameters of generation; what is None is left to the provider."""
+    """Parameters of generation; those that are None are left to the provider."""
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     reasoning_effort: str | None = None
     ceiling: bool = False
-    """Whether `max_tokens` may not be raised for anything, not even to fit a budget of thinking; never stored."""
+    """True if `max_tokens` may not be raised, not even to fit a thinking budget; never stored."""
 
 
 class Rewrite(StrEnum):
-    """How an epoch sends what a provider has refused in its original form; the transcript itself stays as it was."""
+    """A change in how an epoch sends content that a provider refused in its original form; the transcript
+    stays as it was.
+    """
 
     NO_REASONING = "no_reasoning"
     """Reasoning of earlier epochs is left out: its proof is not accepted any more."""
@@ -40,18 +42,20 @@ class ToolSchema(Struct, frozen=True):
     parameters: bytes
 
 
-class Aside(Struct, frozen=True):
-    """What every request of an epoch carries and nobody stores: more of a system prompt, and messages that come first.
+class TransientContext(Struct, frozen=True):
+    """Content that every request of an epoch carries and that is never stored: an addition to the system
+    prompt, and messages that come first.
 
-    Of it the store holds a hash (`EpochFrame.aside_mark`), by which a later process can tell whether it has the same.
+    The store holds a hash of it (`EpochFrame.aside_mark`), by which a later process can tell whether it has
+    the same.
     """
 
     system: str = ""
     prefill: tuple[Message, ...] = ()
 
     @property
-    def mark(self) -> str:
-        """A hash of it; empty when there is nothing."""
+    def digest(self) -> str:
+        """Return a hash of it; empty when there is nothing."""
         if not self.system and not self.prefill:
             return ""
         from hashlib import blake2b
@@ -74,19 +78,19 @@ class EpochFrame(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     sampling: Sampling = Sampling()
     rewrites: tuple[Rewrite, ...] = ()
-    aside: Aside = Aside()
+    aside: TransientContext = TransientContext()
     aside_mark: str = ""
 
     @property
-    def stored(self) -> "EpochFrame":
-        """The frame as it is stored."""
-        if not self.aside.mark:
+    def stored_frame(self) -> "EpochFrame":
+        """Return the frame as it is stored."""
+        if not self.aside.digest:
             return self
-        return structs.replace(self, aside=Aside(), aside_mark=self.aside.mark)
+        return structs.replace(self, aside=TransientContext(), aside_mark=self.aside.digest)
 
     @property
-    def sent(self) -> "EpochFrame":
-        """The frame as requests are made of it: the whole system prompt in `system`."""
+    def request_frame(self) -> "EpochFrame":
+        """Return the frame from which requests are made: the whole system prompt in `system`."""
         if not self.aside.system:
             return self
         whole = "\n\n".join(part for part in (self.system, self.aside.system) if part)

@@ -1,7 +1,8 @@
-"""A transcript is a list of messages that only ever grows.
+"""Messages, of which a transcript is made. A transcript only ever grows.
 
-One batch of tool results is one message (role `tool`, one result part a call, in call order, then any text that joins
-the conversation at that point). So every message encodes by itself, whatever stands beside it.
+One batch of tool results is one message (role `tool`, one result part a call, in call order, then any
+text that joins
+the conversation at that point). So every message encodes by itself, whatever comes before or after it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart,
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The role of a message's author."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -21,7 +22,7 @@ class Role(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a model stopped, in one vocabulary for every wire."""
+    """The reason why a model stopped, in one vocabulary for every API format."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -54,7 +55,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What the speaker said: text parts, joined. What Hermes put into other people's messages is left out."""
+        """Return the author's text: text parts, joined. What Hermes put into other people's messages is left out."""
         return "\n".join(
             part.text
             for part in self.parts
@@ -64,15 +65,15 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     @property
     def reasoning(self) -> str:
-        """The readable reasoning of the message, joined."""
+        """Return the readable reasoning of the message, joined."""
         return "\n".join(part.text for part in self.parts if isinstance(part, ReasoningPart) and part.text)
 
-    def calls(self) -> Iterator[ToolCallPart]:
-        """The tool calls of the message, in the model's order."""
+    def tool_calls(self) -> Iterator[ToolCallPart]:
+        """Return the tool calls of the message, in the model's order."""
         return (part for part in self.parts if isinstance(part, ToolCallPart))
 
-    def results(self) -> Iterator[ToolResultPart]:
-        """The tool results of the message, in call order."""
+    def tool_results(self) -> Iterator[ToolResultPart]:
+        """Return the tool results of the message, in call order."""
         return (part for part in self.parts if isinstance(part, ToolResultPart))
 
 
@@ -81,10 +82,10 @@ PROGRAM = Provenance(source=Source.PROGRAM)
 
 
 def user_message(text: str, *more: Part) -> Message:
-    """A person's message; `more` are pictures or injected parts."""
+    """Return a person's message; `more` are pictures or injected parts."""
     return Message(role=Role.USER, parts=(TextPart(text=text, provenance=PERSON), *more))
 
 
 def program_message(role: Role, text: str) -> Message:
-    """A message that Hermes itself adds to the transcript."""
+    """Return a message that Hermes itself adds to the transcript."""
     return Message(role=role, parts=(TextPart(text=text, provenance=PROGRAM),), synthetic=True)

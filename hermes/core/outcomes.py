@@ -1,10 +1,10 @@
-"""How things end. Every turn ends in exactly one of these; nothing ends without a name."""
+"""The outcomes of turns, calls and approvals. Every turn ends with exactly one exit reason."""
 
 from enum import StrEnum
 
 
 class ExitReason(StrEnum):
-    """Why a turn ended (rows FZ-03 and B-28 of the feature list name most of them)."""
+    """The reason why a turn ended."""
 
     TEXT_RESPONSE = "text_response"
     INTERRUPTED = "interrupted_by_user"
@@ -12,7 +12,7 @@ class ExitReason(StrEnum):
     GUARDRAIL_HALT = "guardrail_halt"
     PARTIAL_STREAM = "partial_stream_recovery"
     PRIOR_CONTENT = "fallback_prior_turn_content"
-    """The answer stood in the message before, whose calls only kept the house in order."""
+    """The answer was in the message before, whose calls only did housekeeping."""
     EMPTY_RESPONSE = "empty_response_exhausted"
     COMPRESSION_EXHAUSTED = "compression_exhausted"
     THINKING_EXHAUSTED = "thinking_budget_exhausted"
@@ -24,13 +24,13 @@ class ExitReason(StrEnum):
     LOCAL_ERROR = "local_processing_error"
 
     @property
-    def completed(self) -> bool:
-        """Whether the person got the answer that the model meant to give."""
+    def is_completed(self) -> bool:
+        """Return whether the person got the answer that the model meant to give."""
         return self in (ExitReason.TEXT_RESPONSE, ExitReason.PRIOR_CONTENT)
 
 
 class FailureKind(StrEnum):
-    """What went wrong between Hermes and a model (rows ER-02 and B-27 of the feature list, and what they leave out)."""
+    """The kind of a failure between Hermes and a model."""
 
     AUTH = "auth"
     """The key is not accepted here; another one may be."""
@@ -53,7 +53,7 @@ class FailureKind(StrEnum):
     IMAGE_TOO_LARGE = "image_too_large"
     CONTENT_POLICY = "content_policy_blocked"
     PROVIDER_POLICY = "provider_policy_blocked"
-    """The account's own privacy or routing settings leave nobody who may serve the request."""
+    """The account's own privacy or routing settings leave no provider that may serve the request."""
     MODEL_NOT_FOUND = "model_not_found"
     THINKING_SIGNATURE = "thinking_signature"
     ENCRYPTED_CONTENT = "invalid_encrypted_content"
@@ -64,14 +64,14 @@ class FailureKind(StrEnum):
     FORMAT_ERROR = "format_error"
     """The request is wrong in a way that has no finer name."""
     BAD_RESPONSE = "bad_response"
-    """What was answered is not an answer of this API."""
+    """The response is not a valid response of this API."""
     SPEND_LIMIT = "spend_limit"
     """A cap of the person's own leaves no room for the call; nothing was sent."""
     UNKNOWN = "unknown"
 
 
 class Scope(StrEnum):
-    """Whom a failure is charged to: what else will fail in the same way until it is over."""
+    """The scope that a failure is charged to: everything in it fails in the same way until the failure is over."""
 
     REQUEST = "request"
     KEY = "key"
@@ -84,11 +84,11 @@ class Scope(StrEnum):
 
 
 class AnswerScope(StrEnum):
-    """How far a person's answer to an approval reaches. Every yes covers the one call; wider ones what is shown too."""
+    """The scope of a person's answer to an approval question. Every yes covers the one call."""
 
     DENY = "deny"
     ONCE = "once"
     SESSION = "session"
-    """Also what the question shows for it, until the session is closed."""
+    """It also covers what the question shows for it, until the session is closed."""
     ALWAYS = "always"
-    """Also what the question shows for it, from now on: it is written into the person's settings."""
+    """It also covers what the question shows for it from now on, by an entry in the person's settings."""

@@ -1,4 +1,4 @@
-"""What messages are made of. Every part can say where it came from."""
+"""Parts, of which messages are made. Every part can say where it came from."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Source(StrEnum):
-    """Who a piece of text comes from; what may be done with it later depends on this."""
+    """The source of a piece of text; what may be done with the text later depends on it."""
 
     PERSON = "person"
     MODEL = "model"
@@ -18,13 +18,13 @@ class Source(StrEnum):
     OTHER = "other"
 
 
-_STRANGERS = frozenset({Source.WEB, Source.MCP, Source.OTHER, Source.FILE})
+_UNTRUSTED_SOURCES = frozenset({Source.WEB, Source.MCP, Source.OTHER, Source.FILE})
 
 
 class Provenance(Struct, frozen=True, omit_defaults=True):
     """The origin of a part: its kind, and the tool, path or URL that it came through.
 
-    `vouched` says that the person trusts this origin, as with files of a project of theirs.
+    `vouched` is true when the person trusts this origin, as with files of a trusted project.
     """
 
     source: Source
@@ -32,9 +32,9 @@ class Provenance(Struct, frozen=True, omit_defaults=True):
     vouched: bool = False
 
     @property
-    def untrusted(self) -> bool:
-        """Whether it is a stranger's: nobody has vouched for it."""
-        return self.source in _STRANGERS and not self.vouched
+    def is_untrusted(self) -> bool:
+        """Return whether it is untrusted content: it comes from outside and the person does not trust its origin."""
+        return self.source in _UNTRUSTED_SOURCES and not self.vouched
 
 
 class TextPart(Struct, frozen=True, omit_defaults=True, tag="text"):
@@ -57,7 +57,8 @@ class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     """A model's reasoning. `signature` and `opaque` are the provider's own, replayed untouched or not at all.
 
     `kind` names the shape the provider gave it in (for instance `thinking`, `redacted_thinking`, `reasoning`,
-    `reasoning_content`), so that the same wire can give it back in the same shape. `item_id` is the provider's id.
+    `reasoning_content`), so that the same API format can give it back in the same shape. `item_id` is the
+    provider's id.
     """
 
     text: str = ""
@@ -82,7 +83,7 @@ class ToolCallPart(Struct, frozen=True, omit_defaults=True, tag="call"):
 
 
 class ToolStatus(StrEnum):
-    """How a call ended."""
+    """The status with which a call ended."""
 
     OK = "ok"
     ERROR = "error"
@@ -93,7 +94,7 @@ class ToolStatus(StrEnum):
 
 
 class ToolResultPart(Struct, frozen=True, omit_defaults=True, tag="result"):
-    """What a call gave back, as the model is shown it."""
+    """The result of a tool call, as the model is shown it."""
 
     call_id: str
     name: str

@@ -1,4 +1,4 @@
-"""The few interfaces that cross layers: a lower layer needs them, a higher one provides them."""
+"""The interfaces that cross layers: a lower layer needs them, a higher one provides them."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -25,21 +25,21 @@ class HttpStream(Protocol):
 
     @property
     def status(self) -> int:
-        """The HTTP status code."""
+        """Return the HTTP status code."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Header fields, names in lower case."""
+        """Return the header fields, names in lower case."""
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The decoded body as it arrives."""
+        """Yield the decoded body as it arrives."""
         ...
 
 
 class HttpTransport(Protocol):
-    """The whole of HTTP that Hermes needs. Leaving the context closes the exchange, read to the end or not."""
+    """The HTTP client that Hermes needs. Leaving the context closes the exchange, read to the end or not."""
 
     def open(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeouts: HttpTimeouts
@@ -65,14 +65,16 @@ class Intent(Struct, frozen=True):
 
 
 class EffectJournal(Protocol):
-    """Where the executor writes down what it is about to do and what came of it. Durable when a call returns."""
+    """The journal in which the executor records what it is about to do and what came of it. A call is durable
+    when it returns.
+    """
 
-    async def intend(self, intents: Sequence[Intent]) -> None:
+    async def record_intents(self, intents: Sequence[Intent]) -> None:
         """Record the intents of a batch, all or none."""
         ...
 
-    async def done(self, result: ToolResultPart) -> None:
-        """Record what a call gave back."""
+    async def record_result(self, result: ToolResultPart) -> None:
+        """Record the result of a call."""
         ...
 
 
@@ -93,7 +95,7 @@ class KeyCooldown(Struct, frozen=True, kw_only=True):
 
 
 class KeyNotes(Struct, frozen=True):
-    """What is known of a provider's keys: cooldowns, uses by slot, and the salt that marks are made with."""
+    """The stored notes on a provider's keys: cooldowns, uses by slot, and the salt that marks are made with."""
 
     salt: str = ""
     cooldowns: tuple[KeyCooldown, ...] = ()
@@ -101,28 +103,29 @@ class KeyNotes(Struct, frozen=True):
 
 
 class KeyLedger(Protocol):
-    """Where processes tell each other about keys. It holds no key. Methods raise `StoreError`."""
+    """The ledger by which processes share cooldowns and uses of keys. It holds no key. Methods raise
+    `StoreError`.
+    """
 
     @property
     def has_key_notes(self) -> bool:
-        """Whether anything was noted when the ledger was opened; saves the usual home a look."""
+        """Return whether anything was noted when the ledger was opened; saves the usual home a look."""
         ...
 
-    async def key_notes(self, provider: str) -> KeyNotes:
-        """All that is noted about the provider's keys."""
+    async def read_key_notes(self, provider: str) -> KeyNotes:
+        """Return all that is noted about the provider's keys."""
         ...
 
     async def cool_keys(self, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
-        """Write cooldowns down, in the place of those of the same key and model; forget what ended before `now`."""
+        """Store cooldowns, replacing those of the same key and model; delete what ended before `now`."""
         ...
 
     async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
-        """Forget cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
-
-        How many there were.
+        """Delete cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for
+        any). Return how many there were.
         """
         ...
 
     def count_key_use(self, provider: str, slot: str) -> None:
-        """Count one use; it reaches the disk soon, and nobody waits for it."""
+        """Count one use. It reaches the disk soon; the caller does not wait for it."""
         ...

@@ -26,7 +26,7 @@ from hermes.core.stream import ReasoningDelta, TextDelta
 Redact = Callable[[str], str]
 """Takes secrets out of a text; a text without any comes back as it is."""
 
-_TEXTS: dict[type, tuple[str, ...]] = {
+_EVENT_TEXT_FIELDS: dict[type, tuple[str, ...]] = {
     TurnStarted: ("text",),
     TurnResumed: ("text",),
     Queued: ("text",),
@@ -42,7 +42,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     ReasoningDelta: ("text",),
 }
 
-_PARTS: dict[type, tuple[str, ...]] = {
+_PART_TEXT_FIELDS: dict[type, tuple[str, ...]] = {
     TextPart: ("text",),
     ImagePart: ("url",),
     ReasoningPart: ("text",),
@@ -51,40 +51,41 @@ _PARTS: dict[type, tuple[str, ...]] = {
 }
 
 
-def plain(text: str) -> str:
-    """No redaction."""
+def no_redaction(text: str) -> str:
+    """Return the text as it is: no redaction."""
     return text
 
 
-def scrubbed(event: Event, redact: Redact) -> Event:
-    """The event, with its texts redacted; the same object when there is nothing to take out."""
+def redact_event(event: Event, redact: Redact) -> Event:
+    """Return the event, with its texts redacted; the same object when there is nothing to take out."""
     if isinstance(event, MessageAppended):
-        message = scrubbed_message(event.message, redact)
+        message = redact_message(event.message, redact)
         return event if message is event.message else structs.replace(event, message=message)
     changed = {}
-    for name in _TEXTS.get(type(event), ()):
+    for name in _EVENT_TEXT_FIELDS.get(type(event), ()):
         text = getattr(event, name)
         if isinstance(text, str) and text and (clean := redact(text)) is not text:
             changed[name] = clean
     return structs.replace(event, **changed) if changed else event
 
 
-def scrubbed_message(message: Message, redact: Redact) -> Message:
-    """The message, with every text in it redacted; the same object when there is nothing to take out."""
-    parts = tuple(_part(part, redact) for part in message.parts)
+def redact_message(message: Message, redact: Redact) -> Message:
+    """Return the message, with every text in it redacted; the same object when there is nothing to take out."""
+    parts = tuple(_redact_part(part, redact) for part in message.parts)
     if all(new is old for new, old in zip(parts, message.parts, strict=True)):
         return message
     return structs.replace(message, parts=parts)
 
 
-def _part(part: Part, redact: Redact) -> Part:
+def _redact_part(part: Part, redact: Redact) -> Part:
+    """Return the part with its texts redacted; the same object when there is nothing to redact."""
     changed = {}
-    for name in _PARTS[type(part)]:
+    for name in _PART_TEXT_FIELDS[type(part)]:
         text = getattr(part, name)
         if text and (clean := redact(text)) is not text:
             changed[name] = clean
     origin = None if isinstance(part, ReasoningPart | ToolCallPart) else part.provenance
-    if (known := _origin(origin, redact)) is not origin:
+    if (known := _redact_provenance(origin, redact)) is not origin:
         return structs.replace(part, **changed, provenance=known)
     if changed and isinstance(part, ReasoningPart):
         # A signature is for the text as it was: without it the reasoning is shown, and not replayed.
@@ -92,7 +93,8 @@ def _part(part: Part, redact: Redact) -> Part:
     return structs.replace(part, **changed) if changed else part
 
 
-def _origin(origin: Provenance | None, redact: Redact) -> Provenance | None:
+def _redact_provenance(origin: Provenance | None, redact: Redact) -> Provenance | None:
+    """Return the provenance with its label redacted; the same object when there is nothing to redact."""
     if origin is None or (label := redact(origin.label)) is origin.label:
         return origin
     return structs.replace(origin, label=label)

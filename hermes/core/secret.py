@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-_SHOWN = "[key]"
-_NAMES = frozenset({"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers"})
+_MASK = "[key]"
+_KEY_FIELDS = frozenset({"key", "api_key", "more_keys", "credential_pool", "env", "environ", "headers"})
 
 
 class KeyHolder(Struct, frozen=True):
-    """A base for structs with fields that hold keys (`_NAMES`): they are in no `repr`."""
+    """A base for structs with fields that hold keys (`_KEY_FIELDS`): they are in no `repr`."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
@@ -15,4 +15,4 @@ class KeyHolder(Struct, frozen=True):
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         pairs = [(name, getattr(self, name)) for name in self.__struct_fields__]
-        return [(name, _SHOWN if name in _NAMES and value else value) for name, value in pairs]
+        return [(name, _MASK if name in _KEY_FIELDS and value else value) for name, value in pairs]

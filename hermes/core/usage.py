@@ -1,10 +1,10 @@
-"""Tokens and money of model calls."""
+"""Tokens and cost of model calls, as providers report them."""
 
 from msgspec import Struct
 
-MOST_TOKENS = 10**9
+MAX_CALL_TOKENS = 10**9
 """The most tokens of one call: far above every model's window, and small enough that sums of it fit 64 bits."""
-MOST_USD = 1e6
+MAX_CALL_USD = 1e6
 """The most dollars that one call is taken to cost."""
 
 
@@ -35,32 +35,33 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             cost_usd=cost,
         )
 
-    def bounded(self) -> "Usage":
-        """The use of one call within what can be: a provider's lie neither lowers a sum nor overflows it.
+    def clamp_counts(self) -> "Usage":
+        """Return the usage of one call with every count in its possible range, so that a provider's wrong figure
+        neither lowers a sum nor overflows it.
 
-        Counts lie between 0 and `MOST_TOKENS`, the cost between 0 and `MOST_USD`; one that is below zero or no number
-        is none.
+        Counts lie between 0 and `MAX_CALL_TOKENS`, the cost between 0 and `MAX_CALL_USD`; one that is below
+        zero or no number becomes 0.
         """
         cost = self.cost_usd
         return Usage(
-            input=_bounded(self.input),
-            output=_bounded(self.output),
-            cache_read=_bounded(self.cache_read),
-            cache_write=_bounded(self.cache_write),
-            reasoning=_bounded(self.reasoning),
-            cost_usd=min(cost, MOST_USD) if cost is not None and cost >= 0 else None,
+            input=_clamp_count(self.input),
+            output=_clamp_count(self.output),
+            cache_read=_clamp_count(self.cache_read),
+            cache_write=_clamp_count(self.cache_write),
+            reasoning=_clamp_count(self.reasoning),
+            cost_usd=min(cost, MAX_CALL_USD) if cost is not None and cost >= 0 else None,
         )
 
     @property
     def hit_rate(self) -> float | None:
-        """The share of prompt tokens that came from the provider's cache; None without a prompt."""
+        """Return the share of prompt tokens that came from the provider's cache; None without a prompt."""
         return min(self.cache_read / self.input, 1.0) if self.input else None
 
     @property
     def total(self) -> int:
-        """Prompt and generated tokens together."""
+        """Return the prompt and generated tokens together."""
         return self.input + self.output
 
 
-def _bounded(count: int) -> int:
-    return min(max(count, 0), MOST_TOKENS)
+def _clamp_count(count: int) -> int:
+    return min(max(count, 0), MAX_CALL_TOKENS)

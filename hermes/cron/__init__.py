@@ -1,1 +1,1 @@
-"""Jobs on a clock: schedules, what is due, and a scheduler that lets it run."""
+"""Scheduled jobs: schedules, due instants, and a scheduler that runs the jobs."""

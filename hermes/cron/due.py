@@ -1,91 +1,93 @@
-"""What is to become of the instants that are due by now: which run, and which are missed, and why. Pure."""
+"""Planning of due instants: which run, which are missed, and why. Pure."""
 
 from msgspec import Struct
 
-from hermes.cron.job import CatchUp, Job
-from hermes.i18n.messages import phrase
-from hermes.store.jobs import Accounted, InstantState
+from hermes.cron.job import CatchUp, CronJob
+from hermes.i18n.messages import N_
+from hermes.store.jobs import InstantState, NewInstant
 
-CHUNK = 1_000
-"""Instants that are looked at in one step; where there are more, all but the newest become one row."""
-_KEPT_BACK = 100
-"""The newest of a full step wait for the next one: they may be among those that run."""
+MAX_STEP = 1_000
+"""The number of instants handled in one step; where there are more, all but the newest become one row."""
+_HELD_BACK = 100
+"""The number of newest instants of a full step that wait for the next one: they may be among those that
+run.
+"""
 ONCE_GRACE = 120.0
-_LEAST_GRACE, _MOST_GRACE = 120.0, 7_200.0
+_MIN_GRACE, _MAX_GRACE = 120.0, 7_200.0
 
 
-class Plan(Struct, frozen=True):
-    """Rows for the instants that are due, where the job's cursor stands then, and whether there may be more at once."""
+class DuePlan(Struct, frozen=True):
+    """Rows for the due instants, the job's cursor after them, and whether there may be more at once."""
 
-    rows: tuple[Accounted, ...]
+    rows: tuple[NewInstant, ...]
     next_at: float | None
     more: bool = False
 
 
-def plan(job: Job, now: float) -> Plan:
-    """What to do about a job at `now`; its cursor must stand somewhere."""
+def plan_due(job: CronJob, now: float) -> DuePlan:
+    """Plan a job's due instants at `now`; its cursor must be set."""
     assert job.row.next_at is not None
     due: list[float] = []
     following: float | None = job.row.next_at
-    while following is not None and following + job.offset <= now and len(due) < CHUNK:
+    while following is not None and following + job.offset <= now and len(due) < MAX_STEP:
         due.append(following)
-        following = job.schedule.after(following)
-    if len(due) == CHUNK and following is not None and following + job.offset <= now:
-        old, rest = due[:-_KEPT_BACK], due[-_KEPT_BACK]
-        late = now - old[-1] - job.offset > grace_of(job, old[-1])
-        told = late and not job.spec.quiet
-        row = Accounted(
+        following = job.schedule.next_after(following)
+    if len(due) == MAX_STEP and following is not None and following + job.offset <= now:
+        old, rest = due[:-_HELD_BACK], due[-_HELD_BACK]
+        late = now - old[-1] - job.offset > get_grace(job, old[-1])
+        must_tell = late and not job.spec.quiet
+        row = NewInstant(
             at=old[0],
             through=old[-1],
             instants=len(old),
             state=InstantState.MISSED,
-            reason=_absent() if late else _replaced(),
-            owed=told,
+            reason=_explain_absent() if late else _explain_replaced(),
+            owed=must_tell,
         )
-        return Plan((row,), rest, more=True)
-    return Plan(tuple(_rows(job, due, now)), following)
+        return DuePlan((row,), rest, more=True)
+    return DuePlan(tuple(_make_rows(job, due, now)), following)
 
 
-def _rows(job: Job, due: list[float], now: float) -> list[Accounted]:
+def _make_rows(job: CronJob, due: list[float], now: float) -> list[NewInstant]:
     if not due:
         return []
-    late = [at for at in due if now - at - job.offset > grace_of(job, at)]
-    chosen = _chosen(job, due, late)
+    late = [at for at in due if now - at - job.offset > get_grace(job, at)]
+    chosen = _choose_instants(job, due, late)
     if job.spec.repeat is not None:
         chosen = chosen[: max(0, job.spec.repeat - job.row.begun)]
     wanted, lost = set(chosen), set(late)
     rows = []
     for at in due:
         if at in wanted:
-            rows.append(Accounted(at=at, state=InstantState.DUE))
+            rows.append(NewInstant(at=at, state=InstantState.DUE))
         else:
             absent = at in lost
-            reason = _absent() if absent else _replaced()
-            rows.append(Accounted(at=at, state=InstantState.MISSED, reason=reason, owed=absent and not job.spec.quiet))
+            reason = _explain_absent() if absent else _explain_replaced()
+            rows.append(NewInstant(at=at, state=InstantState.MISSED, reason=reason, owed=absent and not job.spec.quiet))
     return rows
 
 
-def _chosen(job: Job, due: list[float], late: list[float]) -> list[float]:
-    """The instants that are run."""
+def _choose_instants(job: CronJob, due: list[float], late: list[float]) -> list[float]:
+    """Return the instants that are run."""
     if job.spec.catch_up is CatchUp.ALL:
-        return due[-max(1, min(job.spec.catch_up_limit, _KEPT_BACK)) :]
+        return due[-max(1, min(job.spec.catch_up_limit, _HELD_BACK)) :]
     newest = due[-1:]
     return newest if job.spec.catch_up is CatchUp.LAST or newest[0] not in late else []
 
 
-def grace_of(job: Job, at: float) -> float:
-    """Seconds by which the run of an instant may be late."""
+def get_grace(job: CronJob, at: float) -> float:
+    """Return the seconds by which the run of an instant may be late."""
     if job.spec.grace is not None:
         return job.spec.grace
-    following = job.schedule.after(at)
+    following = job.schedule.next_after(at)
     if following is None:
         return ONCE_GRACE
-    return min(max((following - at) / 2, _LEAST_GRACE), _MOST_GRACE)
+    return min(max((following - at) / 2, _MIN_GRACE), _MAX_GRACE)
 
 
-def _absent() -> str:
-    return phrase("nobody was there to run it in time")
+def _explain_absent() -> str:
+    return N_("nobody was there to run it in time")
 
 
-def _replaced() -> str:
-    return phrase("coalesced: a later instant runs in its place")
+def _explain_replaced() -> str:
+    return N_("coalesced: a later instant runs in its place")

@@ -1,4 +1,4 @@
-"""A job as a value: when it is due, what it does, where its words go, and what happens when things go wrong."""
+"""A job as a value: its schedule, its task, its delivery targets, and its policies for failures."""
 
 import hashlib
 import logging
@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.cron.schedule import Schedule
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.store.jobs import JobRow
 
 LOCAL, ORIGIN, ALL = "local", "origin", "all"
-"""Targets that are no place of a platform's."""
+"""Targets that are no chat of a platform."""
 _LOG = logging.getLogger(__name__)
 
 
 class CatchUp(StrEnum):
-    """What is done about instants at which nobody was there."""
+    """What is done about instants that were missed."""
 
     SKIP = "skip"
     """They are missed, once they are later than the grace."""
@@ -37,8 +37,8 @@ class Overlap(StrEnum):
     """The earlier run is stopped."""
 
 
-class Spec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job does. The store keeps it as JSON; a field that is new has a default that means what was before."""
+class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The task of a job. The store keeps it as JSON; a new field has a default that means what was before."""
 
     prompt: str = ""
     deliver: tuple[str, ...] = (LOCAL,)
@@ -81,55 +81,59 @@ class Spec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The untrusted sources that stood in the conversation in which a model made it."""
 
     def encode(self) -> bytes:
-        """The form in which the store keeps it."""
+        """Encode the task as JSON for the store."""
         return msgspec.json.encode(self)
 
 
-class Job(Struct, frozen=True):
-    """A stored job, read."""
+class CronJob(Struct, frozen=True):
+    """A stored job with its parsed task and schedule."""
 
     row: JobRow
-    spec: Spec
+    spec: JobSpec
     schedule: Schedule
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The job's id."""
         return self.row.id
 
     @property
     def name(self) -> str:
-        """The name by which people know it."""
+        """The name by which people know the job."""
         return self.row.name
 
     @property
     def offset(self) -> int:
-        """Seconds by which it is later than its schedule says, of its jitter."""
-        return offset_of(self.id, self.spec.jitter)
+        """Seconds of jitter by which it is later than its schedule says."""
+        return compute_jitter(self.id, self.spec.jitter)
 
 
-def readable(row: JobRow) -> Job | None:
-    """Read a stored job; None, with a line in the log, for one that this version or machine cannot read."""
+def try_parse_job(row: JobRow) -> CronJob | None:
+    """Parse a stored job; return None, with a line in the log, for one that this version or machine cannot
+    read.
+    """
     try:
-        return job_of(row)
+        return parse_job(row)
     except HermesError as error:
         _LOG.error("%s", error)
         return None
 
 
-def offset_of(job_id: str, jitter: int) -> int:
-    """A number of seconds below `jitter` that is always the same for a job."""
+def compute_jitter(job_id: str, jitter: int) -> int:
+    """Return a number of seconds below `jitter` that is always the same for a job."""
     digest = hashlib.sha256(job_id.encode()).digest()
     return int.from_bytes(digest[:8], "big") % jitter if jitter > 0 else 0
 
 
-def job_of(row: JobRow) -> Job:
-    """Read a stored job. Raises StoreError for one that this version cannot read, UsageError for its schedule."""
+def parse_job(row: JobRow) -> CronJob:
+    """Parse a stored job. Raises StoreError for one that this version cannot read, UsageError for its
+    schedule.
+    """
     try:
-        spec = msgspec.json.decode(row.spec, type=Spec)
+        spec = msgspec.json.decode(row.spec, type=JobSpec)
     except msgspec.MsgspecError as error:
         raise StoreError(
-            phrase("The job {name!r} cannot be read: {why}.", name=row.name, why=str(error)),
-            phrase("`hermes cron remove` forgets it."),
+            N_("The job {name!r} cannot be read: {why}.", name=row.name, why=str(error)),
+            N_("`hermes cron remove` forgets it."),
         ) from None
-    return Job(row, spec, Schedule.parse(row.schedule, row.zone, row.anchor))
+    return CronJob(row, spec, Schedule.parse(row.schedule, row.zone, row.anchor))

@@ -1,4 +1,4 @@
-"""Making jobs and changing them: what is wrong with one is said before it is stored."""
+"""Creating and changing jobs, which are checked before they are stored."""
 
 import re
 import secrets
@@ -10,24 +10,24 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.core.money import is_amount
-from hermes.cron.job import CatchUp, Job, Overlap, Spec, job_of
-from hermes.cron.output import Outputs
+from hermes.cron.job import CatchUp, CronJob, JobSpec, Overlap, parse_job
+from hermes.cron.output import JobOutputs
 from hermes.cron.schedule import Schedule
-from hermes.cron.scripts import Scripts
-from hermes.cron.targets import checked_targets
-from hermes.i18n.messages import phrase
+from hermes.cron.scripts import JobScripts
+from hermes.cron.targets import check_targets
+from hermes.i18n.messages import N_
 from hermes.store.jobs import JobAccess, JobRow, JobState
 from hermes.util.clock import Clock
-from hermes.util.text import clean_surrogates, one_line
+from hermes.util.text import clean_surrogates, to_one_line
 
-MOST_PROMPT = 20_000
-"""Characters of a prompt."""
+MAX_PROMPT = 20_000
+"""The number of characters that a prompt may have."""
 _NAME = re.compile(r"\w[\w .,+@-]{0,63}")
-_MOST_NAMED = 16
+_MAX_NAMED = 16
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """A job as somebody wants it, or what is to change about one: what is not given stays as it is."""
+class JobRequest(Struct, frozen=True, kw_only=True):
+    """A job as requested, or the changes of one: what is not given stays as it is."""
 
     name: str | UnsetType = UNSET
     schedule: str | UnsetType = UNSET
@@ -54,69 +54,68 @@ class Wish(Struct, frozen=True, kw_only=True):
     quiet: bool | UnsetType = UNSET
 
 
-class Maker(Struct, frozen=True, kw_only=True):
-    """Who makes or changes a job: a person or a model, with the untrusted sources that stood there, and in which
-    chat."""
+class JobAuthor(Struct, frozen=True, kw_only=True):
+    """Who makes or changes a job: a person or a model, with the untrusted sources of the conversation, and the
+    chat.
+    """
 
     by: Literal["person", "model"] = "person"
     sources: tuple[str, ...] = ()
     origin: str = ""
 
 
-THE_PERSON = Maker()
+PERSON_AUTHOR = JobAuthor()
 
 
-class Grounds(Struct, frozen=True, kw_only=True):
-    """What jobs are checked against. `zone` gives the machine's zone and raises ConfigError where it cannot be told."""
+class CronJobDeps(Struct, frozen=True, kw_only=True):
+    """The dependencies of `CronJobs`. `get_machine_zone` raises ConfigError where the zone cannot be told."""
 
     store: JobAccess
     clock: Clock
-    scripts: Scripts
-    outputs: Outputs
+    scripts: JobScripts
+    outputs: JobOutputs
     platforms: Collection[str]
-    zone: Callable[[], str]
-    toolsets: Callable[[Sequence[str]], None]
-    """Raises UsageError for a name that is no tool set's."""
-    skills: Callable[[Sequence[str]], None]
-    """Raises NotFoundError for a name that is no skill's."""
-    changed: Callable[[], None] = lambda: None
-    """Told whenever a job was changed."""
+    get_machine_zone: Callable[[], str]
+    check_toolsets: Callable[[Sequence[str]], None]
+    """Raises UsageError for an unknown tool set."""
+    check_skills: Callable[[Sequence[str]], None]
+    """Raises NotFoundError for an unknown skill."""
+    on_change: Callable[[], None] = lambda: None
+    """Called whenever a job was changed."""
 
 
-class Jobs:
-    """The verbs about jobs, for people and for models. They raise UsageError, NotFoundError and BusyError."""
+class CronJobs:
+    """Operations on jobs, for people and for models. They raise UsageError, NotFoundError and BusyError."""
 
-    def __init__(self, grounds: Grounds) -> None:
-        self._on = grounds
+    def __init__(self, deps: CronJobDeps) -> None:
+        self._deps = deps
 
-    async def all(self) -> list[JobRow]:
-        """Every job, in the order in which they were made."""
-        return await self._on.store.jobs()
+    async def list_jobs(self) -> list[JobRow]:
+        """Return every job, in the order in which they were made."""
+        return await self._deps.store.list_jobs()
 
-    async def find(self, name: str) -> Job:
-        """The job of this name or id, or the only one whose id begins so."""
-        found = await self._on.store.find_jobs(name.strip()) if name.strip() else []
+    async def find_job(self, name: str) -> CronJob:
+        """Return the job of this name or id, or the only one whose id begins so."""
+        found = await self._deps.store.find_jobs(name.strip()) if name.strip() else []
         if len(found) == 1:
-            return job_of(found[0])
+            return parse_job(found[0])
         if found:
-            raise UsageError(phrase("Several jobs begin with {name!r}.", name=name[:80]), phrase("Give the whole id."))
-        raise NotFoundError(
-            phrase("There is no job {name!r}.", name=name[:80]), phrase("`hermes cron list` shows them.")
-        )
+            raise UsageError(N_("Several jobs begin with {name!r}.", name=name[:80]), N_("Give the whole id."))
+        raise NotFoundError(N_("There is no job {name!r}.", name=name[:80]), N_("`hermes cron list` shows them."))
 
-    async def make(self, wish: Wish, maker: Maker = THE_PERSON) -> Job:
-        """Make a job."""
-        if not wish.schedule:
-            raise UsageError(phrase("A job needs a schedule."), phrase("For instance `every 2h`, or `0 9 * * 1-5`."))
-        now = self._on.clock.now()
+    async def create_job(self, request: JobRequest, author: JobAuthor = PERSON_AUTHOR) -> CronJob:
+        """Create a job."""
+        if not request.schedule:
+            raise UsageError(N_("A job needs a schedule."), N_("For instance `every 2h`, or `0 9 * * 1-5`."))
+        now = self._deps.clock.now()
         job_id = secrets.token_hex(6)
-        zone = wish.zone or self._on.zone()
-        spec = await self._spec(Spec(made_by=maker.by, sources=maker.sources, origin=maker.origin), wish)
-        schedule = Schedule.parse(wish.schedule, zone, now)
-        name = _name(wish.name or _short(spec) or job_id)
+        zone = request.zone or self._deps.get_machine_zone()
+        spec = await self._build_spec(JobSpec(made_by=author.by, sources=author.sources, origin=author.origin), request)
+        schedule = Schedule.parse(request.schedule, zone, now)
+        name = _clean_name(request.name or _derive_name(spec) or job_id)
         blank = JobRow(
             id=job_id,
-            name=name if wish.name else await self._free(name),
+            name=name if request.name else await self._find_free_name(name),
             state=JobState.ACTIVE,
             schedule=schedule.text,
             zone=zone,
@@ -128,159 +127,169 @@ class Jobs:
             begun=0,
             made_at=now,
         )
-        job = Job(_started(Job(blank, spec, schedule), now), spec, schedule)
-        await self._on.store.add_job(job.row)
-        self._on.changed()
+        job = CronJob(_start_cursor(CronJob(blank, spec, schedule), now), spec, schedule)
+        await self._deps.store.add_job(job.row)
+        self._deps.on_change()
         return job
 
-    async def edit(self, name: str, wish: Wish, maker: Maker = THE_PERSON) -> Job:
-        """Change a job. A new schedule or zone counts from now on, and begins a job that is done anew.
+    async def edit_job(self, name: str, request: JobRequest, author: JobAuthor = PERSON_AUTHOR) -> CronJob:
+        """Change a job. A new schedule or zone counts from now on, and restarts a job that is done.
 
         What a model changes is a model's from then on, with the sources of before and of now.
         """
-        job, now = await self.find(name), self._on.clock.now()
+        job, now = await self.find_job(name), self._deps.clock.now()
         spec = job.spec
-        if maker.by == "model":
-            spec = structs.replace(spec, made_by="model", sources=tuple(dict.fromkeys((*spec.sources, *maker.sources))))
-        elif wish.prompt:
+        if author.by == "model":
+            spec = structs.replace(
+                spec, made_by="model", sources=tuple(dict.fromkeys((*spec.sources, *author.sources)))
+            )
+        elif request.prompt:
             spec = structs.replace(spec, made_by="person", sources=())
-        spec = await self._spec(spec, wish, job.id)
+        spec = await self._build_spec(spec, request, job.id)
         row = structs.replace(job.row, spec=spec.encode())
-        if wish.name:
-            row = structs.replace(row, name=_name(wish.name))
-        if wish.schedule or wish.zone:
-            zone = wish.zone or row.zone
-            schedule = Schedule.parse(wish.schedule or row.schedule, zone, now)
+        if request.name:
+            row = structs.replace(row, name=_clean_name(request.name))
+        if request.schedule or request.zone:
+            zone = request.zone or row.zone
+            schedule = Schedule.parse(request.schedule or row.schedule, zone, now)
             state = JobState.ACTIVE if row.state is JobState.DONE else row.state
             row = structs.replace(row, schedule=schedule.text, zone=zone, anchor=now, state=state, begun=0)
-            row = _started(Job(row, spec, schedule), now)
+            row = _start_cursor(CronJob(row, spec, schedule), now)
         elif row.next_at is not None:
-            row = structs.replace(row, wake_at=row.next_at + Job(row, spec, job.schedule).offset)
-        return await self._changed(row)
+            row = structs.replace(row, wake_at=row.next_at + CronJob(row, spec, job.schedule).offset)
+        return await self._store_change(row)
 
-    async def pause(self, name: str) -> Job:
-        """Let nothing be due until it is resumed; a run goes on to its end."""
-        row = (await self.find(name)).row
+    async def pause_job(self, name: str) -> CronJob:
+        """Pause a job: nothing is due until it is resumed. A run goes on to its end."""
+        row = (await self.find_job(name)).row
         if row.state is JobState.DONE:
-            raise UsageError(phrase("The job {name} is done.", name=row.name))
-        return await self._changed(structs.replace(row, state=JobState.PAUSED, next_at=None, wake_at=None))
+            raise UsageError(N_("The job {name} is done.", name=row.name))
+        return await self._store_change(structs.replace(row, state=JobState.PAUSED, next_at=None, wake_at=None))
 
-    async def resume(self, name: str) -> Job:
-        """Let it be due again from now on. What was accounted for while the clock was ahead counts no more."""
-        job, now = await self.find(name), self._on.clock.now()
+    async def resume_job(self, name: str) -> CronJob:
+        """Resume a job from now on. What was accounted for while the clock was ahead counts no more."""
+        job, now = await self.find_job(name), self._deps.clock.now()
         if job.row.state is JobState.DONE:
             raise UsageError(
-                phrase("The job {name} is done.", name=job.name), phrase("`hermes cron edit` gives it a new schedule.")
+                N_("The job {name} is done.", name=job.name), N_("`hermes cron edit` gives it a new schedule.")
             )
-        row = _started(job, now)
-        return await self._changed(structs.replace(row, state=JobState.ACTIVE), forget_after=now)
+        row = _start_cursor(job, now)
+        return await self._store_change(structs.replace(row, state=JobState.ACTIVE), forget_after=now)
 
-    async def remove(self, name: str) -> Job:
-        """Forget a job with its history and its files. Raises BusyError while it runs."""
-        job = await self.find(name)
-        now = self._on.clock.now()
-        if any(row.job_id == job.id and row.until > now for row in await self._on.store.open_instants()):
-            raise BusyError(phrase("The job {name} runs now.", name=job.name), phrase("`hermes cron stop` ends that."))
-        await self._on.store.remove_job(job.id)
-        self._on.outputs.forget(job.id)
-        self._on.changed()
+    async def remove_job(self, name: str) -> CronJob:
+        """Delete a job with its history and its files. Raises BusyError while it runs."""
+        job = await self.find_job(name)
+        now = self._deps.clock.now()
+        if any(row.job_id == job.id and row.until > now for row in await self._deps.store.list_open_instants()):
+            raise BusyError(N_("The job {name} runs now.", name=job.name), N_("`hermes cron stop` ends that."))
+        await self._deps.store.remove_job(job.id)
+        self._deps.outputs.remove_outputs(job.id)
+        self._deps.on_change()
         return job
 
-    async def stop(self, name: str) -> int:
-        """Stop its run, and what waits behind it; how many instants that were. The run ends within some seconds."""
-        job = await self.find(name)
-        stopped = await self._on.store.ask_to_stop(job.id, phrase("somebody stopped it"))
-        self._on.changed()
+    async def stop_job(self, name: str) -> int:
+        """Stop a job's run and what waits behind it; return the number of instants. The run ends within some
+        seconds.
+        """
+        job = await self.find_job(name)
+        stopped = await self._deps.store.request_stop(job.id, N_("somebody stopped it"))
+        self._deps.on_change()
         return stopped
 
-    async def due_now(self, job: Job) -> float:
-        """Let it be run once by whoever runs jobs, whatever its schedule says; the instant of its row."""
-        at = await self._on.store.add_by_hand(job.id, round(self._on.clock.now(), 3))
-        self._on.changed()
+    async def make_due_now(self, job: CronJob) -> float:
+        """Make a job due once, whatever its schedule says, for whichever process runs jobs; return the instant of
+        its row.
+        """
+        at = await self._deps.store.add_manual_instant(job.id, round(self._deps.clock.now(), 3))
+        self._deps.on_change()
         return at
 
-    async def _changed(self, row: JobRow, *, forget_after: float | None = None) -> Job:
-        if not await self._on.store.change_job(row, forget_after=forget_after):
-            raise BusyError(phrase("The job {name} was changed meanwhile.", name=row.name), phrase("Try again."))
-        self._on.changed()
-        return job_of(structs.replace(row, version=row.version + 1))
+    async def _store_change(self, row: JobRow, *, forget_after: float | None = None) -> CronJob:
+        if not await self._deps.store.update_job(row, forget_after=forget_after):
+            raise BusyError(N_("The job {name} was changed meanwhile.", name=row.name), N_("Try again."))
+        self._deps.on_change()
+        return parse_job(structs.replace(row, version=row.version + 1))
 
-    async def _spec(self, spec: Spec, wish: Wish, job_id: str = "") -> Spec:
-        """The spec with what is wished, checked."""
-        given = {name: value for name in Spec.__struct_fields__ if (value := getattr(wish, name, UNSET)) is not UNSET}
-        if isinstance(wish.context_from, tuple):
-            given["context_from"] = await self._ids(wish.context_from, job_id)
-        if isinstance(wish.deliver, tuple):
-            given["deliver"] = checked_targets(wish.deliver, self._on.platforms, origin=spec.origin)
+    async def _build_spec(self, spec: JobSpec, request: JobRequest, job_id: str = "") -> JobSpec:
+        """Return the task with the requested changes, checked."""
+        given = {
+            name: value for name in JobSpec.__struct_fields__ if (value := getattr(request, name, UNSET)) is not UNSET
+        }
+        if isinstance(request.context_from, tuple):
+            given["context_from"] = await self._resolve_ids(request.context_from, job_id)
+        if isinstance(request.deliver, tuple):
+            given["deliver"] = check_targets(request.deliver, self._deps.platforms, origin=spec.origin)
         elif not job_id and spec.origin:
             given["deliver"] = ("origin",)
         spec = structs.replace(spec, **given)
         spec = structs.replace(spec, prompt=clean_surrogates(spec.prompt).strip())
-        self._check(spec)
+        self._check_spec(spec)
         return spec
 
-    def _check(self, spec: Spec) -> None:
-        if len(spec.prompt) > MOST_PROMPT:
-            raise UsageError(phrase("A prompt has at most {n} characters.", n=MOST_PROMPT))
+    def _check_spec(self, spec: JobSpec) -> None:
+        if len(spec.prompt) > MAX_PROMPT:
+            raise UsageError(N_("A prompt has at most {n} characters.", n=MAX_PROMPT))
         if spec.no_agent and not spec.script:
-            raise UsageError(phrase("A job without a model needs a script."))
+            raise UsageError(N_("A job without a model needs a script."))
         if not (spec.prompt or spec.script or spec.skills):
-            raise UsageError(phrase("A job needs a prompt, a skill or a script."))
+            raise UsageError(N_("A job needs a prompt, a skill or a script."))
         if spec.script:
-            self._on.scripts.check(spec.script)
-        if len(spec.skills) > _MOST_NAMED or len(spec.context_from) > _MOST_NAMED:
-            raise UsageError(phrase("A job names at most {n} skills, and as many jobs.", n=_MOST_NAMED))
-        self._on.toolsets(spec.toolsets)
-        self._on.skills(spec.skills)
+            self._deps.scripts.check_script(spec.script)
+        if len(spec.skills) > _MAX_NAMED or len(spec.context_from) > _MAX_NAMED:
+            raise UsageError(N_("A job names at most {n} skills, and as many jobs.", n=_MAX_NAMED))
+        self._deps.check_toolsets(spec.toolsets)
+        self._deps.check_skills(spec.skills)
         _check_numbers(spec)
 
-    async def _ids(self, names: Sequence[str], job_id: str) -> tuple[str, ...]:
-        found = [(await self.find(name)).id for name in names]
+    async def _resolve_ids(self, names: Sequence[str], job_id: str) -> tuple[str, ...]:
+        found = [(await self.find_job(name)).id for name in names]
         if job_id and job_id in found:
-            raise UsageError(phrase("A job cannot build on itself."))
+            raise UsageError(N_("A job cannot build on itself."))
         return tuple(dict.fromkeys(found))
 
-    async def _free(self, name: str) -> str:
-        """A name like this one that no job has."""
-        taken = {row.name.lower() for row in await self._on.store.jobs()}
+    async def _find_free_name(self, name: str) -> str:
+        """Return a name like this one that no job has."""
+        taken = {row.name.lower() for row in await self._deps.store.list_jobs()}
         numbered = (f"{name[:58]} {number}" for number in range(2, len(taken) + 3))
         return name if name.lower() not in taken else next(one for one in numbered if one.lower() not in taken)
 
 
-def wish_of(values: Mapping[str, object]) -> Wish:
-    """A wish of values by name; their types are checked. Raises UsageError."""
+def parse_job_request(values: Mapping[str, object]) -> JobRequest:
+    """Parse a request from values by name; their types are checked. Raises UsageError."""
     try:
-        return msgspec.convert(values, Wish)
+        return msgspec.convert(values, JobRequest)
     except msgspec.ValidationError as error:
         raise UsageError(str(error)) from None
 
 
-def _started(job: Job, now: float) -> JobRow:
-    """The job's row with its cursor at the first instant after now. Raises UsageError when there is none."""
-    at = job.schedule.after(now)
+def _start_cursor(job: CronJob, now: float) -> JobRow:
+    """Return the job's row with its cursor at the first instant after now. Raises UsageError when there is
+    none.
+    """
+    at = job.schedule.next_after(now)
     if at is None:
-        raise UsageError(phrase("{schedule!r} is never again.", schedule=job.row.schedule[:80]))
+        raise UsageError(N_("{schedule!r} is never again.", schedule=job.row.schedule[:80]))
     return structs.replace(job.row, next_at=at, wake_at=at + job.offset)
 
 
-def _name(text: str) -> str:
+def _clean_name(text: str) -> str:
     name = " ".join(text.split())
     if not _NAME.fullmatch(name):
         raise UsageError(
-            phrase("{name!r} cannot be a job's name.", name=name[:80]),
-            phrase("Use letters, digits, spaces and `.,_+@-`, 64 at most."),
+            N_("{name!r} cannot be a job's name.", name=name[:80]),
+            N_("Use letters, digits, spaces and `.,_+@-`, 64 at most."),
         )
     return name
 
 
-def _short(spec: Spec) -> str:
-    """A name out of the first words of what it does."""
+def _derive_name(spec: JobSpec) -> str:
+    """Return a name made of the first words of the task."""
     words = re.sub(r"[^\w .,+@-]+", " ", spec.prompt or spec.script or " ".join(spec.skills))
-    return one_line(" ".join(words.split()[:5]), 40).rstrip("… .,").lstrip(".,+@- ")
+    return to_one_line(" ".join(words.split()[:5]), 40).rstrip("… .,").lstrip(".,+@- ")
 
 
-def _check_numbers(spec: Spec) -> None:
-    """Raises UsageError for a number that cannot be meant."""
+def _check_numbers(spec: JobSpec) -> None:
+    """Raise UsageError for a number that is out of range."""
     wrong = (
         (spec.repeat is not None and not 1 <= spec.repeat <= 1_000_000, "repeat"),
         (spec.max_cost is not None and not is_amount(spec.max_cost), "max_cost"),
@@ -290,4 +299,4 @@ def _check_numbers(spec: Spec) -> None:
     )
     for found, name in wrong:
         if found:
-            raise UsageError(phrase("{name} is out of range.", name=name))
+            raise UsageError(N_("{name} is out of range.", name=name))

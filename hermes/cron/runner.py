@@ -1,4 +1,4 @@
-"""What the scheduler needs from above: somebody who runs a prompt, somebody who carries words to people."""
+"""Protocols that the scheduler needs from above: a runner of prompts, and a delivery of output to people."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,32 +7,34 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.core.parts import TextPart
-from hermes.cron.job import Job
+from hermes.cron.job import CronJob
 
 
-class Prompt(Struct, frozen=True):
-    """What a run is told: the person's words, and what goes along with them (a script's output, skills, sources)."""
+class JobPrompt(Struct, frozen=True):
+    """The prompt of a run: the person's words, and attached parts (a script's output, skills, sources)."""
 
     text: str
     parts: tuple[TextPart, ...] = ()
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """How a run ended. `reason` says why it failed, or what the person should know besides the answer."""
+class JobRunOutcome(Struct, frozen=True, kw_only=True):
+    """The outcome of a run. `reason` says why it failed, or what the person should know besides the answer."""
 
     ok: bool
     text: str = ""
     reason: str = ""
     session_id: str = ""
     nano: int = 0
-    """What it cost, in nano-dollars."""
+    """Its cost, in nano-dollars."""
 
 
-class Runner(Protocol):
+class JobRunner(Protocol):
     """Answers a prompt in a session of its own, with nobody there to ask."""
 
-    async def run(self, job: Job, instant: float, prompt: Prompt) -> Outcome:
-        """Run it to its end. Cancelling ends it with all that it started. Raises HermesError when it cannot begin."""
+    async def run(self, job: CronJob, instant: float, prompt: JobPrompt) -> JobRunOutcome:
+        """Run the prompt to its end. Cancelling ends it with all that it started. Raises HermesError when it
+        cannot begin.
+        """
         ...
 
     def stop(self, job_id: str) -> None:
@@ -40,28 +42,32 @@ class Runner(Protocol):
         ...
 
 
-class Courier(Protocol):
-    """Carries words to where people read them."""
+class JobDelivery(Protocol):
+    """Delivers output to where people read it."""
 
-    def reaches(self, target: str) -> bool:
-        """Whether it can take something for this target (`all`, or `PLATFORM:CHAT[:THREAD]`). What nobody reaches
-        stays owed until somebody runs who does."""
+    def can_reach(self, target: str) -> bool:
+        """Return whether it can deliver to this target (`all`, or `PLATFORM:CHAT[:THREAD]`).
+
+        What nobody can reach stays pending until a process runs that can.
+        """
         ...
 
     async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
-        """Take it over: when this returns it is on disk, or there. The same `key` again is the same words, which go
-        once. `session_id` says which session they are from: strangers' words may stand there. Raises HermesError when
-        it cannot go there at all."""
+        """Take over a text: when this returns it is on disk, or delivered.
+
+        The same `key` again is the same text, which is sent once. `session_id` names the session it is from:
+        untrusted content may stand there. Raises HermesError when it cannot be sent there at all.
+        """
         ...
 
 
-class NoCourier:
-    """A process without platforms: reaches nobody."""
+class NoJobDelivery:
+    """The delivery of a process without platforms: it reaches nobody."""
 
-    def reaches(self, target: str) -> bool:
-        """Nobody."""
+    def can_reach(self, target: str) -> bool:
+        """Return False."""
         return False
 
     async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
-        """Is never asked to."""
+        """Never called."""
         raise NotImplementedError

@@ -1,11 +1,13 @@
-"""When a job is due: the text that a person wrote, and the instants that it means. Pure; instants are Unix seconds.
+"""Schedules: parses the text that a person wrote into due instants. Pure; instants are Unix seconds.
 
-Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by the clock on
-the wall of a time zone (five fields of cron, `@daily`). What daylight saving time does to the last kind:
+Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by
+the wall clock of a time zone (five fields of cron, `@daily`). Daylight saving time affects the last
+kind:
 
-- A fixed time (neither minute nor hour begins with `*`) comes exactly once a day. In an hour that is left out it comes
-  when that hour would begin, that is at the first moment after the gap; in an hour that comes twice, the first time.
-- What has a `*` there follows the clock as it shows: it comes in both passes of an hour, and not in one left out.
+- A fixed time (neither minute nor hour begins with `*`) comes exactly once a day. In a skipped hour it
+comes at the first moment after the gap; in a repeated hour, the first time.
+- What has a `*` there follows the clock as it shows: it comes in both passes of an hour, and not in a
+skipped one.
 """
 
 import re
@@ -17,12 +19,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from hermes.core.errors import UsageError
-from hermes.i18n.formats import span
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.formats import format_duration
+from hermes.i18n.messages import N_, tr
 
-SHORTEST = 60
+MIN_INTERVAL = 60
 """Seconds of the shortest interval."""
-LONGEST = 100 * 366 * 86_400
+MAX_INTERVAL = 100 * 366 * 86_400
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _UNIT = r"(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)"
 _LENGTH = re.compile(rf"(?:(\d{{1,9}})\s*)?{_UNIT}", re.IGNORECASE)
@@ -36,52 +38,52 @@ _NAMED = {
     "@annually": "0 0 1 1 *",
 }
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
-_NEAR = timedelta(hours=3)
+_MAX_CLOCK_CHANGE = timedelta(hours=3)
 """No zone moves its clock by more than this, and none twice within as long."""
-_AHEAD = timedelta(hours=12)
-_EXAMPLES = phrase("Examples: `30m`, `every 2h`, `0 9 * * 1-5`, `@daily`, `2030-05-01T09:00`.")
+_LOOK_AHEAD = timedelta(hours=12)
+_EXAMPLES = N_("Examples: `30m`, `every 2h`, `0 9 * * 1-5`, `@daily`, `2030-05-01T09:00`.")
 
 
 class Schedule:
-    """When a job is due. `text` is as it was written; immutable."""
+    """The schedule of a job. `text` is as it was written; immutable."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @staticmethod
     def parse(text: str, zone: str, now: float) -> "Schedule":
-        """What a text means in a zone (an IANA name) when it is said at `now`.
+        """Parse a text in a zone (an IANA name), said at `now`.
 
-        Raises UsageError, with what to write instead, for what is no schedule; whether anything is ever due says
-        `after`.
+        Raises UsageError, with what to write instead, for what is no schedule; whether anything is ever due,
+        `next_after` tells.
         """
         words = " ".join(text.split())
-        where = zone_of(zone)
+        where = parse_zone(zone)
         if words.lower().startswith("every "):
-            return _Interval(words, _length(words[6:], least=SHORTEST), round(now))
+            return _IntervalSchedule(words, _parse_length(words[6:], least=MIN_INTERVAL), round(now))
         if words.lower().startswith("in "):
-            return _Once(words, round(now) + _length(words[3:], least=1))
+            return _OnceSchedule(words, round(now) + _parse_length(words[3:], least=1))
         if words[:1].isdigit() and _LENGTH.fullmatch(words):
-            return _Once(words, round(now) + _length(words, least=1))
+            return _OnceSchedule(words, round(now) + _parse_length(words, least=1))
         if _ISO.fullmatch(words):
-            return _Once(words, _moment(words, where))
-        return _Wall(words, where, zone)
+            return _OnceSchedule(words, _parse_moment(words, where))
+        return _WallClockSchedule(words, where, zone)
 
     @property
     def once(self) -> bool:
         """Whether there is one instant at most."""
         return False
 
-    def after(self, instant: float) -> float | None:
-        """The first instant later than `instant`; None when there is none."""
+    def next_after(self, instant: float) -> float | None:
+        """Return the first instant later than `instant`, or None when there is none."""
         raise NotImplementedError
 
-    def words(self) -> str:
-        """What it means, for a person."""
+    def describe(self) -> str:
+        """Describe the schedule for a person."""
         raise NotImplementedError
 
 
-class _Once(Schedule):
+class _OnceSchedule(Schedule):
     def __init__(self, text: str, at: float) -> None:
         super().__init__(text)
         self._at = at
@@ -90,118 +92,123 @@ class _Once(Schedule):
     def once(self) -> bool:
         return True
 
-    def after(self, instant: float) -> float | None:
+    def next_after(self, instant: float) -> float | None:
         return self._at if self._at > instant else None
 
-    def words(self) -> str:
-        return say("once")
+    def describe(self) -> str:
+        return tr("once")
 
 
-class _Interval(Schedule):
+class _IntervalSchedule(Schedule):
     def __init__(self, text: str, step: int, anchor: int) -> None:
         super().__init__(text)
         self._step = step
         self._anchor = anchor
 
-    def after(self, instant: float) -> float | None:
+    def next_after(self, instant: float) -> float | None:
         passed = max(0, int((instant - self._anchor) // self._step))
         found = self._anchor + (passed + 1) * self._step
         return float(found) if found > instant else float(found + self._step)
 
-    def words(self) -> str:
-        return say("every {time}", time=span(self._step))
+    def describe(self) -> str:
+        return tr("every {time}", time=format_duration(self._step))
 
 
-class _Wall(Schedule):
-    """By the clock on the wall. cronsim matches the fields on clock times without a zone; the zone is ours."""
+class _WallClockSchedule(Schedule):
+    """A schedule by the wall clock. cronsim matches the fields on clock times without a zone; the zone is
+    ours.
+    """
 
     def __init__(self, text: str, zone: tzinfo, name: str) -> None:
         super().__init__(text)
         self._zone = zone
         self._name = name
-        self._fields = _fields(text)
+        self._fields = _parse_fields(text)
         parts = self._fields.split()
         self._fixed = not parts[0].startswith("*") and not parts[1].startswith("*")
         self._listed: list[float] = []
         self._matching = CronSim(self._fields, datetime(2000, 1, 1))
 
-    def after(self, instant: float) -> float | None:
+    def next_after(self, instant: float) -> float | None:
         here = datetime.fromtimestamp(instant, self._zone)
         wall = here.replace(tzinfo=None, fold=0)
-        first = next(self._walls(wall), None)
+        first = next(self._iterate_matches(wall), None)
         if first is None:
             return None
-        if self._steady(here.astimezone(UTC)):
+        if self._is_steady(here.astimezone(UTC)):
             found = first.replace(tzinfo=self._zone).astimezone(UTC)
-            if self._steady(found):
+            if self._is_steady(found):
                 return found.timestamp()
-        return self._near(instant, wall)
+        return self._find_near_change(instant, wall)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         from cronsim.explain import Expression
 
         parts = ["0", *self._fields.upper().split()]
-        return say("{when} ({zone})", when=Expression(parts).explain(), zone=self._name)
+        return tr("{when} ({zone})", when=Expression(parts).explain(), zone=self._name)
 
-    def _near(self, instant: float, wall: datetime) -> float | None:
-        """The same where the clock is moved near by: all instants around are listed, and the first one is taken."""
+    def _find_near_change(self, instant: float, wall: datetime) -> float | None:
+        """Return the next instant near a clock change: all instants around are listed, and the first one is taken."""
         if not self._listed or not self._listed[0] <= instant < self._listed[-1]:
-            self._listed = self._around(instant, wall)
+            self._listed = self._list_around(instant, wall)
         at = bisect_right(self._listed, instant)
         return self._listed[at] if at < len(self._listed) else None
 
-    def _around(self, instant: float, wall: datetime) -> list[float]:
-        """`instant`, and every instant behind it up to a moment, one at least."""
+    def _list_around(self, instant: float, wall: datetime) -> list[float]:
+        """Return `instant`, and every instant behind it up to a moment, one at least."""
         found: list[float] = []
         until: datetime | None = None
-        for candidate in self._walls(wall - _NEAR):
+        for candidate in self._iterate_matches(wall - _MAX_CLOCK_CHANGE):
             if until is not None and candidate > until:
                 break
-            more = [one for one in self._instants(candidate) if one > instant]
+            more = [one for one in self._list_instants(candidate) if one > instant]
             if more and until is None:
-                until = max(candidate, wall + _AHEAD) + 2 * _NEAR
+                until = max(candidate, wall + _LOOK_AHEAD) + 2 * _MAX_CLOCK_CHANGE
             found += more
         # What lies within the last hours may have others before it that were not reached.
         found = sorted(set(found))
-        sure = max(instant + (_AHEAD - _NEAR).total_seconds(), found[0]) if found else instant
+        sure = max(instant + (_LOOK_AHEAD - _MAX_CLOCK_CHANGE).total_seconds(), found[0]) if found else instant
         return [instant, *found[: bisect_right(found, sure)]]
 
-    def _instants(self, wall: datetime) -> Iterator[float]:
-        """The instants at which a clock on the wall shows this, or stands for it."""
+    def _list_instants(self, wall: datetime) -> Iterator[float]:
+        """Yield the instants at which a wall clock shows this, or stands for it."""
         first = wall.replace(tzinfo=self._zone)
         second = first.replace(fold=1)
         shown = first.astimezone(UTC).astimezone(self._zone)
         if shown.replace(tzinfo=None) != wall:  # it is left out
             if self._fixed:
-                yield self._gap_end(first)
+                yield self._find_gap_end(first)
             return
         yield first.timestamp()
         if not self._fixed and second.utcoffset() != first.utcoffset():
             yield second.timestamp()
 
-    def _gap_end(self, wall: datetime) -> float:
-        """The first instant after a gap in which a time lies: where the offset changes."""
-        before = int((wall.astimezone(UTC) - _NEAR).timestamp())
-        after = int((wall.astimezone(UTC) + _NEAR).timestamp())
-        old = self._offset(before)
+    def _find_gap_end(self, wall: datetime) -> float:
+        """Return the first instant after a gap in which a time lies: where the offset changes."""
+        before = int((wall.astimezone(UTC) - _MAX_CLOCK_CHANGE).timestamp())
+        after = int((wall.astimezone(UTC) + _MAX_CLOCK_CHANGE).timestamp())
+        old = self._get_offset(before)
         while after - before > 1:
             middle = (before + after) // 2
-            if self._offset(middle) == old:
+            if self._get_offset(middle) == old:
                 before = middle
             else:
                 after = middle
         return float(after)
 
-    def _offset(self, instant: int) -> timedelta | None:
+    def _get_offset(self, instant: int) -> timedelta | None:
         return datetime.fromtimestamp(instant, self._zone).utcoffset()
 
-    def _steady(self, moment: datetime) -> bool:
-        """Whether the clock is not moved near a moment (UTC)."""
-        before, after = (moment - _NEAR).astimezone(self._zone), (moment + _NEAR).astimezone(self._zone)
+    def _is_steady(self, moment: datetime) -> bool:
+        """Return whether the clock is not changed near a moment (UTC)."""
+        before, after = (
+            (moment - _MAX_CLOCK_CHANGE).astimezone(self._zone),
+            (moment + _MAX_CLOCK_CHANGE).astimezone(self._zone),
+        )
         return before.utcoffset() == after.utcoffset()
 
-    def _walls(self, after: datetime) -> Iterator[datetime]:
-        """Times on the wall that match, later than one of them, in order."""
+    def _iterate_matches(self, after: datetime) -> Iterator[datetime]:
+        """Yield matching wall clock times later than this one, in order."""
         matching = self._matching
         matching.dt = after.replace(microsecond=0)
         while True:
@@ -213,64 +220,62 @@ class _Wall(Schedule):
             matching.dt = found
 
 
-def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises UsageError."""
+def parse_zone(name: str) -> tzinfo:
+    """Return the time zone of an IANA name. Raises UsageError."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
-            phrase("There is no time zone {name!r} on this machine.", name=name[:80]),
-            phrase("Use a name such as Europe/Berlin or UTC; the package tzdata brings them."),
+            N_("There is no time zone {name!r} on this machine.", name=name[:80]),
+            N_("Use a name such as Europe/Berlin or UTC; the package tzdata brings them."),
         ) from None
 
 
-def _length(text: str, *, least: int) -> int:
-    """Seconds of `30m`, `2 hours`, `hour`."""
+def _parse_length(text: str, *, least: int) -> int:
+    """Parse `30m`, `2 hours` or `hour` into seconds."""
     match = _LENGTH.fullmatch(text.strip())
     if match is None:
-        raise UsageError(phrase("{text!r} is no length of time.", text=text[:80]), _EXAMPLES)
+        raise UsageError(N_("{text!r} is no length of time.", text=text[:80]), _EXAMPLES)
     seconds = int(match[1] or 1) * _SECONDS[match[2][0].lower()]
-    if not least <= seconds <= LONGEST:
+    if not least <= seconds <= MAX_INTERVAL:
         raise UsageError(
-            phrase("{text!r} is too short or too long.", text=text[:80]),
-            phrase("An interval has at least {n} seconds.", n=SHORTEST),
+            N_("{text!r} is too short or too long.", text=text[:80]),
+            N_("An interval has at least {n} seconds.", n=MIN_INTERVAL),
         )
     return seconds
 
 
-def _moment(text: str, zone: tzinfo) -> float:
-    """An ISO time; without an offset it is by the clock of the zone."""
+def _parse_moment(text: str, zone: tzinfo) -> float:
+    """Parse an ISO time; without an offset it is by the clock of the zone."""
     try:
         found = datetime.fromisoformat(text)
         if found.tzinfo is None:
             found = found.replace(tzinfo=zone)
         return float(round(found.timestamp()))
     except (ValueError, OverflowError):
-        raise UsageError(phrase("{text!r} is no time that exists.", text=text[:80]), _EXAMPLES) from None
+        raise UsageError(N_("{text!r} is no time that exists.", text=text[:80]), _EXAMPLES) from None
 
 
-def _fields(text: str) -> str:
-    """The five fields. Raises UsageError."""
+def _parse_fields(text: str) -> str:
+    """Return the five cron fields. Raises UsageError."""
     lowered = text.lower()
     if lowered in _NAMED:
         return _NAMED[lowered]
     if text.startswith("@"):
         known = ", ".join(_NAMED)
-        raise UsageError(
-            phrase("There is no schedule {text!r}.", text=text[:80]), phrase("Known: {known}.", known=known)
-        )
+        raise UsageError(N_("There is no schedule {text!r}.", text=text[:80]), N_("Known: {known}.", known=known))
     count = len(text.split())
     if count == 6:
         raise UsageError(
-            phrase("{text!r} has six fields; seconds are not kept.", text=text[:80]),
-            phrase("Write five: minute, hour, day of the month, month, day of the week."),
+            N_("{text!r} has six fields; seconds are not kept.", text=text[:80]),
+            N_("Write five: minute, hour, day of the month, month, day of the week."),
         )
     if count != 5:
-        raise UsageError(phrase("{text!r} is no schedule.", text=text[:80]), _EXAMPLES)
+        raise UsageError(N_("{text!r} is no schedule.", text=text[:80]), _EXAMPLES)
     try:
         ever = next(CronSim(text, datetime(2000, 1, 1)), None)
     except CronSimError as error:
-        raise UsageError(phrase("{text!r} is no schedule: {why}.", text=text[:80], why=str(error)), _EXAMPLES) from None
+        raise UsageError(N_("{text!r} is no schedule: {why}.", text=text[:80], why=str(error)), _EXAMPLES) from None
     if ever is None:
-        raise UsageError(phrase("{text!r} never comes.", text=text[:80]), _EXAMPLES)
+        raise UsageError(N_("{text!r} never comes.", text=text[:80]), _EXAMPLES)
     return text

@@ -1,14 +1,14 @@
-"""Jobs and instants as plain values, for whoever shows them."""
+"""Jobs and instants as plain values, for output."""
 
 import msgspec
 from msgspec import Struct
 
-from hermes.core.money import NANO
-from hermes.cron.job import Job
+from hermes.core.money import NANO_PER_USD
+from hermes.cron.job import CronJob
 from hermes.store.jobs import InstantRow
 
 
-class JobShown(Struct, frozen=True, kw_only=True):
+class JobView(Struct, frozen=True, kw_only=True):
     """A job as it is listed; times are in seconds since the epoch."""
 
     id: str
@@ -23,16 +23,16 @@ class JobShown(Struct, frozen=True, kw_only=True):
     spec: dict[str, object]
 
 
-def job_shown(job: Job) -> JobShown:
-    """The job with all that it has."""
+def to_job_view(job: CronJob) -> JobView:
+    """Return the job with all its fields."""
     row = job.row
-    return JobShown(
+    return JobView(
         id=row.id,
         name=row.name,
         state=str(row.state),
         schedule=row.schedule,
         zone=row.zone,
-        means=job.schedule.words(),
+        means=job.schedule.describe(),
         next_at=row.next_at,
         begun=row.begun,
         made_at=row.made_at,
@@ -40,8 +40,8 @@ def job_shown(job: Job) -> JobShown:
     )
 
 
-def instant_shown(row: InstantRow, name: str) -> dict[str, object]:
-    """What became of an instant."""
+def to_instant_view(row: InstantRow, name: str) -> dict[str, object]:
+    """Return an instant's outcome as plain values."""
     return {
         "job": name,
         "job_id": row.job_id,
@@ -54,7 +54,7 @@ def instant_shown(row: InstantRow, name: str) -> dict[str, object]:
         "began_at": row.began_at,
         "ended_at": row.ended_at,
         "session_id": row.session_id,
-        "cost_usd": row.nano / NANO,
+        "cost_usd": row.nano / NANO_PER_USD,
         "output": row.output,
         "delivery": str(row.delivery),
         "delivery_why": row.delivery_why,

@@ -1,4 +1,4 @@
-"""The contract of a terminal backend: where commands run, and what is known of one that does."""
+"""The contract of a terminal backend: where commands run, and what is known of a running command."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -8,43 +8,48 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Network(StrEnum):
-    """What a sandboxed command may reach."""
+class NetworkMode(StrEnum):
+    """How much of the network a sandboxed command may reach."""
 
     OFF = "off"
     ALLOWLIST = "allowlist"
-    """Hosts that the person's settings name; others are asked about, one question a host."""
+    """Only hosts that the person's settings name; for each other host one question is asked."""
     ON = "on"
 
 
 class Permit(Struct, frozen=True):
-    """An answer; `why` says in words why it is no, `once` that it is for this command alone, not for the session."""
+    """The answer to a request for more rights. `why` is the reason for a no; `once` limits a yes to this
+    command instead of the session.
+    """
 
     allowed: bool
-    why: str = ""
+    reason: str = ""
     once: bool = False
 
 
-class Door(Protocol):
-    """Who is asked when a command in a sandbox wants more than it has. Each answer is a person's, or no."""
+class CommandPermissions(Protocol):
+    """Decides when a sandboxed command wants more than it has. Each answer comes from a person, or is no."""
 
     async def connect(self, host: str, port: int, name: str = "") -> Permit:
-        """Whether it may reach this host. `name` is what led to it where it is an address."""
+        """Return whether the command may reach this host; `name` is the host name that led to it, when it is an
+        address.
+        """
         ...
 
     async def write(self, path: str) -> Permit:
-        """Whether it may write this path, and below it."""
+        """Return whether the command may write this path and everything below it."""
         ...
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class ShellCommand(Struct, frozen=True, kw_only=True):
     """A shell command to start.
 
-    `network` and `door` are for backends that hold commands back: the most that this command may reach (the backend's
-    own setting may be less), and who is asked for more (None: nobody, so no).
+    `network` and `permissions` are for backends that confine commands: the most that this command may reach
+    (the backend's own setting may be less), and who is asked for more (None: nobody, so the answer is no).
 
-    `environment` is laid over the backend's own, `unset` is taken out of it. `interactive` gives the command an input
-    that can be written to; `pty` a terminal besides. `hold_state` asks for the folder and variables it leaves behind.
+    `environment` is laid over the backend's own, `unset` is removed from it. `interactive` gives the
+    command an input that can be written to; `pty` gives it a terminal as well. `hold_state` asks for the
+    folder and variables that it leaves behind.
     """
 
     text: str
@@ -53,86 +58,88 @@ class Command(Struct, frozen=True, kw_only=True):
     unset: frozenset[str] = frozenset()
     interactive: bool = False
     pty: bool = False
-    hold_state: bool = False
-    network: Network = Network.ON
-    door: Door | None = None
-    writable: tuple[str, ...] = ()
-    """Paths that this command may write besides, in a backend that holds commands back: a person said so."""
-    settings: tuple[str, ...] = ()
-    """Files of git's settings that it may change; what would let git run programs is taken back afterwards."""
+    report_state: bool = False
+    network: NetworkMode = NetworkMode.ON
+    permissions: CommandPermissions | None = None
+    writable_paths: tuple[str, ...] = ()
+    """More paths that this command may write in a backend that confines commands, because a person allowed it."""
+    git_settings: tuple[str, ...] = ()
+    """Git settings files that it may change; whatever would let git run programs is reverted afterwards."""
 
 
-class ShellState(Struct, frozen=True):
-    """Where a command left its shell: the directory, and variables set or removed against the backend's own."""
+class FinalShellState(Struct, frozen=True):
+    """The state in which a command left its shell: the folder, and variables set or removed compared with the
+    backend's own.
+    """
 
     cwd: str
     environment: dict[str, str]
     unset: frozenset[str]
 
 
-class Exit(Struct, frozen=True):
-    """How a command ended. `code` is negative for a signal. `state` is None when it could not be learnt.
+class CommandExit(Struct, frozen=True):
+    """How a command ended. `code` is negative for a signal; `state` is None when it could not be learned.
 
-    `left_running` says that processes which it started are still there.
+    `left_running` tells that processes which it started still run.
     """
 
     code: int
-    state: ShellState | None = None
+    state: FinalShellState | None = None
     left_running: bool = False
 
 
-def by_signal(code: int) -> int:
-    """The exit code as the contract has it, where a shell told it: 128 and more stand for signals."""
+def normalize_exit_code(code: int) -> int:
+    """Return an exit code as the contract has it when a shell reported it: codes above 128 stand for signals."""
     try:
         return -signal.Signals(code - 128) if 128 < code < 160 else code
     except ValueError:
         return code
 
 
-class Stopped(StrEnum):
+class StopOutcome(StrEnum):
     """What is known of a command's processes after it was stopped."""
 
     GONE = "gone"
-    """None is left: that was seen."""
+    """None is left: that was observed."""
     UNCERTAIN = "uncertain"
-    """Some may still run: they could not be ended, or the other end could not be asked."""
+    """Some may still run: they could not be ended, or the remote side could not be asked."""
 
 
-class Running(Protocol):
-    """A command under way. Its output goes to the sink given at the start, both streams merged, as it comes."""
+class RunningCommand(Protocol):
+    """A running command. Its output goes to the sink given at the start, both streams merged, as it arrives."""
 
     @property
     def pid(self) -> int:
-        """The process id on the machine where it runs; also its process group."""
+        """The process id on the machine where it runs, which is also its process group."""
         ...
 
     @property
-    def heard(self) -> frozenset[str] | None:
-        """The hosts from which anything came to it so far; None where nobody sees that."""
+    def contacted_hosts(self) -> frozenset[str] | None:
+        """The hosts from which anything has reached the command so far; None when nobody observes that."""
         ...
 
-    async def wait(self) -> Exit:
-        """Wait for its end; the sink has then had all output. Cancelling the wait leaves the command alone."""
+    async def wait(self) -> CommandExit:
+        """Wait for its end; by then the sink has had all output. Cancelling the wait leaves the command alone."""
         ...
 
-    async def stop(self) -> Stopped:
+    async def stop(self) -> StopOutcome:
         """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once. Idempotent.
 
-        A backend whose commands run elsewhere asks the other end at once, within the same times, and answers GONE only
-        when that end has confirmed it; no answer is UNCERTAIN, never an error.
+        A backend whose commands run elsewhere asks the remote side at once, within the same times, and answers
+        GONE only when that side has confirmed it; no answer is UNCERTAIN, never an error.
         """
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send input. Raises `ToolError` when it takes none (any more)."""
+        """Send input. Raises `ToolError` when the command takes none, or no more."""
         ...
 
     def close_input(self) -> None:
-        """End of input."""
+        """Signal the end of input."""
         ...
 
 
-Sink = Callable[[bytes], None]
+OutputSink = Callable[[bytes], None]
 
 
 class TerminalBackend(Protocol):
@@ -142,46 +149,57 @@ class TerminalBackend(Protocol):
     contained: bool
     """Whether the kernel, or another machine, keeps its commands from this machine's files and network."""
 
-    async def line(self, *, whole: bool = False) -> str:
-        """What really holds commands here, on one line for the person; `whole`: with the lesser gaps. Never raises."""
+    async def describe(self, *, detailed: bool = False) -> str:
+        """Describe on one line, for the person, what really confines commands here. Never raises.
+
+        `detailed` adds the lesser gaps.
+        """
         ...
 
     def take_notices(self) -> list[str]:
-        """Lines for the person about what commands left, each given once."""
+        """Return the lines for the person about what commands left, each given once."""
         ...
 
-    def writable(self, path: str) -> bool:
-        """Whether commands may write here (absolute, resolved); file tools hold to the same."""
+    def is_writable(self, path: str) -> bool:
+        """Return whether commands may write this path (absolute, resolved); file tools obey the same rule."""
         ...
 
-    def outside(self, path: str) -> str:
-        """Where a path that commands name (absolute) lies on this machine."""
+    def to_local_path(self, path: str) -> str:
+        """Return where a path (absolute) that commands name lies on this machine."""
         ...
 
-    def inside(self, path: str) -> str:
-        """The way back: how commands, and people, name a path of this machine (absolute, resolved)."""
+    def to_command_path(self, path: str) -> str:
+        """Return how commands, and people, name a path of this machine (absolute, resolved)."""
         ...
 
-    def gone(self, path: str) -> bool:
-        """Whether a folder that an earlier command was left in is known to be there no more."""
+    def is_missing_folder(self, path: str) -> bool:
+        """Return whether the folder in which an earlier command ended is known to be missing now."""
         ...
 
-    def denied_path(self, output: str, cwd: str) -> str:
-        """What a command was kept from writing, as its output tells, where a person may open it; empty: nothing."""
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return the path that a command was kept from writing, judging by its output, where a person may open it;
+        else "".
+        """
         ...
 
-    def never_opened(self, output: str, cwd: str) -> str:
-        """A line on why what it was kept from writing, as its output tells, is opened to nobody; empty: nothing."""
+    def explain_closed_path(self, output: str, cwd: str) -> str:
+        """Explain why the path that a command was kept from writing, judging by its output, is opened to nobody;
+        else "".
+        """
         ...
 
-    def grant(self, path: str) -> None:
-        """Let this session's commands write here, too: a person said so. Raises `ToolError` when it is protected."""
+    def grant_write(self, path: str) -> None:
+        """Let this session's commands write here as well, because a person allowed it. Raises `ToolError` if it is
+        protected.
+        """
         ...
 
-    async def start(self, command: Command, sink: Sink) -> Running:
-        """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
+    async def start(self, command: ShellCommand, sink: OutputSink) -> RunningCommand:
+        """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end
+        it.
+        """
         ...
 
     async def close(self) -> None:
-        """Give back what the backend itself holds; commands are ended by their owners."""
+        """Release what the backend itself holds; commands are ended by their owners."""
         ...

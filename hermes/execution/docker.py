@@ -1,4 +1,4 @@
-"""Commands in a container of the session's own, by `docker` or `podman`."""
+"""Runs commands in a container of the session's own, with `docker` or `podman`."""
 
 import asyncio
 import os
@@ -10,36 +10,38 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Network, Sink
+from hermes.execution.base import NetworkMode, OutputSink, ShellCommand
 from hermes.execution.local import LocalBackend
-from hermes.execution.remote import Client, Far, FarRunning
-from hermes.execution.sandbox.planted_files import Plants
+from hermes.execution.remote import ClientProgram, RemoteCommand, RemoteShell
+from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import PROJECT_FILES
-from hermes.execution.sandbox.tmpdir import Room
-from hermes.execution.supervisor import Wardens
-from hermes.safety.paths import is_or_below, secret_places
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.execution.supervisor import Supervisors
+from hermes.safety.paths import is_or_below, list_secret_paths
 from hermes.safety.places import Places
-from hermes.util.process_identity import is_alive, this_process
+from hermes.util.process_identity import identify_this_process, is_alive
 
 _PROGRAMS = ("podman", "docker")
-_OWNER = "hermes.owner"
-"""The label that says which process a container is of."""
-_ENGINE = 30.0
-"""Seconds that the engine may take for a word about its containers."""
+_OWNER_LABEL = "hermes.owner"
+"""The label that says which process owns a container."""
+_ENGINE_SECONDS = 30.0
+"""Seconds that the engine may take to answer a question about its containers."""
 _ID = re.compile(r"[0-9a-f]{12,64}")
 _IDENTITY = re.compile(r"[0-9a-f-]*/[0-9]+/[0-9]*")
 _MOUNTABLE = re.compile(r"[^,\"\x00-\x1f\x7f]+")
 _TMP = "/tmp"  # noqa: S108 - the container's, which is a private folder of the session's here
-_OPENING = (
+_UNCONFINING_OPTIONS = (
     "-v", "--volume", "--mount", "--privileged", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns",
     "--device", "--cap-add", "--security-opt", "--add-host", "-p", "-P", "--publish", "--pod", "--rootfs",
     "--group-add", "--gpus", "--sysctl", "--env-host", "--secret",
 )  # fmt: skip
-"""Arguments that may open more of this machine than the workspace: with one of them a container holds nothing back."""
+"""Arguments that may open more of this machine than the workspace: with one of them a container confines
+nothing.
+"""
 
 
-class DockerPlace(Struct, frozen=True, kw_only=True):
-    """What containers are made of, and what they may use."""
+class DockerOptions(Struct, frozen=True, kw_only=True):
+    """The image, limits and options that containers are made with."""
 
     image: str
     program: str = ""
@@ -55,12 +57,14 @@ class DockerPlace(Struct, frozen=True, kw_only=True):
 
 
 class DockerBackend:
-    """Runs commands in one container a session, which sees the workspace under its own path and nothing else of here.
+    """Runs commands in one container a session, which sees the workspace under its own path and nothing else
+    of this machine.
 
-    The container is made at the first command and ends with this process, however that ends: its first process reads
-    from a pipe that nobody else holds. A command that may have no network, when others may, gets a second container
-    that has none. The image's own environment is the base; of this process's variables only those named in `passed`
-    are handed on. The other parameters are those of `LocalBackend`.
+    The container is made at the first command and ends with this process, however that ends: its first
+    process reads from a pipe that nobody else holds. A command that may have no network, when others may,
+    gets a second container that has none. The image's own environment is the base; of this process's
+    variables only those named in `passed_variables` are handed on. The other parameters are those of
+    `LocalBackend`.
     """
 
     name = "docker"
@@ -68,135 +72,139 @@ class DockerBackend:
     def __init__(
         self,
         environment: Mapping[str, str],
-        place: DockerPlace,
+        options: DockerOptions,
         places: Places,
         *,
-        passed: Collection[str] = (),
-        held: Sequence[int] = (),
-        wardens: Wardens | None = None,
+        passed_variables: Collection[str] = (),
+        held_handles: Sequence[int] = (),
+        supervisors: Supervisors | None = None,
     ) -> None:
         self._environment = environment
-        self._place = place
+        self._options = options
         self._places = places
         self._workspace = os.path.realpath(places.workspace)
-        self._passed = tuple(name for name in passed if name in environment)
-        self._held = held
-        self._wardens = wardens
-        self._containers: dict[bool, Container] = {}
-        self._making = asyncio.Lock()
-        self._room: Room | None = None
-        self._plants = Plants()
-        self._looking = asyncio.Lock()
+        self._passed_variables = tuple(name for name in passed_variables if name in environment)
+        self._held_handles = held_handles
+        self._supervisors = supervisors
+        self._containers: dict[bool, CommandContainer] = {}
+        self._container_lock = asyncio.Lock()
+        self._tmpdir: SandboxTmpdir | None = None
+        self._planted_files = PlantedFiles()
+        self._look_lock = asyncio.Lock()
         self._notices: list[str] = []
-        self._reclaimed = False
-        self.contained = not any(one.startswith(_OPENING) for one in (*place.options, *place.args))
+        self._has_reclaimed = False
+        self.contained = not any(one.startswith(_UNCONFINING_OPTIONS) for one in (*options.options, *options.args))
 
-    async def line(self, *, whole: bool = False) -> str:
-        """What holds, or that nothing can run. The engine is not asked: that could take its time."""
-        del whole
-        program = self._program()
+    async def describe(self, *, detailed: bool = False) -> str:
+        """Describe what confines commands, or that nothing can run. The engine is not asked: that could take its
+        time.
+        """
+        del detailed
+        program = self._find_program()
         if not program:
             return "Commands are to run in a container, and there is no docker and no podman here."
-        network = "on" if self._place.network else "off"
+        network = "on" if self._options.network else "off"
         if not self.contained:
             network += "; your own arguments open more of this machine to it, so the questions are those of local"
-        return f"Commands run in a container ({program}, {self._place.image}); network: {network}."
+        return f"Commands run in a container ({program}, {self._options.image}); network: {network}."
 
     def take_notices(self) -> list[str]:
-        """What was taken out of the way since the last time."""
+        """Return the notices about quarantined files since the last call."""
         notices, self._notices = self._notices, []
         return notices
 
-    def writable(self, path: str) -> bool:
-        """The workspace, and the session's own /tmp."""
-        return is_or_below(path, self._workspace) or (self._room is not None and is_or_below(path, self._room.tmp))
+    def is_writable(self, path: str) -> bool:
+        """Return whether the path is in the workspace or in the session's own /tmp."""
+        return is_or_below(path, self._workspace) or (self._tmpdir is not None and is_or_below(path, self._tmpdir.tmp))
 
-    def outside(self, path: str) -> str:
-        """Where a path of the container's lies on this machine, if it does."""
+    def to_local_path(self, path: str) -> str:
+        """Return where a path in the container lies on this machine, if it does."""
         plain = os.path.normpath(path)
         if is_or_below(plain, _TMP) and not is_or_below(plain, self._workspace):
-            return self._opened().tmp + plain[len(_TMP) :]
+            return self._get_tmpdir().tmp + plain[len(_TMP) :]
         return path
 
-    def inside(self, path: str) -> str:
-        """How the container names a path of this machine."""
-        tmp = self._room.tmp if self._room is not None else ""
+    def to_command_path(self, path: str) -> str:
+        """Return how the container names a path of this machine."""
+        tmp = self._tmpdir.tmp if self._tmpdir is not None else ""
         return _TMP + path[len(tmp) :] if tmp and is_or_below(path, tmp) else path
 
-    def gone(self, path: str) -> bool:
-        """Whether a command could not enter it: the container has folders that are not here."""
-        return any(path in one.far.missing for one in self._containers.values())
+    def is_missing_folder(self, path: str) -> bool:
+        """Return whether a command could not enter the folder: the container has folders that are not here."""
+        return any(path in one.remote.missing_folders for one in self._containers.values())
 
-    def denied_path(self, output: str, cwd: str) -> str:
-        """A container that runs cannot be given another folder."""
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return "": a running container cannot be given another folder."""
         return ""
 
-    def never_opened(self, output: str, cwd: str) -> str:
-        """No place has to be told of here."""
+    def explain_closed_path(self, output: str, cwd: str) -> str:
+        """Return "": no place is reported as closed here."""
         return ""
 
-    def grant(self, path: str) -> None:
-        """Refused: a container that runs cannot be given another folder."""
+    def grant_write(self, path: str) -> None:
+        """Raise `ToolError`: a running container cannot be given another folder."""
         raise ToolError(f"{path} is not in the container; only the workspace is.")
 
-    async def start(self, command: Command, sink: Sink) -> FarRunning:
-        """Start a command in the container. Raises `ToolError` when there is no engine, or it makes none."""
-        container = await self._container(self._place.network and command.network is Network.ON)
-        async with self._looking:
-            if not any(one.far.busy for one in self._containers.values()):
-                await asyncio.to_thread(self._plants.begin, self._roots(), PROJECT_FILES)
-        return await container.far.start(command, sink, self._look)
+    async def start(self, command: ShellCommand, sink: OutputSink) -> RemoteCommand:
+        """Start a command in the container. Raises `ToolError` when there is no engine, or it makes no container."""
+        container = await self._get_container(self._options.network and command.network is NetworkMode.ON)
+        async with self._look_lock:
+            if not any(one.remote.is_busy for one in self._containers.values()):
+                await asyncio.to_thread(self._planted_files.record_baseline, self._writable_roots(), PROJECT_FILES)
+        return await container.remote.start(command, sink, self._quarantine_planted)
 
     async def close(self) -> None:
         """End the containers with everything in them."""
         await asyncio.gather(*(one.close() for one in self._containers.values()))
         self._containers.clear()
-        if self._room is not None:
-            await self._room.close()
-            self._room = None
+        if self._tmpdir is not None:
+            await self._tmpdir.close()
+            self._tmpdir = None
 
-    async def _look(self) -> list[str]:
-        """Take what programs of this machine would obey out of the way, as after a command in the sandbox."""
-        async with self._looking:
-            notes = await asyncio.to_thread(self._plants.look, self._roots(), PROJECT_FILES, lambda path: False)
+    async def _quarantine_planted(self) -> list[str]:
+        """Quarantine files that programs of this machine would obey, as after a command in the sandbox."""
+        async with self._look_lock:
+            notes = await asyncio.to_thread(
+                self._planted_files.quarantine_new, self._writable_roots(), PROJECT_FILES, lambda path: False
+            )
         self._notices += notes
         return notes
 
-    def _roots(self) -> tuple[str, ...]:
-        return self._workspace, self._opened().tmp
+    def _writable_roots(self) -> tuple[str, ...]:
+        return self._workspace, self._get_tmpdir().tmp
 
-    def _program(self) -> str:
+    def _find_program(self) -> str:
         path = self._environment.get("PATH", os.defpath)
-        names = (self._place.program,) if self._place.program else _PROGRAMS
+        names = (self._options.program,) if self._options.program else _PROGRAMS
         return next((found for name in names if (found := shutil.which(name, path=path))), "")
 
-    def _opened(self) -> Room:
-        if self._room is None:
-            self._room = Room([])
-        return self._room
+    def _get_tmpdir(self) -> SandboxTmpdir:
+        if self._tmpdir is None:
+            self._tmpdir = SandboxTmpdir([])
+        return self._tmpdir
 
-    async def _container(self, network: bool) -> "Container":
-        async with self._making:
+    async def _get_container(self, network: bool) -> "CommandContainer":
+        async with self._container_lock:
             container = self._containers.get(network)
-            if container is None or not container.far.kept:
+            if container is None or not container.remote.is_connected:
                 if container is not None:
                     await container.close()
-                container = self._made(network)
+                container = self._make_container(network)
                 self._containers[network] = container
                 await container.begin()
             return container
 
-    def _made(self, network: bool) -> "Container":
-        program = self._program()
+    def _make_container(self, network: bool) -> "CommandContainer":
+        program = self._find_program()
         if not program:
-            wanted = self._place.program or "docker or podman"
+            wanted = self._options.program or "docker or podman"
             raise ToolError(
                 f"Commands are to run in a container, and there is no {wanted} here.",
                 "Install it, or set terminal.backend to another one.",
             )
-        if not self._place.image or self._place.image.startswith("-"):
+        if not self._options.image or self._options.image.startswith("-"):
             raise ToolError("No image is named for the container. Set terminal.docker.image.")
-        for secret in (*secret_places(self._places), self._places.hermes):
+        for secret in (*list_secret_paths(self._places), self._places.hermes):
             if is_or_below(os.path.realpath(secret), self._workspace) and os.path.lexists(secret):
                 raise ToolError(
                     f"The workspace {self._workspace} holds {secret}, which a container must not see.",
@@ -207,31 +215,36 @@ class DockerBackend:
                 f"The workspace {self._workspace!r} has a comma, a quote or a control character in its name, "
                 "which no container can be told."
             )
-        local = LocalBackend(self._environment, passed=self._passed, held=self._held, wardens=self._wardens)
-        made = Container(local, [program, *self._place.options], self._run_arguments(program, network))
-        if not self._reclaimed:
-            self._reclaimed = True
-            made.far.own(made.reclaim(), "containers of dead processes")
+        local = LocalBackend(
+            self._environment,
+            passed_variables=self._passed_variables,
+            held_handles=self._held_handles,
+            supervisors=self._supervisors,
+        )
+        made = CommandContainer(local, [program, *self._options.options], self._build_run_arguments(program, network))
+        if not self._has_reclaimed:
+            self._has_reclaimed = True
+            made.remote.start_background(made.remove_abandoned(), "containers of dead processes")
         return made
 
-    def _run_arguments(self, program: str, network: bool) -> list[str]:
-        place = self._place
+    def _build_run_arguments(self, program: str, network: bool) -> list[str]:
+        place = self._options
         arguments = [
             "--init",
             "--pull",
             "missing",
             "--label",
-            f"{_OWNER}={this_process()}",
+            f"{_OWNER_LABEL}={identify_this_process()}",
             "--workdir",
             self._workspace,
         ]
         arguments += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         arguments += ["--pids-limit", str(place.pids), "--memory", place.memory]
         arguments += [] if network else ["--network", "none"]
-        for here, there in ((self._opened().tmp, _TMP), (self._workspace, self._workspace)):
+        for here, there in ((self._get_tmpdir().tmp, _TMP), (self._workspace, self._workspace)):
             arguments += ["--mount", f"type=bind,src={here},dst={there}"]
         arguments += ["--env", f"HOME={_TMP}"]
-        for name in self._passed:
+        for name in self._passed_variables:
             arguments += ["--env", name]  # the value comes from the client's environment: a command line can be seen
         if uid := os.getuid():
             arguments += ["--user", f"{uid}:{os.getgid()}"]
@@ -239,19 +252,19 @@ class DockerBackend:
         return [*arguments, *place.args, place.image]
 
 
-class Container:
-    """One container, under the client that made it."""
+class CommandContainer:
+    """One container, under the client program that made it."""
 
     def __init__(self, local: LocalBackend, program: Sequence[str], arguments: Sequence[str]) -> None:
         self._program = tuple(program)
         self._arguments = tuple(arguments)
         self._name = f"hermes-{secrets.token_hex(8)}"
-        self.far = Far(local, self._lead, "the container")
-        self._begun = False
+        self.remote = RemoteShell(local, self._build_exec_arguments, "the container")
+        self._has_begun = False
 
     async def begin(self) -> None:
-        """Make it. Raises `ToolError` with the engine's reason."""
-        await self.far.keep(
+        """Make the container. Raises `ToolError` with the engine's reason."""
+        await self.remote.start_standby(
             lambda script: [
                 *self._program,
                 "run",
@@ -265,40 +278,41 @@ class Container:
                 script,
             ]
         )
-        self._begun = True
+        self._has_begun = True
 
-    async def reclaim(self) -> None:
+    async def remove_abandoned(self) -> None:
         """Remove the containers of Hermes processes that are dead.
 
-        What ran in them has ended with those; their names stay with the engine when its own watcher was killed, too.
+        What ran in them has ended with those; their names stay with the engine when its own watcher was killed,
+        too.
         """
-        form = '{{.ID}} {{.Label "' + _OWNER + '"}}'
-        listed = await self._asked("ps", "--all", "--filter", f"label={_OWNER}", "--format", form)
+        form = '{{.ID}} {{.Label "' + _OWNER_LABEL + '"}}'
+        listed = await self._query_engine("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", form)
         for line in listed.splitlines():
             name, _, owner = line.partition(" ")
             if _ID.fullmatch(name) and _IDENTITY.fullmatch(owner) and not is_alive(owner):
-                await self._asked("rm", name)  # one that runs all the same is kept
+                await self._query_engine("rm", name)  # one that runs all the same is kept
 
-    async def _asked(self, *arguments: str) -> str:
-        """What the engine says; nothing when it does not within its time."""
-        said = bytearray()
-        client = Client([*self._program, *arguments])
-        running = await self.far.local.start(Command(text="", cwd="/"), said.extend, client)
+    async def _query_engine(self, *arguments: str) -> str:
+        """Return the engine's output; "" when it does not answer in time."""
+        output = bytearray()
+        client = ClientProgram([*self._program, *arguments])
+        running = await self.remote.local.start(ShellCommand(text="", cwd="/"), output.extend, client)
         try:
-            async with asyncio.timeout(_ENGINE):
+            async with asyncio.timeout(_ENGINE_SECONDS):
                 await running.wait()
         except TimeoutError:
             return ""
         finally:
             await running.stop()
-        return said.decode("utf-8", "replace")
+        return output.decode("utf-8", "replace")
 
     async def close(self) -> None:
-        """End it. Where its client was killed nobody else removes it."""
-        if self._begun and not self.far.kept:
-            await self._asked("rm", "--force", self._name)
-        await self.far.close()
+        """End the container. Where its client was killed nobody else removes it."""
+        if self._has_begun and not self.remote.is_connected:
+            await self._query_engine("rm", "--force", self._name)
+        await self.remote.close()
 
-    def _lead(self, script: str, interactive: bool, pty: bool) -> list[str]:
+    def _build_exec_arguments(self, script: str, interactive: bool, pty: bool) -> list[str]:
         flags = ["--interactive"] * (interactive or pty) + ["--tty"] * pty
         return [*self._program, "exec", *flags, self._name, "sh", "-c", script]

@@ -1,4 +1,4 @@
-"""Commands on this machine, as the person who started Hermes."""
+"""Runs commands on this machine, with the rights of the person who started Hermes."""
 
 import asyncio
 import contextlib
@@ -10,85 +10,98 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, ShellState, Sink, Stopped
-from hermes.execution.supervisor import Order, Wardens
-from hermes.execution.supervisor_main import NOTE, OTHERS
-from hermes.execution.unsupervised import Direct
-from hermes.i18n.messages import phrase
-from hermes.safety.environment import public_environment
+from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome
+from hermes.execution.supervisor import LaunchRequest, Supervisors
+from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
+from hermes.execution.unsupervised import UnsupervisedProcess
+from hermes.i18n.messages import N_
+from hermes.safety.environment import remove_secret_variables
 
-_CHUNK = 65_536
-_DRAIN = 4 * 1024 * 1024
-"""Bytes read at most after a command's end; what still writes then is a process it left behind."""
-_GRACE = 0.1
-"""Seconds to wait for the end of the output, and of what it started, once the command itself has ended."""
-_PATIENCE = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
-QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *QUIET})
-"""Variables that belong to each shell, and those that would change what a later one runs: never carried on."""
-_LARGEST_NOTE = 4 * 1024 * 1024
-"""Bytes of a state that is believed; no environment that a program can be started with is larger."""
+_READ_SIZE = 65_536
+_MAX_DRAINED_BYTES = 4 * 1024 * 1024
+"""The most bytes read after a command's end; whatever still writes then is a process that it left behind."""
+_GRACE_SECONDS = 0.1
+"""Seconds to wait for the end of the output, and of what it started, after the command itself has ended."""
+_STOP_STEPS = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
+QUIET_VARIABLES = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_SHELL_VARIABLES = frozenset(
+    {"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *QUIET_VARIABLES}
+)
+"""Variables that belong to each shell, and those that would change what a later one runs: never carried
+over.
+"""
+_MAX_STATE_BYTES = 4 * 1024 * 1024
+"""The most bytes of a reported state that are accepted; no environment that a program can be started with
+is larger.
+"""
 
 
-class Tree(Protocol):
-    """The processes of one command: its shell and everything that came of it."""
+class ProcessTree(Protocol):
+    """The processes of one command: its shell and everything that the shell started."""
 
     pid: int
     code: int | None
     """How the shell ended, negative for a signal; None while it runs."""
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called when the shell has ended, and when it is learnt that nothing is left."""
+    def set_change_callback(self, callback: Callable[[], None]) -> None:
+        """Set the callback that is called when the shell has ended, and when it is known that nothing is left."""
 
-    def left(self) -> bool:
-        """Whether any of them still lives, as far as that is known."""
+    def is_alive(self) -> bool:
+        """Return whether any of them still lives, as far as that is known."""
         ...
 
-    async def signal(self, signum: signal.Signals) -> None:
+    async def send_signal(self, signum: signal.Signals) -> None:
         """Signal all of them."""
 
-    async def gone(self, seconds: float) -> bool:
-        """Wait until nothing is left, at most so many seconds."""
+    async def wait_until_gone(self, seconds: float) -> bool:
+        """Wait until nothing is left, at most this many seconds; return whether that was reached."""
         ...
 
     def kill(self) -> None:
         """Kill all of them, without waiting."""
 
     def release(self) -> None:
-        """Let what an ended shell left live on without us."""
+        """Let the processes that an ended shell left live on without supervision."""
 
 
-class Box(Protocol):
-    """What a command is put into, so that it reaches less than this process. Made for one command."""
+class CommandWrapper(Protocol):
+    """Confines one command so that it reaches less than this process does. Made for one command."""
 
     folder: str
-    """Where the program that makes the box is started, if not in the command's folder."""
+    """The folder where the confining program is started, if not in the command's folder."""
     variables: Mapping[str, str]
-    """Laid under the command's own variables, over the backend's. What stays as given is no change of the command's."""
-    temporary: str | None
-    """Where a file can be made that both this process and the command can write."""
+    """Variables laid under the command's own and over the backend's. Those left as given are no change by the
+    command.
+    """
+    temporary_folder: str | None
+    """A folder for a file that both this process and the command can write."""
     handles: Sequence[int]
-    """What that program gets besides the command's streams."""
-    spaces: Sequence[int]
-    """Namespaces that it is started in, which takes a warden."""
+    """What the confining program gets besides the command's streams."""
+    namespaces: Sequence[int]
+    """Namespaces that it is started in, which takes a supervisor."""
 
-    def wrap(
+    def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """The program that makes the box and runs `shell` in it, with its own variables; where it finds `handles`."""
+        """Return the program that confines `shell` and runs it, with its own variables; `handles` says where it
+        finds them.
+        """
         ...
 
-    def script(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Arguments for a shell to run `text`, on the `terminal` of that name or, when it is empty, on none."""
+    def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
+        """Return arguments for a shell to run `text`, on the `terminal` of that name or, when it is empty, on
+        none.
+        """
         ...
 
 
 class LocalBackend:
-    """Runs commands with the shell of this machine, under wardens where there can be some.
+    """Runs commands with the shell of this machine, under supervisors where the system supports them.
 
-    `environment` is the process's own; of its keys only those named in `passed` are handed on. The handles `held`, a
-    session's lock, stay open while anything of a command lives, in its warden, not in the command. `wardens` are
-    shared by all backends of a process; without them this one has its own.
+    `environment` is the process's own; of its keys only those named in `passed_variables` are handed on.
+    The handles in `held_handles`, a session's lock, stay open while anything of a command lives, in its
+    supervisor, not in the command. `supervisors` are shared by all backends of a process; without them this
+    one has its own.
     """
 
     name = "local"
@@ -98,201 +111,221 @@ class LocalBackend:
         self,
         environment: Mapping[str, str],
         *,
-        passed: Collection[str] = (),
+        passed_variables: Collection[str] = (),
         shell: str | None = None,
-        held: Sequence[int] = (),
-        wardens: Wardens | None = None,
+        held_handles: Sequence[int] = (),
+        supervisors: Supervisors | None = None,
     ) -> None:
-        kept = {name: environment[name] for name in passed if name in environment}
-        self._environment = public_environment(environment) | kept
+        kept = {name: environment[name] for name in passed_variables if name in environment}
+        self._environment = remove_secret_variables(environment) | kept
         self._shell = shell or shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
-        self._held = tuple(held)
-        self._wardens = wardens or Wardens(environment)
-        self._own = wardens is None
-        self._started: list[LocalRunning] = []
+        self._held_handles = tuple(held_handles)
+        self._supervisors = supervisors or Supervisors(environment)
+        self._owns_supervisors = supervisors is None
+        self._started: list[LocalCommand] = []
 
-    async def line(self, *, whole: bool = False) -> str:
-        """Nothing holds them."""
-        del whole
-        return phrase(
-            "Commands run on this machine with all of your rights; nothing holds them back but the questions."
-        )
+    async def describe(self, *, detailed: bool = False) -> str:
+        """Describe that nothing confines commands here."""
+        del detailed
+        return N_("Commands run on this machine with all of your rights; nothing holds them back but the questions.")
 
     def take_notices(self) -> list[str]:
-        """There is nothing to tell."""
+        """Return nothing: there are no notices."""
         return []
 
-    def writable(self, path: str) -> bool:
-        """Nothing is closed but what the rules protect."""
+    def is_writable(self, path: str) -> bool:
+        """Return True: nothing is closed except what the rules protect."""
         return True
 
-    def outside(self, path: str) -> str:
-        """Commands see this machine as it is."""
+    def to_local_path(self, path: str) -> str:
+        """Return the path itself: commands see this machine as it is."""
         return path
 
-    def inside(self, path: str) -> str:
-        """Commands see this machine as it is."""
+    def to_command_path(self, path: str) -> str:
+        """Return the path itself: commands see this machine as it is."""
         return path
 
-    def gone(self, path: str) -> bool:
-        """Whether there is no such folder."""
+    def is_missing_folder(self, path: str) -> bool:
+        """Return whether there is no such folder."""
         return not os.path.isdir(path)
 
-    def denied_path(self, output: str, cwd: str) -> str:
-        """Nothing is kept from commands here."""
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return "": nothing is kept from commands here."""
         return ""
 
-    def never_opened(self, output: str, cwd: str) -> str:
-        """No place has to be told of here."""
+    def explain_closed_path(self, output: str, cwd: str) -> str:
+        """Return "": no place is closed here."""
         return ""
 
-    def grant(self, path: str) -> None:
-        """Everything is open already."""
+    def grant_write(self, path: str) -> None:
+        """Do nothing: everything is open already."""
 
-    async def start(self, command: Command, sink: Sink, box: Box | None = None) -> "LocalRunning":
+    async def start(
+        self, command: ShellCommand, sink: OutputSink, wrapper: CommandWrapper | None = None
+    ) -> "LocalCommand":
         """Start a command in a session of its own. Raises `ToolError` when it cannot be started."""
         import tempfile
 
-        base = {**self._environment, **box.variables} if box is not None else self._environment
+        base = {**self._environment, **wrapper.variables} if wrapper is not None else self._environment
 
         with contextlib.ExitStack() as undo:
-            note: IO[bytes] | None = None
-            if command.hold_state:
-                note = undo.enter_context(tempfile.TemporaryFile(dir=box.temporary if box is not None else None))
-            near, far = _terminal() if command.pty else _pipes(interactive=command.interactive)
-            for handle in set(near) - {-1}:
+            state_file: IO[bytes] | None = None
+            if command.report_state:
+                state_file = undo.enter_context(
+                    tempfile.TemporaryFile(dir=wrapper.temporary_folder if wrapper is not None else None)
+                )
+            own_ends, command_ends = _open_terminal() if command.pty else _open_pipes(interactive=command.interactive)
+            for handle in set(own_ends) - {-1}:
                 undo.callback(os.close, handle)
             with contextlib.ExitStack() as ends:
-                for handle in far:
+                for handle in command_ends:
                     ends.callback(os.close, handle)
                 try:
-                    tree = await self._spawn(command, far, note, box)
+                    process_tree = await self._start_shell(command, command_ends, state_file, wrapper)
                 except (OSError, ValueError) as error:
-                    raise ToolError(_why_not(error, command)) from None
+                    raise ToolError(_explain_start_error(error, command)) from None
             undo.pop_all()
-        running = LocalRunning(tree, near, sink, note, base)
-        self._started = [one for one in self._started if not one.over]
+        running = LocalCommand(process_tree, own_ends, sink, state_file, base)
+        self._started = [one for one in self._started if not one.is_over]
         self._started.append(running)
         return running
 
-    async def _spawn(self, command: Command, far: tuple[int, ...], note: IO[bytes] | None, box: Box | None) -> Tree:
-        """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
+    async def _start_shell(
+        self,
+        command: ShellCommand,
+        command_ends: tuple[int, ...],
+        state_file: IO[bytes] | None,
+        wrapper: CommandWrapper | None,
+    ) -> ProcessTree:
+        """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program
+        runs.
+        """
 
-        def order(note_at: int, others_at: Sequence[int]) -> Order:
-            arguments, environment = self._program(command, far, note_at if note is not None else None, box)
-            if box is not None:
-                arguments, environment = box.wrap(arguments, environment, others_at)
-            return Order(
-                folder=(box.folder if box is not None else "") or command.cwd,
+        def make_request(state_handle: int, extra_handles: Sequence[int]) -> LaunchRequest:
+            arguments, environment = self._build_shell_call(
+                command, command_ends, state_handle if state_file is not None else None, wrapper
+            )
+            if wrapper is not None:
+                arguments, environment = wrapper.wrap_shell(arguments, environment, extra_handles)
+            return LaunchRequest(
+                folder=(wrapper.folder if wrapper is not None else "") or command.cwd,
                 arguments=arguments,
                 environment=environment,
-                source=far[0] if command.pty or command.interactive else None,
-                output=far[-1],
-                note=note.fileno() if note is not None else None,
-                others=others,
-                spaces=box.spaces if box is not None else (),
+                source=command_ends[0] if command.pty or command.interactive else None,
+                output=command_ends[-1],
+                state_handle=state_file.fileno() if state_file is not None else None,
+                extra_handles=others,
+                namespaces=wrapper.namespaces if wrapper is not None else (),
             )
 
-        others = box.handles if box is not None else ()
-        tree = await self._wardens.start(order(NOTE, range(OTHERS, OTHERS + len(others))), self._held)
-        return tree or _without_warden(order(note.fileno() if note is not None else NOTE, others))
+        others = wrapper.handles if wrapper is not None else ()
+        process_tree = await self._supervisors.start(
+            make_request(NOTE, range(EXTRA_HANDLES, EXTRA_HANDLES + len(others))), self._held_handles
+        )
+        return process_tree or _start_unsupervised(
+            make_request(state_file.fileno() if state_file is not None else NOTE, others)
+        )
 
-    def _program(
-        self, command: Command, far: tuple[int, ...], note: int | None, box: Box | None
+    def _build_shell_call(
+        self,
+        command: ShellCommand,
+        command_ends: tuple[int, ...],
+        state_handle: int | None,
+        wrapper: CommandWrapper | None,
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """The shell that runs the command, and its variables."""
-        base = {**self._environment, **box.variables} if box is not None else self._environment
+        """Return the shell call that runs the command, and its variables."""
+        base = {**self._environment, **wrapper.variables} if wrapper is not None else self._environment
         kept = {name: value for name, value in base.items() if name not in command.unset}
-        environment = {**kept, **command.environment, **QUIET, "TERM": "xterm" if command.pty else "dumb"}
+        environment = {**kept, **command.environment, **QUIET_VARIABLES, "TERM": "xterm" if command.pty else "dumb"}
         script = command.text
-        if note is not None:
-            report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{note} 2>/dev/null'
+        if state_handle is not None:
+            report = f'{{ pwd; printf "\\0"; /usr/bin/env -0; }} >/dev/fd/{state_handle} 2>/dev/null'
             script = f"trap '{report}' EXIT; {script}"
-        terminal = os.ttyname(far[0]) if command.pty else ""
-        if box is not None:
-            return (self._shell, *box.script(script, terminal)), environment
+        terminal = os.ttyname(command_ends[0]) if command.pty else ""
+        if wrapper is not None:
+            return (self._shell, *wrapper.shell_arguments(script, terminal)), environment
         # The shell leads its session, so the terminal that it opens becomes the one that controls it.
         return (self._shell, "-c", f": <{terminal}; {script}" if terminal else script), environment
 
-    async def wardened(self) -> bool:
-        """Whether commands run under wardens here."""
-        return await self._wardens.ready()
+    async def is_supervised(self) -> bool:
+        """Return whether commands run under supervisors here."""
+        return await self._supervisors.is_available()
 
     async def close(self) -> None:
-        """Let go of what ended commands left running; wardens of commands that were not ended end them."""
+        """Let go of what ended commands left running; supervisors of commands that were not ended end them."""
         for one in self._started:
-            one.let_go()
+            one.release()
         self._started.clear()
-        if self._own:
-            await self._wardens.close()
+        if self._owns_supervisors:
+            await self._supervisors.close()
 
 
-class LocalRunning:
+class LocalCommand:
     """A command that runs on this machine. Callbacks of the event loop do the work, so it needs no task."""
 
-    heard: None = None
-    """Nobody sees what it reaches."""
+    contacted_hosts: None = None
+    """None: nobody observes what it reaches."""
 
     def __init__(
         self,
-        tree: Tree,
-        near: tuple[int, int],
-        sink: Sink,
-        note: IO[bytes] | None,
-        base: Mapping[str, str],
+        process_tree: ProcessTree,
+        own_ends: tuple[int, int],
+        sink: OutputSink,
+        state_file: IO[bytes] | None,
+        base_environment: Mapping[str, str],
     ) -> None:
-        self._tree = tree
-        self._output, self._input = near
+        self._process_tree = process_tree
+        self._output, self._input = own_ends
         self._sink = sink
-        self._note = note
-        self._base = base
+        self._state_file = state_file
+        self._base_environment = base_environment
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[Exit] = self._loop.create_future()
-        self._reading = True
-        self._finished = False
-        self._grace: asyncio.TimerHandle | None = None
-        self._loop.add_reader(self._output, self._read)
-        tree.watch(self._check)
+        self._exit_future: asyncio.Future[CommandExit] = self._loop.create_future()
+        self._is_reading = True
+        self._is_finished = False
+        self._grace_timer: asyncio.TimerHandle | None = None
+        self._loop.add_reader(self._output, self._read_output)
+        process_tree.set_change_callback(self._check_finished)
 
     @property
     def pid(self) -> int:
-        """The process id; also the process group and the session."""
-        return self._tree.pid
+        """The process id, which is also the process group and the session."""
+        return self._process_tree.pid
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the program that was started has ended, whatever it left."""
-        return self._tree.code is not None
+        return self._process_tree.code is not None
 
     @property
-    def over(self) -> bool:
-        """Whether its end has been told, and nothing is known to be left of it."""
-        return self._finished and not self._tree.left()
+    def is_over(self) -> bool:
+        """Whether its end has been reported, and nothing is known to be left of it."""
+        return self._is_finished and not self._process_tree.is_alive()
 
-    def let_go(self) -> None:
-        """Be done with it: what an ended shell left may live on, a command under way is ended by its warden."""
-        self._tree.release()
-        self._finish()
+    def release(self) -> None:
+        """Finish with it: what an ended shell left may live on, a running command is ended by its supervisor."""
+        self._process_tree.release()
+        self._report_exit()
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> CommandExit:
         """Wait for its end and for the last of its output."""
-        return await asyncio.shield(self._ended)
+        return await asyncio.shield(self._exit_future)
 
-    async def stop(self) -> Stopped:
+    async def stop(self) -> StopOutcome:
         """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once."""
         try:
-            gone = await self._tree.gone(0)
-            for signum, patience in _PATIENCE:
+            gone = await self._process_tree.wait_until_gone(0)
+            for signum, patience in _STOP_STEPS:
                 if gone:
                     break
-                await self._tree.signal(signum)
-                gone = await self._tree.gone(patience)
+                await self._process_tree.send_signal(signum)
+                gone = await self._process_tree.wait_until_gone(patience)
         except asyncio.CancelledError:
-            self._tree.kill()
+            self._process_tree.kill()
             raise
-        if self._tree.code is not None:
-            self._finish()
-        return Stopped.GONE if gone else Stopped.UNCERTAIN
+        if self._process_tree.code is not None:
+            self._report_exit()
+        return StopOutcome.GONE if gone else StopOutcome.UNCERTAIN
 
     async def write(self, data: bytes) -> None:
         """Send input, as fast as the command takes it."""
@@ -302,12 +335,12 @@ class LocalRunning:
             try:
                 data = data[os.write(self._input, data) :]
             except BlockingIOError:
-                await self._writable()
+                await self._wait_writable()
             except OSError as error:
                 raise ToolError(f"It takes no input any more ({error.strerror}).") from None
 
     def close_input(self) -> None:
-        """End of input; a terminal is sent its end-of-file character."""
+        """Signal the end of input; a terminal is sent its end-of-file character."""
         if self._input == self._output:
             with contextlib.suppress(OSError):
                 os.write(self._input, b"\x04")
@@ -315,7 +348,7 @@ class LocalRunning:
             os.close(self._input)
             self._input = -1
 
-    async def _writable(self) -> None:
+    async def _wait_writable(self) -> None:
         ready = asyncio.Event()
         self._loop.add_writer(self._input, ready.set)
         try:
@@ -323,22 +356,24 @@ class LocalRunning:
         finally:
             self._loop.remove_writer(self._input)
 
-    def _check(self) -> None:
-        """Something has changed: finish when the shell has ended, its output too, and nothing is left; or soon."""
-        if self._finished or self._tree.code is None:
+    def _check_finished(self) -> None:
+        """Finish at once if the shell, its output and everything it started have ended; else shortly after the
+        shell.
+        """
+        if self._is_finished or self._process_tree.code is None:
             return
-        if self._grace is None:
-            self._grace = self._loop.call_later(_GRACE, self._finish)
+        if self._grace_timer is None:
+            self._grace_timer = self._loop.call_later(_GRACE_SECONDS, self._report_exit)
             taken = 0
-            while self._reading and taken < _DRAIN and (size := self._read()):
+            while self._is_reading and taken < _MAX_DRAINED_BYTES and (size := self._read_output()):
                 taken += size
-        if not self._reading and not self._tree.left():
-            self._finish()
+        if not self._is_reading and not self._process_tree.is_alive():
+            self._report_exit()
 
-    def _read(self) -> int:
-        """Take what is there; the number of bytes, 0 when there is nothing more for now or at all."""
+    def _read_output(self) -> int:
+        """Read what is available; return the number of bytes, 0 when there is nothing more for now or at all."""
         try:
-            data = os.read(self._output, _CHUNK)
+            data = os.read(self._output, _READ_SIZE)
         except BlockingIOError:
             return 0
         except OSError:  # EIO is how a terminal ends
@@ -346,53 +381,60 @@ class LocalRunning:
         if data:
             self._sink(data)
             return len(data)
-        self._reading = False
+        self._is_reading = False
         self._loop.remove_reader(self._output)
-        self._check()
+        self._check_finished()
         return 0
 
-    def _finish(self) -> None:
-        if self._finished:
+    def _report_exit(self) -> None:
+        if self._is_finished:
             return
-        self._finished = True
-        if self._grace is not None:
-            self._grace.cancel()
+        self._is_finished = True
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
         self._loop.remove_reader(self._output)
-        self._reading = False
+        self._is_reading = False
         for handle in {self._output, self._input} - {-1}:
             os.close(handle)
         self._input = self._output = -1
         state = None
         try:
-            if self._note is not None:
-                with self._note:
-                    state = shell_state(os.pread(self._note.fileno(), _LARGEST_NOTE + 1, 0), self._base)
+            if self._state_file is not None:
+                with self._state_file:
+                    state = parse_shell_state(
+                        os.pread(self._state_file.fileno(), _MAX_STATE_BYTES + 1, 0), self._base_environment
+                    )
         finally:
             # Whatever becomes of the note, the one who waits for the command hears of its end.
-            code = self._tree.code if self._tree.code is not None else -signal.SIGKILL
-            self._ended.set_result(Exit(code=code, state=state, left_running=self._tree.left()))
+            code = self._process_tree.code if self._process_tree.code is not None else -signal.SIGKILL
+            self._exit_future.set_result(
+                CommandExit(code=code, state=state, left_running=self._process_tree.is_alive())
+            )
 
 
-def _without_warden(order: Order) -> Direct:
-    """Raises OSError when the command must be put into namespaces: it would run outside of them."""
-    if order.spaces:
+def _start_unsupervised(request: LaunchRequest) -> UnsupervisedProcess:
+    """Start a command without a supervisor.
+
+    Raises OSError when the command must be put into namespaces: it would run outside of them.
+    """
+    if request.namespaces:
         raise OSError("there is no warden that could put it into its network")
-    return Direct(
+    return UnsupervisedProcess(
         subprocess.Popen(
-            order.arguments,
-            cwd=order.folder,
-            env=order.environment,
-            stdin=order.source if order.source is not None else subprocess.DEVNULL,
-            stdout=order.output,
+            request.arguments,
+            cwd=request.folder,
+            env=request.environment,
+            stdin=request.source if request.source is not None else subprocess.DEVNULL,
+            stdout=request.output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=(*([order.note] if order.note is not None else []), *order.others),
+            pass_fds=(*([request.state_handle] if request.state_handle is not None else []), *request.extra_handles),
         )
     )
 
 
-def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
-    """(our ends: output, input or -1), (the command's ends: input if any, output)."""
+def _open_pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
+    """Return (our ends: output, input or -1), (the command's ends: input if any, output)."""
     output, command_output = os.pipe()
     os.set_blocking(output, False)
     if not interactive:
@@ -402,7 +444,7 @@ def _pipes(*, interactive: bool) -> tuple[tuple[int, int], tuple[int, ...]]:
     return (output, write_end), (command_input, command_output)
 
 
-def _terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
+def _open_terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
     import termios
 
     near, far = os.openpty()
@@ -411,29 +453,29 @@ def _terminal() -> tuple[tuple[int, int], tuple[int, ...]]:
     return (near, near), (far,)
 
 
-def shell_state(note: bytes, base: Mapping[str, str]) -> ShellState | None:
-    """What the shell wrote at its end; None when it could not (it was killed, or replaced itself).
+def parse_shell_state(data: bytes, base_environment: Mapping[str, str]) -> FinalShellState | None:
+    """Parse what the shell wrote at its end; None when it could not (it was killed, or replaced itself).
 
-    A command can write what it likes there: no more than it could export, and nothing that would keep others from
-    starting.
+    A command can write anything there: no more than it could export is accepted, and nothing that would
+    keep other commands from starting.
     """
-    cwd, found, rest = note.partition(b"\n\0")
-    if not found or not cwd.startswith(b"/") or b"\0" in cwd or len(note) > _LARGEST_NOTE:
+    cwd, found, rest = data.partition(b"\n\0")
+    if not found or not cwd.startswith(b"/") or b"\0" in cwd or len(data) > _MAX_STATE_BYTES:
         return None
-    variables = _variables(rest)
-    return ShellState(
+    variables = _parse_variables(rest)
+    return FinalShellState(
         cwd=os.fsdecode(cwd),
-        environment={name: value for name, value in variables.items() if base.get(name) != value},
-        unset=frozenset(name for name in base if name not in variables and name not in _OWN),
+        environment={name: value for name, value in variables.items() if base_environment.get(name) != value},
+        unset=frozenset(name for name in base_environment if name not in variables and name not in _SHELL_VARIABLES),
     )
 
 
-def _variables(block: bytes) -> dict[str, str]:
+def _parse_variables(block: bytes) -> dict[str, str]:
     pairs = (os.fsdecode(item).partition("=") for item in block.split(b"\0") if item)
-    return {name: value for name, _, value in pairs if name and name not in _OWN}
+    return {name: value for name, _, value in pairs if name and name not in _SHELL_VARIABLES}
 
 
-def _why_not(error: Exception, command: Command) -> str:
+def _explain_start_error(error: Exception, command: ShellCommand) -> str:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return f"The folder {command.cwd} does not exist. Give a workdir that does."
     if isinstance(error, PermissionError):

@@ -1,4 +1,6 @@
-"""Finding and signalling everything that a command started, from the process table of Linux (elsewhere: its group)."""
+"""Finds and signals everything that a command started, using the process table of Linux (elsewhere: its
+group).
+"""
 
 import contextlib
 import os
@@ -8,19 +10,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-_PROC = Path("/proc")
+_PROC_FOLDER = Path("/proc")
 
 
-class Entry(Struct, frozen=True):
+class ProcessIdentity(Struct, frozen=True):
     """One live process. The start time tells it from a later one with the same number."""
 
     pid: int
-    started: int
+    start_time: int
 
 
-def members(leader: int) -> set[Entry]:
-    """Live processes of the leader's session and group, and their descendants wherever those went."""
-    table = _table()
+def find_processes(leader: int) -> set[ProcessIdentity]:
+    """Return the live processes of the leader's session and group, and all their descendants."""
+    table = _read_process_table()
     found = {pid for pid, row in table.items() if pid == leader or leader in (row.group, row.session)}
     children: dict[int, list[int]] = {}
     for pid, row in table.items():
@@ -31,22 +33,26 @@ def members(leader: int) -> set[Entry]:
             if child not in found:
                 found.add(child)
                 queue.append(child)
-    return {Entry(pid=pid, started=table[pid].started) for pid in found}
+    return {ProcessIdentity(pid=pid, start_time=table[pid].start_time) for pid in found}
 
 
-def alive(entries: set[Entry]) -> set[Entry]:
-    """Those of `entries` that still run."""
-    return {entry for entry in entries if (row := _row(entry.pid)) is not None and row.started == entry.started}
+def filter_alive(entries: set[ProcessIdentity]) -> set[ProcessIdentity]:
+    """Return those of `entries` that still run."""
+    return {
+        entry
+        for entry in entries
+        if (row := _read_process(entry.pid)) is not None and row.start_time == entry.start_time
+    }
 
 
-def entry(pid: int) -> Entry | None:
-    """The process of that number, if one runs."""
-    row = _row(pid)
-    return Entry(pid=pid, started=row.started) if row is not None else None
+def identify_process(pid: int) -> ProcessIdentity | None:
+    """Return the identity of the process with this number, or None if none runs."""
+    row = _read_process(pid)
+    return ProcessIdentity(pid=pid, start_time=row.start_time) if row is not None else None
 
 
-def group_exists(leader: int) -> bool:
-    """Whether the group has a process, if only one that waits to be reaped. Costs one system call."""
+def has_group_members(leader: int) -> bool:
+    """Return whether the group has a process, even one that waits to be reaped. Costs one system call."""
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:
@@ -56,55 +62,57 @@ def group_exists(leader: int) -> bool:
     return True
 
 
-def any_left(leader: int, entries: set[Entry]) -> bool:
-    """Whether one of `entries` still runs, or a process of the group; those that wait to be reaped do not count."""
-    if alive(entries):
+def is_any_left(leader: int, entries: set[ProcessIdentity]) -> bool:
+    """Return whether one of `entries`, or a process of the group, still runs; those waiting to be reaped do
+    not count.
+    """
+    if filter_alive(entries):
         return True
-    return group_exists(leader) and (bool(members(leader)) or not _PROC.is_dir())
+    return has_group_members(leader) and (bool(find_processes(leader)) or not _PROC_FOLDER.is_dir())
 
 
-def send(leader: int, entries: set[Entry], signum: signal.Signals) -> None:
+def signal_processes(leader: int, entries: set[ProcessIdentity], signum: signal.Signals) -> None:
     """Signal the group of `leader`, and those of `entries` that left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signum)
-    for entry in alive(entries):
+    for entry in filter_alive(entries):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getpgid(entry.pid) != leader:
                 os.kill(entry.pid, signum)
 
 
-def end(leader: int, seconds: float = 1.0) -> bool:
-    """Kill everything of `leader`, again and again until nothing is left; whether that was reached in time."""
+def kill_until_gone(leader: int, seconds: float = 1.0) -> bool:
+    """Kill everything of `leader` repeatedly until nothing is left; return whether that was reached in time."""
     deadline = time.monotonic() + seconds
     nap = 0.001
-    while found := members(leader):
+    while found := find_processes(leader):
         if time.monotonic() > deadline:
             return False
-        send(leader, found, signal.SIGKILL)
+        signal_processes(leader, found, signal.SIGKILL)
         time.sleep(nap)
         nap = min(2 * nap, 0.05)
     return True
 
 
-class _Row(Struct, frozen=True):
+class _ProcessRow(Struct, frozen=True):
     parent: int
     group: int
     session: int
-    started: int
+    start_time: int
 
 
-def _table() -> dict[int, _Row]:
-    rows: dict[int, _Row] = {}
-    if not _PROC.is_dir():
+def _read_process_table() -> dict[int, _ProcessRow]:
+    rows: dict[int, _ProcessRow] = {}
+    if not _PROC_FOLDER.is_dir():
         return rows
-    for name in os.listdir(_PROC):
-        if name.isdigit() and (row := _row(int(name))) is not None:
+    for name in os.listdir(_PROC_FOLDER):
+        if name.isdigit() and (row := _read_process(int(name))) is not None:
             rows[int(name)] = row
     return rows
 
 
-def _row(pid: int) -> _Row | None:
-    """The process's row; None when it is gone or a zombie. Fields: proc(5), /proc/pid/stat."""
+def _read_process(pid: int) -> _ProcessRow | None:
+    """Return the process's row; None when it is gone or a zombie. Fields: proc(5), /proc/pid/stat."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -112,4 +120,4 @@ def _row(pid: int) -> _Row | None:
         return None
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
-    return _Row(parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]))
+    return _ProcessRow(parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), start_time=int(fields[19]))

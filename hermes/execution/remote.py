@@ -1,4 +1,4 @@
-"""Commands that run elsewhere, each through a client program on this machine: what ssh and containers share."""
+"""Runs commands elsewhere, each through a client program on this machine: what ssh and containers share."""
 
 import asyncio
 import contextlib
@@ -11,217 +11,251 @@ from typing import TypeVar
 
 from hermes.core.errors import ToolError
 from hermes.execution import remote_scripts
-from hermes.execution.base import Command, Exit, ShellState, Sink, Stopped, by_signal
-from hermes.execution.local import QUIET, LocalBackend, LocalRunning, shell_state
-from hermes.execution.remote_records import Early, Records, two_numbers
+from hermes.execution.base import (
+    CommandExit,
+    FinalShellState,
+    OutputSink,
+    ShellCommand,
+    StopOutcome,
+    normalize_exit_code,
+)
+from hermes.execution.local import QUIET_VARIABLES, LocalBackend, LocalCommand, parse_shell_state
+from hermes.execution.remote_records import EarlyOutput, RecordReader, parse_two_numbers
 
-_CONNECT = 30.0
-"""Seconds that the far side may take to answer."""
-_GRACE = 0.1
-"""Seconds to wait for the end of the output once the far side has told the command's end."""
-_STOP = 5.0
-"""Seconds that the far side may take to end a command, and to say so."""
-_MOST = 1_000_000
-"""Bytes that a short script of ours may print, where its caller says nothing else."""
-_PIECE = 1 << 18
-_BEYOND = frozenset({"HERMES_RUN", "SSH_TTY"})
+_CONNECT_SECONDS = 30.0
+"""Seconds that the remote side may take to answer."""
+_GRACE_SECONDS = 0.1
+"""Seconds to wait for the end of the output after the remote side has reported the command's end."""
+_STOP_SECONDS = 5.0
+"""Seconds that the remote side may take to end a command, and to say so."""
+_MAX_SCRIPT_OUTPUT = 1_000_000
+"""Bytes that a short script of ours may print, unless its caller says otherwise."""
+_WRITE_SIZE = 1 << 18
+_REMOTE_VARIABLES = frozenset({"HERMES_RUN", "SSH_TTY"})
 
-_One = TypeVar("_One")
-_Other = TypeVar("_Other")
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
 
-Lead = Callable[[str, bool, bool], Sequence[str]]
-"""The client's arguments that run a script there, given whether it has input and whether it has a terminal."""
+BuildClientArguments = Callable[[str, bool, bool], Sequence[str]]
+"""Builds the client's arguments that run a script remotely, given whether it has input and whether it has
+a terminal.
+"""
 
 
-class Client:
-    """A box that is none: it puts the client program in the place of a shell."""
+class ClientProgram:
+    """Runs a client program in the place of a shell; it confines nothing."""
 
     folder = "/"
     variables: Mapping[str, str] = {}
-    temporary: str | None = None
+    temporary_folder: str | None = None
     handles: Sequence[int] = ()
-    spaces: Sequence[int] = ()
+    namespaces: Sequence[int] = ()
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = tuple(arguments)
 
-    def wrap(
+    def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """The client with its own variables, not with a command's."""
+        """Return the client with its own variables, not with a command's."""
         return self._arguments, environment
 
-    def script(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Nothing of it runs on this machine."""
+    def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
+        """Return nothing: no part of the command runs on this machine."""
         return ()
 
 
-class Far:
-    """Runs commands at the far end of a client program.
+class RemoteShell:
+    """Runs commands at the remote end of a client program.
 
-    `local` runs the client, `lead` says how, `where` names the place to the person. `inward` and `outward` turn
-    folders of this machine into those there and back.
+    `local` runs the client, `build_arguments` says how, `where` names the remote side to the person.
+    `to_remote` and `to_local` turn folders of this machine into those there and back.
     """
 
     def __init__(
         self,
         local: LocalBackend,
-        lead: Lead,
+        build_arguments: BuildClientArguments,
         where: str,
         *,
-        inward: Callable[[str], str] = str,
-        outward: Callable[[str], str] = str,
+        to_remote: Callable[[str], str] = str,
+        to_local: Callable[[str], str] = str,
     ) -> None:
         self.local = local
-        self.lead = lead
+        self.build_arguments = build_arguments
         self.where = where
-        self.inward = inward
-        self.outward = outward
-        self.base: dict[str, str] | None = None
+        self.to_remote = to_remote
+        self.to_local = to_local
+        self.base_environment: dict[str, str] | None = None
         """The environment there, before anything of ours is laid over it."""
-        self.missing: set[str] = set()
-        """Folders that a command was to begin in, and that were not there."""
-        self.session = secrets.token_hex(16)
+        self.missing_folders: set[str] = set()
+        """Folders that a command was to begin in, and that did not exist."""
+        self.session_mark = secrets.token_hex(16)
         self._numbers = itertools.count(1)
-        self._keeper: LocalRunning | None = None
-        self._running: list[FarRunning] = []
+        self._standby: LocalCommand | None = None
+        self._running: list[RemoteCommand] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def mark(self) -> str:
-        """A mark for one run. It ends in a dot, so that none is the beginning of another."""
-        return f"{self.session}.{next(self._numbers)}."
+    def next_mark(self) -> str:
+        """Return a mark for one run. It ends in a dot, so that none is the beginning of another."""
+        return f"{self.session_mark}.{next(self._numbers)}."
 
     @property
-    def kept(self) -> bool:
-        """Whether what stands by on the far side is there, as far as is known."""
-        return self._keeper is not None and not self._keeper.ended
+    def is_connected(self) -> bool:
+        """Whether the standby script on the remote side runs, as far as is known."""
+        return self._standby is not None and not self._standby.has_ended
 
     @property
-    def busy(self) -> bool:
-        """Whether a command is under way, or left something running."""
-        return any(not one.over for one in self._running)
+    def is_busy(self) -> bool:
+        """Whether a command runs, or left something running."""
+        return any(not one.is_over for one in self._running)
 
-    async def keep(self, arguments: Callable[[str], Sequence[str]], ready: Callable[[], bool] = lambda: True) -> None:
-        """Start what stands by on the far side while this process lives. Raises `ToolError` with what was said."""
-        early = Early()
-        told = asyncio.Event()
-        records = Records(self.session, early.feed, lambda letter, data: told.set())
-        box = Client(arguments(remote_scripts.packed(remote_scripts.keep(self.session))))
-        running = await self.local.start(Command(text="", cwd="/", interactive=True), records.feed, box)
+    async def start_standby(
+        self, arguments: Callable[[str], Sequence[str]], ready: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Start the script that stands by on the remote side while this process lives.
+
+        Raises `ToolError` with what the client printed.
+        """
+        early = EarlyOutput()
+        has_begun = asyncio.Event()
+        records = RecordReader(self.session_mark, early.feed, lambda letter, data: has_begun.set())
+        client = ClientProgram(
+            arguments(remote_scripts.encode_script_argument(remote_scripts.build_standby_script(self.session_mark)))
+        )
+        running = await self.local.start(ShellCommand(text="", cwd="/", interactive=True), records.feed, client)
         ending = asyncio.ensure_future(running.wait())
-        waiting = asyncio.ensure_future(told.wait())
+        waiting = asyncio.ensure_future(has_begun.wait())
         try:
-            await _first(ending, waiting, _CONNECT)
-            if not told.is_set() or not ready():
-                raise ToolError(f"{self.where} cannot be used: {early.text() or 'it does not answer'}")
-            if self._keeper is not None:
-                self.own(self._keeper.stop(), "what a lost keeper left")
-            self._keeper = running
+            await _wait_first(ending, waiting, _CONNECT_SECONDS)
+            if not has_begun.is_set() or not ready():
+                raise ToolError(f"{self.where} cannot be used: {early.to_text() or 'it does not answer'}")
+            if self._standby is not None:
+                self.start_background(self._standby.stop(), "what a lost keeper left")
+            self._standby = running
         finally:
             waiting.cancel()
             ending.cancel()
-            if self._keeper is not running:
+            if self._standby is not running:
                 await running.stop()
 
     async def start(
-        self, command: Command, sink: Sink, after: Callable[[], Awaitable[Sequence[str]]] | None = None
-    ) -> "FarRunning":
-        """Start a command there. `after` is done once it has ended, before that is told; it gives lines to show."""
+        self, command: ShellCommand, sink: OutputSink, after: Callable[[], Awaitable[Sequence[str]]] | None = None
+    ) -> "RemoteCommand":
+        """Start a command there. `after` runs once it has ended, before the end is reported; it returns lines to
+        show.
+        """
         if "\0" in command.text:
             raise ToolError("The command holds a null character. Leave it out.")
-        mark = self.mark()
-        script = remote_scripts.boot(
+        mark = self.next_mark()
+        script = remote_scripts.build_run_script(
             command,
-            self.inward(command.cwd),
+            self.to_remote(command.cwd),
             mark,
-            environment={**command.environment, **QUIET, "TERM": "xterm" if command.pty else "dumb"},
-            tell_base=command.hold_state and self.base is None,
+            environment={**command.environment, **QUIET_VARIABLES, "TERM": "xterm" if command.pty else "dumb"},
+            report_base=command.report_state and self.base_environment is None,
         )
-        running = FarRunning(self, mark, sink, after)
-        loader = remote_scripts.packed(remote_scripts.loader(mark if command.pty else ""))
-        client = Client(self.lead(loader, True, command.pty))
+        running = RemoteCommand(self, mark, sink, after)
+        loader_script = remote_scripts.encode_script_argument(remote_scripts.build_loader(mark if command.pty else ""))
+        client = ClientProgram(self.build_arguments(loader_script, True, command.pty))
         # The script goes over the input: what stands in arguments is seen in the lists of processes of both sides.
-        order = Command(text="", cwd="/", interactive=True, pty=command.pty)
+        order = ShellCommand(text="", cwd="/", interactive=True, pty=command.pty)
         try:
-            line = remote_scripts.line(script)
+            line = remote_scripts.encode_script_line(script)
         except UnicodeEncodeError:
             raise ToolError("The command holds half a character (a lone surrogate). Write it anew.") from None
         await running.begin(await self.local.start(order, running.feed, client), command, line)
-        self._running = [one for one in self._running if not one.over]
+        self._running = [one for one in self._running if not one.is_over]
         self._running.append(running)
         return running
 
-    async def run(
-        self, script: str, sink: Sink, source: bytes = b"", *, seconds: float = 60.0, most: int = _MOST
+    async def run_script(
+        self,
+        script: str,
+        sink: OutputSink,
+        source: bytes = b"",
+        *,
+        seconds: float = 60.0,
+        max_output: int = _MAX_SCRIPT_OUTPUT,
     ) -> int:
-        """Run a short script of ours there; its exit code. Raises `ToolError` when the far side does not do it.
+        """Run a short script of ours there; return its exit code. Raises `ToolError` when the remote side does not
+        run it.
 
-        It may take so many `seconds`, and print so many bytes. What is left of one that was broken off is ended.
+        It may take this many `seconds`, and print at most `max_output` bytes. What is left of one that was
+        interrupted is ended.
         """
-        answer, mark = _Answer(sink, most), self.mark()
+        answer, mark = _ScriptOutput(sink, max_output), self.next_mark()
         try:
-            return await self._run(script, mark, answer, source, seconds)
+            return await self._run_script(script, mark, answer, source, seconds)
         finally:
-            if answer.code is None and self.kept:
-                self.own(self.end(mark, -1, -1, at_once=True), "what is left of a script")
+            if answer.code is None and self.is_connected:
+                self.start_background(self.end_run(mark, -1, -1, at_once=True), "what is left of a script")
 
-    async def _run(self, script: str, mark: str, answer: "_Answer", source: bytes, seconds: float) -> int:
-        client = Client(self.lead(remote_scripts.packed(remote_scripts.short(script, mark)), bool(source), False))
-        order = Command(text="", cwd="/", interactive=bool(source))
-        running = await self.local.start(order, Records(mark, answer.feed, answer.told).feed, client)
+    async def _run_script(self, script: str, mark: str, answer: "_ScriptOutput", source: bytes, seconds: float) -> int:
+        client = ClientProgram(
+            self.build_arguments(
+                remote_scripts.encode_script_argument(remote_scripts.frame_script(script, mark)), bool(source), False
+            )
+        )
+        order = ShellCommand(text="", cwd="/", interactive=bool(source))
+        running = await self.local.start(order, RecordReader(mark, answer.feed, answer.take_record).feed, client)
         ending = asyncio.ensure_future(running.wait())
         try:
             async with asyncio.timeout(seconds):
                 if source:
                     with contextlib.suppress(ToolError):  # it ended early: its code tells
-                        await _write(running, source)
+                        await _write_in_pieces(running, source)
                     running.close_input()
-                await _first(ending, answer.flood, None)
+                await _wait_first(ending, answer.overflow, None)
         except TimeoutError:
             raise ToolError(f"{self.where} does not answer.") from None
         finally:
             ending.cancel()
             await running.stop()
-        if answer.flood.done():
-            raise ToolError(f"{self.where} sends more than it was asked for: over {answer.most} bytes.")
+        if answer.overflow.done():
+            raise ToolError(f"{self.where} sends more than it was asked for: over {answer.max_output} bytes.")
         if answer.code is None:
-            raise ToolError(f"{self.where} cannot be used: {answer.early.text() or 'the connection was lost'}")
+            raise ToolError(
+                f"{self.where} cannot be used: {answer.early_output.to_text() or 'the connection was lost'}"
+            )
         return answer.code
 
-    async def end(self, mark: str, top: int, above: int, *, at_once: bool = False) -> Stopped:
-        """Have the far side end a run, and confirm it."""
-        heard = bytearray()
-        script = remote_scripts.end(mark, top, above, at_once=at_once)
+    async def end_run(self, mark: str, shell_pid: int, script_pid: int, *, at_once: bool = False) -> StopOutcome:
+        """Have the remote side end a run, and confirm it."""
+        output = bytearray()
+        script = remote_scripts.build_end_script(mark, shell_pid, script_pid, at_once=at_once)
         with contextlib.suppress(ToolError):
-            await self._run(script, self.mark(), _Answer(heard.extend, _MOST), b"", _STOP)
-        return Stopped.GONE if b"\x1e" + mark.encode() + b":G\x1f" in heard else Stopped.UNCERTAIN
+            await self._run_script(
+                script, self.next_mark(), _ScriptOutput(output.extend, _MAX_SCRIPT_OUTPUT), b"", _STOP_SECONDS
+            )
+        return StopOutcome.GONE if b"\x1e" + mark.encode() + b":G\x1f" in output else StopOutcome.UNCERTAIN
 
-    def own(self, work: Awaitable[object], name: str) -> asyncio.Task[None]:
-        """Have work done that nobody waits for; it is over when `close` has returned."""
+    def start_background(self, work: Awaitable[object], name: str) -> asyncio.Task[None]:
+        """Start work that nobody waits for; it is over when `close` has returned."""
 
-        async def done() -> None:
+        async def wait_done() -> None:
             await work
 
-        task = asyncio.create_task(done(), name=name)
+        task = asyncio.create_task(wait_done(), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """End commands that are under way, and let go of the far side."""
-        await asyncio.gather(*(one.kill() for one in self._running if not one.over))
+        """End running commands, and release the remote side."""
+        await asyncio.gather(*(one.kill() for one in self._running if not one.is_over))
         self._running.clear()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_STOP)
+            await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
         for task in self._tasks:
             task.cancel()
-        keeper, self._keeper = self._keeper, None
+        keeper, self._standby = self._standby, None
         if keeper is not None:
             with contextlib.suppress(ToolError):
                 await keeper.write(b"bye\n")
             keeper.close_input()
             try:
-                async with asyncio.timeout(_STOP):
+                async with asyncio.timeout(_STOP_SECONDS):
                     await keeper.wait()
             except TimeoutError:
                 pass
@@ -230,144 +264,148 @@ class Far:
         await self.local.close()
 
 
-class FarRunning:
+class RemoteCommand:
     """A command that runs elsewhere."""
 
-    heard: None = None
-    """Nobody sees what it reaches."""
+    contacted_hosts: None = None
+    """None: nobody observes what it reaches."""
 
-    def __init__(self, far: Far, mark: str, sink: Sink, after: Callable[[], Awaitable[Sequence[str]]] | None) -> None:
-        self._far = far
+    def __init__(
+        self, remote: RemoteShell, mark: str, sink: OutputSink, after: Callable[[], Awaitable[Sequence[str]]] | None
+    ) -> None:
+        self._remote = remote
         self._mark = mark
         self._sink = sink
         self._after = after
-        self._records = Records(mark, self._output, self._told)
+        self._records = RecordReader(mark, self._pass_output, self._take_record)
         loop = asyncio.get_running_loop()
-        self._begun: asyncio.Future[bool] = loop.create_future()
-        self._reported: asyncio.Future[tuple[int, int]] = loop.create_future()
-        self._ended: asyncio.Future[Exit] = loop.create_future()
-        self._ready: asyncio.Future[None] = loop.create_future()
-        self._early = Early()
+        self._begin_future: asyncio.Future[bool] = loop.create_future()
+        self._report_future: asyncio.Future[tuple[int, int]] = loop.create_future()
+        self._exit_future: asyncio.Future[CommandExit] = loop.create_future()
+        self._ready_future: asyncio.Future[None] = loop.create_future()
+        self._early_output = EarlyOutput()
         self._pids = (-1, -1)
-        self._state: ShellState | None = None
-        self._gone = False
-        self._inner: LocalRunning | None = None
-        self._interactive = False
+        self._state: FinalShellState | None = None
+        self._is_gone = False
+        self._client: LocalCommand | None = None
+        self._is_interactive = False
 
     @property
     def pid(self) -> int:
-        """The process id on the machine where it runs; also its process group, where bash runs it."""
+        """The process id on the machine where it runs, which is also its process group where bash runs it."""
         return self._pids[0]
 
     @property
-    def over(self) -> bool:
-        """Whether its end has been told, and nothing is known to be left of it."""
-        return self._gone or (self._ended.done() and not self._ended.result().left_running)
+    def is_over(self) -> bool:
+        """Whether its end has been reported, and nothing is known to be left of it."""
+        return self._is_gone or (self._exit_future.done() and not self._exit_future.result().left_running)
 
     def feed(self, data: bytes) -> None:
         """Take what the client prints."""
-        if not self._ended.done():
+        if not self._exit_future.done():
             self._records.feed(data)
 
-    async def begin(self, inner: LocalRunning, command: Command, line: bytes) -> None:
-        """Send the script, and wait until the far side runs it. Raises `ToolError` when it does not."""
-        self._inner = inner
-        ending = asyncio.ensure_future(inner.wait())
+    async def begin(self, client: LocalCommand, command: ShellCommand, line: bytes) -> None:
+        """Send the script, and wait until the remote side runs it. Raises `ToolError` when it does not."""
+        self._client = client
+        ending = asyncio.ensure_future(client.wait())
         try:
             with contextlib.suppress(TimeoutError, ToolError):  # what it said instead is told below
-                async with asyncio.timeout(_CONNECT):
+                async with asyncio.timeout(_CONNECT_SECONDS):
                     if command.pty:
-                        await _first(ending, self._ready, None)
-                    await _write(inner, line)
+                        await _wait_first(ending, self._ready_future, None)
+                    await _write_in_pieces(client, line)
             if not command.interactive and not command.pty:
-                inner.close_input()
-            await _first(ending, self._begun, _CONNECT)
+                client.close_input()
+            await _wait_first(ending, self._begin_future, _CONNECT_SECONDS)
             self._check_begun(command.cwd)
         except BaseException:
             ending.cancel()
-            self._far.own(self._abandon(inner), "abandoned command")
+            self._remote.start_background(self._abandon_start(client), "abandoned command")
             raise
-        self._far.missing.discard(command.cwd)
-        self._interactive = command.interactive
-        self._far.own(self._follow(inner, ending), "command elsewhere")
+        self._remote.missing_folders.discard(command.cwd)
+        self._is_interactive = command.interactive
+        self._remote.start_background(self._wait_and_report(client, ending), "command elsewhere")
 
-    async def wait(self) -> Exit:
-        """Wait for its end, the last of its output, and what is done after each command."""
-        return await asyncio.shield(self._ended)
+    async def wait(self) -> CommandExit:
+        """Wait for its end, the last of its output, and the work that follows each command."""
+        return await asyncio.shield(self._exit_future)
 
-    async def stop(self) -> Stopped:
-        """Have the far side end the whole tree. Cancelling this has it killed at once."""
-        if self.over:
-            return Stopped.GONE
+    async def stop(self) -> StopOutcome:
+        """Have the remote side end the whole tree. Cancelling this has it killed at once."""
+        if self.is_over:
+            return StopOutcome.GONE
         try:
-            stopped = await self._far.end(self._mark, *self._targets())
+            stopped = await self._remote.end_run(self._mark, *self._target_pids())
         except asyncio.CancelledError:
-            self._far.own(self.kill(), "kill of a command elsewhere")
+            self._remote.start_background(self.kill(), "kill of a command elsewhere")
             raise
-        return await self._after_stop(stopped)
+        return await self._finish_stop(stopped)
 
-    async def kill(self) -> Stopped:
+    async def kill(self) -> StopOutcome:
         """Have it killed at once."""
-        return await self._after_stop(await self._far.end(self._mark, *self._targets(), at_once=True))
+        return await self._finish_stop(await self._remote.end_run(self._mark, *self._target_pids(), at_once=True))
 
     async def write(self, data: bytes) -> None:
         """Send input."""
-        if self._ended.done() or self._inner is None or not self._interactive:
+        if self._exit_future.done() or self._client is None or not self._is_interactive:
             raise ToolError("Its input is closed.")
-        await self._inner.write(data)
+        await self._client.write(data)
 
     def close_input(self) -> None:
-        """End of input."""
-        if self._inner is not None and not self._ended.done():
-            self._inner.close_input()
+        """Signal the end of input."""
+        if self._client is not None and not self._exit_future.done():
+            self._client.close_input()
 
     def _check_begun(self, cwd: str) -> None:
-        if not self._begun.done():
-            raise ToolError(f"{self._far.where} cannot be used: {self._early.text() or 'it does not answer'}")
-        if not self._begun.result():
-            self._far.missing.add(cwd)
+        if not self._begin_future.done():
+            raise ToolError(
+                f"{self._remote.where} cannot be used: {self._early_output.to_text() or 'it does not answer'}"
+            )
+        if not self._begin_future.result():
+            self._remote.missing_folders.add(cwd)
             raise ToolError(f"The folder {cwd} does not exist there. Give a workdir that does.")
 
-    def _targets(self) -> tuple[int, int]:
-        """The process ids to go by; those of an ended command may be somebody else's by now."""
-        return (-1, -1) if self._reported.done() else self._pids
+    def _target_pids(self) -> tuple[int, int]:
+        """Return the process ids to end; those of an ended command may be somebody else's by now."""
+        return (-1, -1) if self._report_future.done() else self._pids
 
-    async def _after_stop(self, stopped: Stopped) -> Stopped:
-        self._gone = stopped is Stopped.GONE
-        if self._gone:
-            await asyncio.wait({self._ended}, timeout=0.2)
-        if self._inner is not None and not self._ended.done():
-            self._far.own(self._inner.stop(), "client of a stopped command")
+    async def _finish_stop(self, stopped: StopOutcome) -> StopOutcome:
+        self._is_gone = stopped is StopOutcome.GONE
+        if self._is_gone:
+            await asyncio.wait({self._exit_future}, timeout=0.2)
+        if self._client is not None and not self._exit_future.done():
+            self._remote.start_background(self._client.stop(), "client of a stopped command")
         return stopped
 
-    async def _abandon(self, inner: LocalRunning) -> None:
+    async def _abandon_start(self, client: LocalCommand) -> None:
         if self._pids[0] > 0:
-            await self._far.end(self._mark, *self._targets(), at_once=True)
-        await inner.stop()
+            await self._remote.end_run(self._mark, *self._target_pids(), at_once=True)
+        await client.stop()
 
-    async def _follow(self, inner: LocalRunning, ending: "asyncio.Future[Exit]") -> None:
-        """Wait for the end, and tell it."""
-        await _first(ending, self._reported, None)
+    async def _wait_and_report(self, client: LocalCommand, ending: "asyncio.Future[CommandExit]") -> None:
+        """Wait for the end, and report it."""
+        await _wait_first(ending, self._report_future, None)
         if not ending.done():
-            await asyncio.wait({ending}, timeout=_GRACE)
+            await asyncio.wait({ending}, timeout=_GRACE_SECONDS)
         self._records.flush()
-        if self._reported.done():
-            code, left = self._reported.result()
-        elif self._gone:
+        if self._report_future.done():
+            code, left = self._report_future.result()
+        elif self._is_gone:
             code, left = -signal.SIGKILL, 0
         else:
-            self._sink(f"\n[{self._far.where}: the connection was lost; the command may still run]\n".encode())
+            self._sink(f"\n[{self._remote.where}: the connection was lost; the command may still run]\n".encode())
             code, left = -signal.SIGHUP, 1
         try:
-            await self._afterwards()
+            await self._run_after()
         finally:  # whatever becomes of that, the one who waits for the command hears of its end
-            self._ended.set_result(Exit(code=code, state=self._state, left_running=bool(left)))
+            self._exit_future.set_result(CommandExit(code=code, state=self._state, left_running=bool(left)))
         if ending.done():
             return
         ending.cancel()
-        await inner.stop()
+        await client.stop()
 
-    async def _afterwards(self) -> None:
+    async def _run_after(self) -> None:
         if self._after is None:
             return
         try:
@@ -377,88 +415,88 @@ class FarRunning:
         for line in lines:
             self._sink(f"\n[{line}]\n".encode("utf-8", "replace"))
 
-    def _output(self, data: bytes) -> None:
-        if self._begun.done():
+    def _pass_output(self, data: bytes) -> None:
+        if self._begin_future.done():
             self._sink(data)
         else:
-            self._early.feed(data)
+            self._early_output.feed(data)
 
-    def _told(self, letter: str, data: bytes) -> None:
-        """Take a record. One that does not say what it should, which only a far side that lies sends, is nothing."""
+    def _take_record(self, letter: str, data: bytes) -> None:
+        """Take a record. An invalid one, which only a remote side that lies sends, is ignored."""
         with contextlib.suppress(ValueError):
-            self._believed(letter, data)
+            self._apply_record(letter, data)
 
-    def _believed(self, letter: str, data: bytes) -> None:
-        if letter == "R" and not self._ready.done():
-            self._ready.set_result(None)
+    def _apply_record(self, letter: str, data: bytes) -> None:
+        if letter == "R" and not self._ready_future.done():
+            self._ready_future.set_result(None)
         elif letter in ("P", "F"):
-            self._begins(letter, data)
+            self._record_begin(letter, data)
         elif letter == "B":
             block = b64decode(data).decode("utf-8", "surrogateescape")
-            self._far.base = {
+            self._remote.base_environment = {
                 name: value for name, _, value in (one.partition("=") for one in block.split("\0")) if name
             }
-        elif letter == "S" and self._far.base is not None:
-            self._state = self._held(data)
-        elif letter == "X" and not self._reported.done():
-            code, left = two_numbers(data)
-            self._reported.set_result((by_signal(code & 0xFF), left))
+        elif letter == "S" and self._remote.base_environment is not None:
+            self._state = self._parse_state(data)
+        elif letter == "X" and not self._report_future.done():
+            code, left = parse_two_numbers(data)
+            self._report_future.set_result((normalize_exit_code(code & 0xFF), left))
 
-    def _begins(self, letter: str, data: bytes) -> None:
-        if self._begun.done():
+    def _record_begin(self, letter: str, data: bytes) -> None:
+        if self._begin_future.done():
             return
         if letter == "P":
-            self._pids = two_numbers(data)
-        self._begun.set_result(letter == "P")
+            self._pids = parse_two_numbers(data)
+        self._begin_future.set_result(letter == "P")
 
-    def _held(self, data: bytes) -> ShellState | None:
-        state = shell_state(b64decode(data), self._far.base or {})
+    def _parse_state(self, data: bytes) -> FinalShellState | None:
+        state = parse_shell_state(b64decode(data), self._remote.base_environment or {})
         if state is None:
             return None
-        return ShellState(
-            cwd=self._far.outward(state.cwd),
-            environment={name: value for name, value in state.environment.items() if name not in _BEYOND},
-            unset=state.unset - _BEYOND,
+        return FinalShellState(
+            cwd=self._remote.to_local(state.cwd),
+            environment={name: value for name, value in state.environment.items() if name not in _REMOTE_VARIABLES},
+            unset=state.unset - _REMOTE_VARIABLES,
         )
 
 
-class _Answer:
-    """What a short script of ours prints, as long as that is no flood, and its exit code."""
+class _ScriptOutput:
+    """The output of a short script of ours, up to a limit, and its exit code."""
 
-    def __init__(self, sink: Sink, most: int) -> None:
-        self.early = Early()
+    def __init__(self, sink: OutputSink, max_output: int) -> None:
+        self.early_output = EarlyOutput()
         self.code: int | None = None
-        self.flood: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.overflow: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sink = sink
-        self.most = self._room = most
-        self._begun = False
+        self.max_output = self._bytes_left = max_output
+        self._has_begun = False
 
     def feed(self, data: bytes) -> None:
-        """Take what is printed."""
-        if not self._begun:
-            self.early.feed(data)
+        """Take output."""
+        if not self._has_begun:
+            self.early_output.feed(data)
             return
-        self._room -= len(data)
-        if self._room >= 0:
+        self._bytes_left -= len(data)
+        if self._bytes_left >= 0:
             self._sink(data)
-        elif not self.flood.done():
-            self.flood.set_result(None)
+        elif not self.overflow.done():
+            self.overflow.set_result(None)
 
-    def told(self, letter: str, data: bytes) -> None:
+    def take_record(self, letter: str, data: bytes) -> None:
         """Take a record."""
-        self._begun = True
+        self._has_begun = True
         if letter == "X":
             with contextlib.suppress(ValueError):
-                self.code = two_numbers(data)[0]
+                self.code = parse_two_numbers(data)[0]
 
 
-async def _write(running: LocalRunning, data: bytes) -> None:
-    """Send much, in pieces: what is left of a piece is copied whenever a part of it was taken."""
-    for at in range(0, len(data), _PIECE):
-        await running.write(data[at : at + _PIECE])
+async def _write_in_pieces(running: LocalCommand, data: bytes) -> None:
+    """Send much data in pieces: what is left of a piece is copied whenever a part of it was taken."""
+    for at in range(0, len(data), _WRITE_SIZE):
+        await running.write(data[at : at + _WRITE_SIZE])
 
 
-async def _first(one: asyncio.Future[_One], other: asyncio.Future[_Other], seconds: float | None) -> None:
-    """Wait until one of two is done, neither of which is cancelled by that."""
-    both: set[asyncio.Future[_One] | asyncio.Future[_Other]] = {one, other}
+async def _wait_first(one: asyncio.Future[_First], other: asyncio.Future[_Second], seconds: float | None) -> None:
+    """Wait until one of two futures is done; neither is cancelled by that."""
+    both: set[asyncio.Future[_First] | asyncio.Future[_Second]] = {one, other}
     await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,22 +1,26 @@
-"""The program that stands over commands, so that none of their processes escapes or outlives Hermes.
+"""The program that supervises commands, so that none of their processes escapes or outlives Hermes.
 
-It runs as a process of its own with the standard library only, and imports little: it starts in about 10 ms, once.
-`wardens.py` is its other side. Two kinds of process run this file:
+It runs as a process of its own with the standard library only, and imports little: it starts in about
+10 ms, once. `supervisor.py` is its other side. Two kinds of process run this file:
 
-- The *helper*, one for a Hermes. Over its standard input, a `SOCK_SEQPACKET` socket, it gets the far ends of leashes,
-  one a packet, and forks a warden for each.
-- A *warden*, for one command at a time. Over its leash, a stream socket, it is told what to run, tells how that goes,
-  and takes signal numbers for everything that the command started. It is a subreaper (prctl(2)): whatever the command's
-  processes do, fork twice, begin a session, clear their environment, they stay its descendants. When there are none
-  any more it may be given the next command, which saves a fork. An end of the leash without a word means that Hermes
-  died: then it ends them all before it leaves.
+- The *helper*, one for each Hermes. Over its standard input, a `SOCK_SEQPACKET` socket, it gets the far
+ends of channels, one a packet, and forks a supervisor for each.
+- A *supervisor*, for one command at a time. Over its channel, a stream socket, it is told what to run,
+reports how that goes, and takes signal numbers for everything that the command started. It is a
+subreaper (prctl(2)): whatever the command's processes do, fork twice, begin a session, clear their
+environment, they stay its descendants. When there are none left it may be given the next command, which
+saves a fork. An end of the channel without a word means that Hermes died: then it ends them all before
+it leaves.
 
-On the leash, to the warden: `ORDER` with handles beside it (output, input if any, note if any, what else the command
-gets, and which namespaces it is put into, and what the warden is to hold while anything of the command lives), 4 bytes
-of length and a marshalled (has input, has note, number of others, number of namespaces, folder, arguments,
-environment); single bytes, each a signal's number or `RELEASE`.
-From it, 5 bytes each, a letter and a number: `W` a warden is there (its process id), `S` started (process id), `E` not
-started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
+On the channel, to the supervisor: `LAUNCH` with handles beside it (output, input if any, state file if
+any, what else the command gets, the namespaces it is put into, and what the supervisor is to hold while
+anything of the command lives), 4 bytes of length and a marshalled (has input, has state file, number of
+extra handles, number of namespaces, folder, arguments, environment); single bytes, each a signal's
+number or `RELEASE`.
+
+From it, 5 bytes each, a letter and a number: `W` a supervisor is there (its process id), `S` started
+(process id), `E` not started (error number, 0 for an unusable text), `X` the shell has ended (its
+code), `G` nothing is left.
 """
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
@@ -29,26 +33,27 @@ import select
 import signal
 import time
 
-WARDEN = b"w"
+NEW_SUPERVISOR = b"w"
 BYE = b"bye"
-ORDER = 0
+LAUNCH = 0
 RELEASE = 255
 NOTE = 3
 """The handle at which a command finds its note."""
-OTHERS = 4
+EXTRA_HANDLES = 4
 """The first of the handles at which a command finds what else it gets."""
 
-_GRACE = 0.5
+_GRACE_SECONDS = 0.5
 """Seconds between TERM and KILL for what a dead Hermes left."""
-_GIVE_UP = 5.0
-"""Seconds of killing in vain (a process of another user, one stuck in the kernel) after which a dead Hermes' warden
-lets go of what it holds."""
-_RELEASED = 3
-"""Exit code of a warden that left living processes on purpose."""
+_GIVE_UP_SECONDS = 5.0
+"""Seconds of killing in vain (a process of another user, one stuck in the kernel) after which a dead
+Hermes' supervisor lets go of what it holds.
+"""
+_RELEASED_CODE = 3
+"""Exit code of a supervisor that left living processes on purpose."""
 _SUBREAPER, _NAME = 36, 15
-_COMM = b"warden"
-_TITLE = b"warden of commands"
-_IGNORED = (
+_PROCESS_NAME = b"warden"
+_PROCESS_TITLE = b"warden of commands"
+_IGNORED_SIGNALS = (
     signal.SIGHUP,
     signal.SIGINT,
     signal.SIGQUIT,
@@ -58,21 +63,21 @@ _IGNORED = (
     signal.SIGUSR2,
     signal.SIGXFSZ,
 )
-_NAP = 0.002
-_ASIDE = 64
-"""Where handles are moved that could be in the way of those that a command gets."""
+_KILL_INTERVAL = 0.002
+_FIRST_FREE_HANDLE = 64
+"""The lowest number to which handles are moved that could collide with those that a command gets."""
 _NEVER = float("inf")
-_Variables = dict[bytes, bytes]
+_Environment = dict[bytes, bytes]
 
 
 def main() -> None:
     """Serve as the helper until Hermes says goodbye or dies."""
     if _prctl(_SUBREAPER, 1) or not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
         os._exit(1)
-    _prctl(_NAME, _COMM)
-    _retitle()
+    _prctl(_NAME, _PROCESS_NAME)
+    _set_process_title()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
+        signal.signal(number, signal.SIG_IGN if number in _IGNORED_SIGNALS else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     gc.disable()
     gc.freeze()  # so that forks share the pages
@@ -88,8 +93,9 @@ def _prctl(option: int, value: int | bytes) -> int:
     return int(ctypes.CDLL(None).prctl(option, value, 0, 0, 0))
 
 
-def _retitle() -> None:
-    """Write another command line over this one: a stray `pkill -f` of Hermes or of Python must not hit the wardens.
+def _set_process_title() -> None:
+    """Overwrite the command line of this process: a stray `pkill -f` of Hermes or of Python must not hit
+    supervisors.
 
     Fields: arg_start and arg_end of proc(5).
     """
@@ -97,257 +103,265 @@ def _retitle() -> None:
 
     with open("/proc/self/stat", "rb") as file:
         first, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
-    if first and end - first > len(_TITLE):
+    if first and end - first > len(_PROCESS_TITLE):
         ctypes.memset(first, 0, end - first)
-        ctypes.memmove(first, _TITLE, len(_TITLE))
+        ctypes.memmove(first, _PROCESS_TITLE, len(_PROCESS_TITLE))
 
 
 class _Helper:
     def __init__(self, control: _socket.socket) -> None:
         self._control = control
-        self._wardens: set[int] = set()
-        self._pardoned: set[int] = set()
-        """Children that are no wardens and may live on: what released commands left."""
-        self._sweeping = False
+        self._supervisors: set[int] = set()
+        self._released: set[int] = set()
+        """Children that are no supervisors and may live on: what released commands left."""
+        self._is_sweeping = False
 
     def run(self) -> None:
-        """Fork wardens as asked; end what a killed one leaves; at the end of Hermes wait for all of them."""
-        wake = _wake_on_children()
+        """Fork supervisors as asked; end what a killed one leaves; at the end of Hermes wait for all of them."""
+        wake = _open_child_wakeup()
         poll = select.poll()
         poll.register(0, select.POLLIN)
         poll.register(wake, select.POLLIN)
         give_up = None
-        while give_up is None or (self._wardens and time.monotonic() < give_up):
-            for handle, _ in poll.poll(5 if self._sweeping else None):
+        while give_up is None or (self._supervisors and time.monotonic() < give_up):
+            for handle, _ in poll.poll(5 if self._is_sweeping else None):
                 if handle == wake:
                     os.read(wake, 512)
-                    self._reap()
-                elif not self._serve():
+                    self._reap_children()
+                elif not self._serve_request():
                     poll.unregister(0)
-                    self._sweeping = True
-                    give_up = time.monotonic() + 2 * _GIVE_UP
-            if self._sweeping:
-                self._reap()
-                orphans = self._orphans()
-                signal_all(orphans, signal.SIGKILL)
-                self._sweeping = bool(orphans) or give_up is not None
+                    self._is_sweeping = True
+                    give_up = time.monotonic() + 2 * _GIVE_UP_SECONDS
+            if self._is_sweeping:
+                self._reap_children()
+                orphans = self._find_orphans()
+                signal_trees(orphans, signal.SIGKILL)
+                self._is_sweeping = bool(orphans) or give_up is not None
 
-    def _serve(self) -> bool:
-        """Take one request; False when Hermes is gone."""
+    def _serve_request(self) -> bool:
+        """Take one request; return False when Hermes is gone."""
         try:
-            data, handles = _receive(self._control, 16)
+            data, handles = _receive_message(self._control, 16)
         except OSError:
             return False
         if data == BYE:
             os._exit(0)
-        for leash in handles:
-            self._fork(leash)
-            os.close(leash)
+        for channel in handles:
+            self._fork_supervisor(channel)
+            os.close(channel)
         return bool(data)
 
-    def _fork(self, leash: int) -> None:
+    def _fork_supervisor(self, channel: int) -> None:
         try:
             pid = os.fork()
         except OSError as error:
-            _tell(leash, b"E", error.errno or 0)
+            _send_record(channel, b"E", error.errno or 0)
             return
         if pid:
-            self._wardens.add(pid)
+            self._supervisors.add(pid)
             return
         code = 1
         try:
             os.dup2(1, 0)  # the null device: Hermes must see it when the helper itself dies
             _prctl(_SUBREAPER, 1)
-            code = _Warden(leash).run()
+            code = _Supervisor(channel).run()
         finally:
             os._exit(code)
 
-    def _reap(self) -> None:
+    def _reap_children(self) -> None:
         violent = False
         released = False
-        for pid, code in _ended():
-            if pid in self._wardens:
-                self._wardens.discard(pid)
+        for pid, code in _reap_ended():
+            if pid in self._supervisors:
+                self._supervisors.discard(pid)
                 violent |= code < 0
-                released |= code == _RELEASED
+                released |= code == _RELEASED_CODE
             else:
-                self._pardoned.discard(pid)
+                self._released.discard(pid)
                 released = True
         if violent:
-            self._sweeping = True
-        elif released and not self._sweeping:
-            self._pardoned |= set(self._orphans())
+            self._is_sweeping = True
+        elif released and not self._is_sweeping:
+            self._released |= set(self._find_orphans())
 
-    def _orphans(self) -> list[int]:
-        """Children that no warden stands over, and that nobody wanted to live on."""
-        return [pid for pid in children(os.getpid()) if pid not in self._wardens and pid not in self._pardoned]
+    def _find_orphans(self) -> list[int]:
+        """Return the children that no supervisor owns, and that were not released on purpose."""
+        return [pid for pid in list_children(os.getpid()) if pid not in self._supervisors and pid not in self._released]
 
 
-class _Warden:
-    """Stands over one command after another."""
+class _Supervisor:
+    """Supervises one command after another."""
 
-    def __init__(self, leash: int) -> None:
-        self._leash = leash
-        self._wake = _wake_on_children()
-        self._shell = 0
+    def __init__(self, channel: int) -> None:
+        self._channel = channel
+        self._wake = _open_child_wakeup()
+        self._shell_pid = 0
         self._kill_at = self._give_up = _NEVER
-        self._nap = _NAP
+        self._interval = _KILL_INTERVAL
 
     def run(self) -> int:
-        """Until Hermes has no more use for it, or has died; the exit code."""
-        leash = _socket.socket(fileno=self._leash)
-        _tell(self._leash, b"W", os.getpid())
+        """Serve until Hermes has no more use for it, or has died; return the exit code."""
+        channel = _socket.socket(fileno=self._channel)
+        _send_record(self._channel, b"W", os.getpid())
         while True:
-            kind, handles = _receive(leash, 1)
+            kind, handles = _receive_message(channel, 1)
             if not kind:
                 return 0
-            if kind[0] != ORDER:  # a signal that came when nothing was left to get it
+            if kind[0] != LAUNCH:  # a signal that came when nothing was left to get it
                 continue
-            if self._start(handles) and (code := self._watch()) is not None:
+            if self._start_command(handles) and (code := self._watch_command()) is not None:
                 return code
             for handle in handles:
                 os.close(handle)
 
-    def _start(self, handles: list[int]) -> bool:
-        """Run a command as ordered; closes the handles that were the command's own."""
-        size = int.from_bytes(_exactly(self._leash, 4), "little")
-        order = marshal.loads(_exactly(self._leash, size))  # noqa: S302 - from the process that started this one
-        has_input, has_note, others, spaces, folder, arguments, environment = order
-        given = 1 + has_input + has_note + others
-        own = given + spaces
+    def _start_command(self, handles: list[int]) -> bool:
+        """Run a command as requested; this closes the handles that were the command's own."""
+        size = int.from_bytes(_read_exactly(self._channel, 4), "little")
+        request = marshal.loads(_read_exactly(self._channel, size))  # noqa: S302 - from the process that started this one
+        has_input, has_state, others, namespaces, folder, arguments, environment = request
+        given = 1 + has_input + has_state + others
+        own = given + namespaces
         for number, handle in enumerate(handles[:given] if others else ()):
-            handles[number] = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _ASIDE)
+            handles[number] = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_HANDLE)
             os.close(handle)
-        places = [(handles[0], 1), (handles[0], 2), (handles[1] if has_input else 0, 0)]
-        if has_note:
-            places.append((handles[1 + has_input], NOTE))
-        places += zip(handles[given - others : given], range(OTHERS, OTHERS + others), strict=True)
+        placements = [(handles[0], 1), (handles[0], 2), (handles[1] if has_input else 0, 0)]
+        if has_state:
+            placements.append((handles[1 + has_input], NOTE))
+        placements += zip(handles[given - others : given], range(EXTRA_HANDLES, EXTRA_HANDLES + others), strict=True)
         try:
             os.chdir(folder)
-            start = _inside if spaces else _spawned
-            self._shell = start(handles[given:own], places, arguments, environment)
+            start = _spawn_in_namespaces if namespaces else _spawn_process
+            self._shell_pid = start(handles[given:own], placements, arguments, environment)
         except (OSError, ValueError) as error:
-            _tell(self._leash, b"E", getattr(error, "errno", None) or 0)
+            _send_record(self._channel, b"E", getattr(error, "errno", None) or 0)
             return False
         finally:
             os.chdir("/")  # so that it keeps no file system busy
-        _tell(self._leash, b"S", self._shell)
+        _send_record(self._channel, b"S", self._shell_pid)
         for _ in range(own):
             os.close(handles.pop(0))
         return True
 
-    def _watch(self) -> int | None:
-        """Wait until nothing is left of the command and pass on signals; the code to leave with, if it must."""
+    def _watch_command(self) -> int | None:
+        """Wait until nothing is left of the command and pass on signals; return the code to leave with, if it
+        must.
+        """
         poll = select.poll()
-        poll.register(self._leash, select.POLLIN)
+        poll.register(self._channel, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         while True:
-            ready = {handle for handle, _ in poll.poll(self._pause())}
+            ready = {handle for handle, _ in poll.poll(self._kill_if_due())}
             if self._wake in ready:
                 os.read(self._wake, 512)
-            for pid, code in _ended():
-                if pid == self._shell:
-                    _tell(self._leash, b"X", code)
-            if not _any_children():
+            for pid, code in _reap_ended():
+                if pid == self._shell_pid:
+                    _send_record(self._channel, b"X", code)
+            if not _has_children():
                 break
             if time.monotonic() > self._give_up:
                 return 1
-            if self._leash in ready and not self._obey():
-                return _RELEASED
+            if self._channel in ready and not self._read_orders():
+                return _RELEASED_CODE
             if self._give_up < _NEVER:
                 poll = select.poll()
                 poll.register(self._wake, select.POLLIN)
-        _tell(self._leash, b"G", 0)
-        self._kill_at, self._nap = self._give_up, _NAP
+        _send_record(self._channel, b"G", 0)
+        self._kill_at, self._interval = self._give_up, _KILL_INTERVAL
         return None if self._give_up == _NEVER else 0
 
-    def _pause(self) -> float | None:
-        """Kill when it is time; how long to wait for news then, in milliseconds."""
+    def _kill_if_due(self) -> float | None:
+        """Kill when it is time; return how long to wait for news then, in milliseconds."""
         now = time.monotonic()
         if now >= self._kill_at:
-            signal_all(children(os.getpid()), signal.SIGKILL)
-            self._nap = min(2 * self._nap, 0.2)
-            return self._nap * 1000
+            signal_trees(list_children(os.getpid()), signal.SIGKILL)
+            self._interval = min(2 * self._interval, 0.2)
+            return self._interval * 1000
         return None if self._kill_at == _NEVER else (self._kill_at - now) * 1000 + 1
 
-    def _obey(self) -> bool:
-        """Take what the leash brings; False when released."""
+    def _read_orders(self) -> bool:
+        """Carry out what arrives on the channel; return False when released."""
         try:
-            orders = os.read(self._leash, 64)
+            orders = os.read(self._channel, 64)
         except OSError:
             orders = b""
         if not orders:
-            signal_all(children(os.getpid()), signal.SIGTERM)
-            self._kill_at = min(self._kill_at, time.monotonic() + _GRACE)
-            self._give_up = self._kill_at + _GIVE_UP
+            signal_trees(list_children(os.getpid()), signal.SIGTERM)
+            self._kill_at = min(self._kill_at, time.monotonic() + _GRACE_SECONDS)
+            self._give_up = self._kill_at + _GIVE_UP_SECONDS
         for order in orders:
             if order == RELEASE:
                 return False
             if order == signal.SIGKILL:
-                self._kill_at, self._nap = 0.0, _NAP
+                self._kill_at, self._interval = 0.0, _KILL_INTERVAL
             else:
-                signal_all(children(os.getpid()), order)
+                signal_trees(list_children(os.getpid()), order)
         return True
 
 
-def _spawned(spaces: list[int], places: list[tuple[int, int]], arguments: list[bytes], environment: _Variables) -> int:
-    """A process of a session of its own that runs a program, with handles in places. It enters no `spaces`."""
+def _spawn_process(
+    namespaces: list[int], placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment
+) -> int:
+    """Start a program in a session of its own, with handles in their places. It enters no `namespaces`."""
     return os.posix_spawn(
         arguments[0],
         arguments,
         environment,
-        file_actions=[(os.POSIX_SPAWN_DUP2, handle, place) for handle, place in places],
+        file_actions=[(os.POSIX_SPAWN_DUP2, handle, place) for handle, place in placements],
         setsid=True,
-        setsigdef=_IGNORED,
+        setsigdef=_IGNORED_SIGNALS,
         setsigmask=(),
     )
 
 
-def _inside(spaces: list[int], places: list[tuple[int, int]], arguments: list[bytes], environment: _Variables) -> int:
-    """The same in these namespaces, which costs a fork. What is killed before the program runs counts as started."""
+def _spawn_in_namespaces(
+    namespaces: list[int], placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment
+) -> int:
+    """Start a program in these namespaces, which costs a fork. What is killed before the program runs counts
+    as started.
+    """
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if not pid:
-        told = fcntl.fcntl(write_end, fcntl.F_DUPFD_CLOEXEC, _ASIDE)
+        error_end = fcntl.fcntl(write_end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_HANDLE)
         try:
             os.setsid()
-            for number in _IGNORED:
+            for number in _IGNORED_SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            _enter(spaces)
-            for handle, place in places:
+            _enter_namespaces(namespaces)
+            for handle, place in placements:
                 os.dup2(handle, place)
             os.execve(arguments[0], arguments, environment)  # noqa: S606 - what was ordered
         except (OSError, ValueError) as error:
-            os.write(told, b"%d" % (getattr(error, "errno", None) or 0))
+            os.write(error_end, b"%d" % (getattr(error, "errno", None) or 0))
         finally:
             os._exit(1)
     os.close(write_end)
-    said = os.read(read_end, 16)
+    error_text = os.read(read_end, 16)
     os.close(read_end)
-    if not said:
+    if not error_text:
         return pid
     os.waitpid(pid, 0)
-    raise OSError(int(said), os.strerror(int(said))) if int(said) else ValueError
+    raise OSError(int(error_text), os.strerror(int(error_text))) if int(error_text) else ValueError
 
 
-def _enter(spaces: list[int]) -> None:
+def _enter_namespaces(namespaces: list[int]) -> None:
     import ctypes
 
     kernel = ctypes.CDLL(None, use_errno=True)
-    for one in spaces:
+    for one in namespaces:
         if kernel.setns(one, 0):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
 
-def _receive(source: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """Data, and the handles beside it."""
+def _receive_message(source: _socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """Return data and the handles that came beside it."""
     data, beside, _, _ = source.recvmsg(size, _socket.CMSG_SPACE(4 * 32), _socket.MSG_CMSG_CLOEXEC)
     packed = b"".join(part for _, _, part in beside)
     return data, [int.from_bytes(packed[at : at + 4], "little") for at in range(0, len(packed), 4)]
 
 
-def _exactly(handle: int, size: int) -> bytes:
+def _read_exactly(handle: int, size: int) -> bytes:
     data = b""
     while len(data) < size:
         more = os.read(handle, size - len(data))
@@ -357,21 +371,23 @@ def _exactly(handle: int, size: int) -> bytes:
     return data
 
 
-def _tell(leash: int, kind: bytes, number: int) -> None:
+def _send_record(channel: int, kind: bytes, number: int) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        os.write(leash, kind + number.to_bytes(4, "little", signed=True))
+        os.write(channel, kind + number.to_bytes(4, "little", signed=True))
 
 
-def _wake_on_children() -> int:
-    """A handle that can be read from after each SIGCHLD."""
+def _open_child_wakeup() -> int:
+    """Return a handle that can be read from after each SIGCHLD."""
     wake, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     return wake
 
 
-def _ended() -> list[tuple[int, int]]:
-    """(process id, code) of the children that have ended since the last call; the code is negative for a signal."""
+def _reap_ended() -> list[tuple[int, int]]:
+    """Return (process id, code) of the children that ended since the last call; the code is negative for a
+    signal.
+    """
     found: list[tuple[int, int]] = []
     with contextlib.suppress(ChildProcessError):
         while (one := os.waitpid(-1, os.WNOHANG))[0]:
@@ -379,8 +395,8 @@ def _ended() -> list[tuple[int, int]]:
     return found
 
 
-def _any_children() -> bool:
-    """Whether a child is left. A subreaper without children has no descendants at all."""
+def _has_children() -> bool:
+    """Return whether a child is left. A subreaper without children has no descendants at all."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -388,8 +404,8 @@ def _any_children() -> bool:
     return True
 
 
-def children(pid: int) -> list[int]:
-    """The children of a process, whichever of its threads started them."""
+def list_children(pid: int) -> list[int]:
+    """Return the children of a process, whichever of its threads started them."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -398,42 +414,44 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def named(pid: int) -> bool:
-    """Whether a process bears a warden's name."""
+def is_supervisor(pid: int) -> bool:
+    """Return whether a process bears a supervisor's name."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
-        return file.read() == _COMM + b"\n"
+        return file.read() == _PROCESS_NAME + b"\n"
     return False
 
 
-def parent(pid: int) -> int:
-    """The parent of a process; 0 when that is not known."""
+def parent_pid(pid: int) -> int:
+    """Return the parent of a process; 0 when that is not known."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[1])
     return 0
 
 
-def end_below(pid: int) -> None:
-    """Kill all that a warden stands over, in its place, and have it go on: a command can stop the process above it."""
+def kill_descendants(pid: int) -> None:
+    """Kill all that a supervisor owns, in its place, and send it CONT: a command can stop the process above
+    it.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        signal_all(children(pid), signal.SIGKILL, os.getpgid(pid))
+        signal_trees(list_children(pid), signal.SIGKILL, os.getpgid(pid))
         os.kill(pid, signal.SIGCONT)
 
 
-def signal_all(roots: list[int], number: int, own: int = 0) -> None:
+def signal_trees(roots: list[int], number: int, own_group: int = 0) -> None:
     """Signal processes with everything below them, group by group: what forks meanwhile does not slip through.
 
-    The kernel signals a group as one. A command begins a session, and nobody joins a group of another session: all
-    members of such a group came of the command. `own` is the group of all wardens, the caller's when it is one: who is
-    signalled at once may not have its session yet.
+    The kernel signals a group as one. A command begins a session, and nobody joins a group of another
+    session: all members of such a group came from the command. `own_group` is the group of all supervisors,
+    the caller's when it is one: a process that was only just forked may not have its session yet.
     """
     done: set[int] = set()
-    own = own or os.getpgrp()
+    own_group = own_group or os.getpgrp()
     queue = list(roots)
     for pid in queue:
-        queue += children(pid)
+        queue += list_children(pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             group = os.getpgid(pid)
-            if group == own:
+            if group == own_group:
                 os.kill(pid, number)
             elif group not in done:
                 done.add(group)

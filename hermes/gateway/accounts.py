@@ -26,8 +26,8 @@ from hermes.gateway.platform import (
     PlatformOptions,
     PlatformRefusedError,
 )
-from hermes.i18n.messages import phrase
-from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
+from hermes.i18n.messages import N_
+from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
@@ -52,7 +52,7 @@ class AccountPlan(Struct, frozen=True, kw_only=True):
 
 def platform_names() -> tuple[str, ...]:
     """Return the names of the built-in platforms."""
-    return builtin_names(hermes.gateway.platforms)
+    return list_builtin_names(hermes.gateway.platforms)
 
 
 @cache
@@ -63,11 +63,11 @@ def load_descriptor(name: str) -> Descriptor:
         module = load_builtin(hermes.gateway.platforms, name)
         found = (load_builtin(module, "adapter") if hasattr(module, "__path__") else module).PLATFORM
     else:
-        found = load_outside("platforms", name)
+        found = load_entry_point("platforms", name)
     if not isinstance(found, Descriptor):
         known = platform_names()
-        near = suggestion(name, known) or phrase("Known are: {names}.", names=", ".join(known))
-        raise ConfigError(phrase("There is no platform {name!r}.", name=name), near)
+        near = suggest_name(name, known) or N_("Known are: {names}.", names=", ".join(known))
+        raise ConfigError(N_("There is no platform {name!r}.", name=name), near)
     return found
 
 
@@ -108,8 +108,8 @@ def _check_keys(own: Mapping[str, object], found: Descriptor, where: str) -> Non
     known = (*found.options.__struct_fields__, *AccountSettings.__struct_fields__)
     for key in own:
         if key not in found.options.__struct_fields__:
-            near = suggestion(key, known) or phrase("It may have: {keys}.", keys=", ".join(known))
-            raise ConfigError(phrase("Nobody knows the key `{key}`.", key=f"{where}.{key}"), near)
+            near = suggest_name(key, known) or N_("It may have: {keys}.", keys=", ".join(known))
+            raise ConfigError(N_("Nobody knows the key `{key}`.", key=f"{where}.{key}"), near)
 
 
 def _convert_settings(given: object, kind: type[S], where: str) -> S:
@@ -117,8 +117,8 @@ def _convert_settings(given: object, kind: type[S], where: str) -> S:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            phrase("`{where}` in config.yaml is not right: {reason}.", where=where, reason=str(error)),
-            phrase("Mend that line and try again."),
+            N_("`{where}` in config.yaml is not right: {reason}.", where=where, reason=str(error)),
+            N_("Mend that line and try again."),
         ) from None
 
 
@@ -134,8 +134,8 @@ def fill_variables(value: object, environ: Mapping[str, str], where: str) -> obj
     def fill_match(match: re.Match[str]) -> str:
         if match[1] not in environ:
             raise ConfigError(
-                phrase("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
-                phrase("Put it into the home's .env file, or into the environment."),
+                N_("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
+                N_("Put it into the home's .env file, or into the environment."),
             )
         return environ[match[1]]
 

@@ -8,7 +8,7 @@ from hermes.gateway.platform import Capabilities
 from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
 from hermes.gateway.text.split import split_markdown
-from hermes.i18n.messages import say, translated
+from hermes.i18n.messages import localize, tr
 from hermes.sessions.egress_filter import EgressFilter
 
 SILENT = "[SILENT]"
@@ -26,13 +26,13 @@ class ChatAnswer(Struct, frozen=True, kw_only=True):
 def build_answer(ended: TurnEnded) -> ChatAnswer:
     """Build the answer of a turn. One that did not complete says so, after its text."""
     text = ended.text.strip()
-    if ended.reason.completed:
+    if ended.reason.is_completed:
         return ChatAnswer(text="" if text == SILENT else text, outcome=ended.reason.value)
     if ended.reason is ExitReason.INTERRUPTED:
-        line = say("(Stopped.)")
+        line = tr("(Stopped.)")
     else:
-        why = translated(ended.error) if ended.error else ended.reason.value.replace("_", " ")
-        line = say("(This did not come to its end: {why})", why=why)
+        why = localize(ended.error) if ended.error else ended.reason.value.replace("_", " ")
+        line = tr("(This did not come to its end: {why})", why=why)
     return ChatAnswer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
 
 

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from hermes.core.chats import InboundEvent, OutboxItem, Outgoing, StoredArrival
+from hermes.core.chats import InboundEvent, OutboxItem, Outgoing, StoredInboundEvent
 from hermes.core.errors import BusyError, HermesError, StoreError
-from hermes.core.ids import new_letter_id
+from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.chat_session import ChatSessionDeps, GatewayError
 from hermes.gateway.router import ROWS_AT_ONCE, ChatLane, Router, is_complete, is_urgent
-from hermes.i18n.messages import say, translated
+from hermes.i18n.messages import localize, tr
 
 _LOG = logging.getLogger(__name__)
 _BUSY_PAUSE = 2.0
@@ -73,7 +73,7 @@ class LaneQueue:
                 self._lanes.pop(name, None)
 
     async def _route_new(self, name: str, lane: ChatLane) -> None:
-        while rows := await self._store.new_arrivals(name, ROWS_AT_ONCE):
+        while rows := await self._store.list_new_events(name, ROWS_AT_ONCE):
             account = self._accounts.get(rows[0].arrival.place.platform)
             if account is None:
                 return  # it is not set up now; what was said stays in the journal
@@ -89,13 +89,13 @@ class LaneQueue:
                 _LOG.exception("a message could not be handled")
                 await self._answer_failure(lane, rows[0], GatewayError(type(error).__name__))
 
-    async def _answer_failure(self, lane: ChatLane, row: StoredArrival, error: HermesError) -> None:
+    async def _answer_failure(self, lane: ChatLane, row: StoredInboundEvent, error: HermesError) -> None:
         """Answer a message with an error; the same error is said once in a row."""
         self._deps.report(f"{row.arrival.place.lane}: {error}")
-        await self._store.dismiss([row.id], str(error))
+        await self._store.dismiss_events([row.id], str(error))
         if str(error) != lane.last_error:
             lane.last_error = str(error)
-            key = f"note:{new_letter_id()}"
-            text = say("(I cannot answer now: {why})", why=translated(str(error)))
+            key = f"note:{new_queued_message_id()}"
+            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
             message = Outgoing(place=row.arrival.place, text=text, key=key)
             await self._deps.outbox.enqueue([OutboxItem(key=key, message=message)])

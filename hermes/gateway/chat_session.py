@@ -24,7 +24,7 @@ from hermes.core.events import (
     TurnResumed,
     TurnStarted,
 )
-from hermes.core.ids import new_letter_id
+from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
@@ -33,8 +33,8 @@ from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_pool import PooledSession
 from hermes.gateway.stream_renderer import StreamRenderer, StreamTarget
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.formats import span
-from hermes.i18n.messages import phrase, say, translated
+from hermes.i18n.formats import format_duration
+from hermes.i18n.messages import N_, localize, tr
 from hermes.ipc.remote_session import RemoteSession
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
@@ -58,9 +58,7 @@ class GatewayError(HermesError):
     """An internal error of the gateway; the log has its details."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            phrase("Hermes failed by an error of its own ({what}).", what=what), phrase("`hermes logs` shows it.")
-        )
+        super().__init__(N_("Hermes failed by an error of its own ({what}).", what=what), N_("`hermes logs` shows it."))
 
 
 class ChatSessionDeps(Struct, frozen=True, kw_only=True):
@@ -172,14 +170,14 @@ class ChatSession:
         if actor.busy or not settings.enabled or len(live.messages) < HYGIENE_MESSAGES:
             return
         window = await self.app.context_length(actor)
-        if window is not None and live.lineage.estimated >= window * HYGIENE_SHARE:
+        if window is not None and live.lineage.estimated_tokens >= window * HYGIENE_SHARE:
             with contextlib.suppress(BusyError):  # a turn has begun meanwhile: it looks at the window itself
-                await actor.condense()
+                await actor.compress()
 
     async def send_note(self, text: str) -> None:
         """Send a message in Hermes' own name."""
         if text.strip():
-            key = f"note:{new_letter_id()}"
+            key = f"note:{new_queued_message_id()}"
             message = Outgoing(place=self.place, text=text, key=key)
             await self.enqueue([OutboxItem(key=key, message=message, session_id=self.actor.session_id)])
 
@@ -191,7 +189,7 @@ class ChatSession:
 
     async def find_delivery(self, key: str) -> tuple[DeliveryState, str] | None:
         """Return the state and the platform's id of the message with this key, or None."""
-        return await self.app.services.store.chats.message_of(key)
+        return await self.app.services.store.chats.get_delivery_state(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask the person whom the session works for, as the `Asker` of its tools; return the answer."""
@@ -285,7 +283,9 @@ class ChatSession:
         self._watchdog = None
         self._deps.report(f"{self.binding.key}: no sign of life for {limit:g} s; the turn is stopped.")
         self._enqueue_work(
-            self.send_note(say("(There was no sign of life for {time}; the turn is stopped.)", time=span(limit)))
+            self.send_note(
+                tr("(There was no sign of life for {time}; the turn is stopped.)", time=format_duration(limit))
+            )
         )
         self.actor.stop()
 
@@ -293,11 +293,11 @@ class ChatSession:
         """Return the text that people see for an event; people who do not administer Hermes see only their own."""
         match event:
             case Refused():
-                return say("(Not done: {reason})", reason=translated(event.reason))
+                return tr("(Not done: {reason})", reason=localize(event.reason))
             case Notice() if self.person.can_administer and event.level is not Level.INFO:
-                return f"({translated(event.text)})"
+                return f"({localize(event.text)})"
             case FellBack() if self.person.can_administer:
-                return say("({why} Going on with {model}.)", why=translated(event.reason), model=event.model)
+                return tr("({why} Going on with {model}.)", why=localize(event.reason), model=event.model)
             case EpochBegan() if self.person.can_administer and event.number > 1:
                 said = format_epoch_notice(event.reason, event.bytes)
                 return f"({said})" if said else ""

@@ -10,17 +10,17 @@ from msgspec import structs
 
 from hermes.admin.people.identity import PersonIdentity, group_identity, person_options
 from hermes.config.display import BusyMode
-from hermes.config.home import folder_of
-from hermes.core.chats import Binding, Place, Posting, StoredArrival
+from hermes.config.home import person_folder_name
+from hermes.core.chats import Binding, Place, Posting, StoredInboundEvent
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.ids import new_letter_id, new_session_id
+from hermes.core.ids import new_queued_message_id, new_session_id
 from hermes.gateway import addressing
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
 from hermes.gateway.inbound import build_inbound
 from hermes.gateway.session_pool import SessionPool
 from hermes.ipc.remote_session import attach_session
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
 from hermes.sessions.untrusted_text import untrusted_part
@@ -75,7 +75,7 @@ class ChatSessions:
         reset = settings.session_reset or self._app.services.settings.gateway.session_reset
         if live is not None and not addressing.is_expired(reset, live.binding.last_at, self._now):
             return live
-        known = await self._app.services.store.chats.binding(key)
+        known = await self._app.services.store.chats.get_binding(key)
         if known is not None and (known.person != person.id or addressing.is_expired(reset, known.last_at, self._now)):
             known = None
             if live is not None:
@@ -123,12 +123,12 @@ class ChatSessions:
             return live
         person = await self._deps.people.find_person(binding.person, account.plan.settings)
         if person is None:
-            await self._app.services.store.chats.forsake(binding.session_id, "unknown sender")
+            await self._app.services.store.chats.abandon_session_events(binding.session_id, "unknown sender")
             return None
         return await self._open_session(account, binding, person)
 
     async def post_events(
-        self, chat_session: ChatSession, events: Sequence[StoredArrival], mode: BusyMode, *, observed: str = ""
+        self, chat_session: ChatSession, events: Sequence[StoredInboundEvent], mode: BusyMode, *, observed: str = ""
     ) -> None:
         """Post inbound events to the session; they are in the session's inbox when this returns, and nowhere else.
         `observed` is what others said before without addressing the agent.
@@ -150,18 +150,18 @@ class ChatSessions:
         await self.post_inbound(chat_session, inbound, mode, events=tuple(one.id for one in events))
 
     async def post_inbound(
-        self, chat_session: ChatSession, inbound: Inbound, mode: BusyMode, *, events: tuple[int, ...] = ()
+        self, chat_session: ChatSession, inbound: InboundMessage, mode: BusyMode, *, events: tuple[int, ...] = ()
     ) -> None:
         """Post a message to the session in the person's name; durable when this returns."""
         cwd = self._working_folder(
             chat_session.account, chat_session.person
         )  # a command does not know whose folder it is
         inbound = structs.replace(inbound, text=self._app.redact_text(inbound.text), cwd=cwd)
-        letter_id, first = new_letter_id(), mode is BusyMode.INTERRUPT and chat_session.actor.busy
+        letter_id, first = new_queued_message_id(), mode is BusyMode.INTERRUPT and chat_session.actor.busy
         posting = Posting(arrivals=events, letter_id=letter_id, body=inbound.encode(), first=first)
         chat_session.binding = structs.replace(chat_session.binding, last_at=self._now)
         await chat_session.compress_if_large()
-        await self._app.services.store.chats.post_letter(chat_session.binding, posting)
+        await self._app.services.store.chats.post_to_inbox(chat_session.binding, posting)
         ended = chat_session.actor.forward(letter_id, inbound, joins=mode is BusyMode.STEER, first=first)
         chat_session.track_turn(ended)
 
@@ -173,7 +173,7 @@ class ChatSessions:
         async with self._lock_key(before.key):
             await self._pool.drop_session(before.session_id)
             opened = await self._open_session(chat_session.account, binding, chat_session.person)
-            await self._app.services.store.chats.bind(binding)
+            await self._app.services.store.chats.bind_chat(binding)
         return opened
 
     def handle_broken(self, chat_session: ChatSession) -> None:
@@ -297,7 +297,11 @@ class ChatSessions:
         named = account.plan.settings.cwd or (services.settings.gateway.cwd if person.is_owner else "")
         if named:
             return os.path.expanduser(named)
-        return str(services.home.root / "workspace" if person.is_owner else services.home.people / folder_of(person.id))
+        return str(
+            services.home.root / "workspace"
+            if person.is_owner
+            else services.home.people / person_folder_name(person.id)
+        )
 
     @property
     def _now(self) -> float:

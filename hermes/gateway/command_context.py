@@ -10,15 +10,15 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.chat_sessions import ChatSessions
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
 ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
-_YES, _NO = phrase("Yes"), phrase("No")
+_YES, _NO = N_("Yes"), N_("No")
 
 
 class ChatCommandContext:
@@ -94,7 +94,7 @@ class ChatCommandContext:
 
     async def confirm(self, question: str) -> bool:
         """Ask yes or no; no answer means no."""
-        return await self.choose(question, [MenuOption(say(_YES)), MenuOption(say(_NO))]) == 0
+        return await self.choose(question, [MenuOption(tr(_YES)), MenuOption(tr(_NO))]) == 0
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """Ask the person for a line of text."""
@@ -115,9 +115,9 @@ class ChatCommandContext:
 
     async def open_background_session(self) -> SessionActor:
         """Raise UsageError: a chat has no second session beside its own."""
-        raise UsageError(phrase("A chat has one session; open a thread, or write from another chat."))
+        raise UsageError(N_("A chat has one session; open a thread, or write from another chat."))
 
-    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
+    def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Post a message to the session in the person's name when the command is done."""
         mode = {
             PostMode.USUAL: BusyMode.QUEUE,
@@ -127,7 +127,7 @@ class ChatCommandContext:
         }[delivery]
         self._posts.append(lambda: self._chat_sessions.post_inbound(self._chat_session, inbound, mode))
 
-    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
+    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
         """Post a message, and wait for the end of the turn that answers it."""
         await self.flush_output()
         return (await self.actor.post(inbound)).reason
@@ -142,4 +142,4 @@ class ChatCommandContext:
     def leave_chat(self, *, delete: bool = False) -> None:
         """Raise UsageError: a chat cannot be left."""
         del delete
-        raise UsageError(phrase("A chat goes on; /new begins a fresh session."))
+        raise UsageError(N_("A chat goes on; /new begins a fresh session."))

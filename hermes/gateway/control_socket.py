@@ -8,7 +8,7 @@ from hermes.core.errors import HermesError, NotFoundError
 from hermes.gateway.oneshot import OneshotRunner
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.hosted_session import serve_session
@@ -64,7 +64,7 @@ class ControlSocket:
     async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
         """Keep a live session in memory while the context lasts. Raises NotFoundError where it is not open here."""
         if not self._gateway.pool.has_session(session_id):
-            raise NotFoundError(phrase("The session {id} is not open here.", id=session_id))
+            raise NotFoundError(N_("The session {id} is not open here.", id=session_id))
         async with self._gateway.pool.hold(session_id, _refuse_opening) as entry:
             yield entry.local
 
@@ -107,4 +107,4 @@ class ControlSocket:
 
 
 async def _refuse_opening() -> SessionActor:
-    raise NotFoundError(phrase("This session has just been closed."))
+    raise NotFoundError(N_("This session has just been closed."))

@@ -17,7 +17,7 @@ from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.log import GatewayLog
 from hermes.core.chats import Batch, OutboxItem, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError
-from hermes.cron.scheduler import Scheduler
+from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
 from hermes.gateway.chat_queues import LaneQueue
@@ -37,7 +37,7 @@ from hermes.gateway.router import Router
 from hermes.gateway.send import SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
@@ -85,7 +85,7 @@ class Gateway:
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._jobs: Scheduler | None = None
+        self._jobs: JobScheduler | None = None
         self._maintenance = Maintenance(app)
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
@@ -137,7 +137,7 @@ class Gateway:
 
     async def _start_accounts(self, names: Sequence[str]) -> None:
         """Start sending and receiving on these accounts."""
-        for lane in await self._store.waiting_lanes():
+        for lane in await self._store.list_waiting_lanes():
             self.lanes.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
@@ -196,7 +196,7 @@ class Gateway:
         try:
             change = reload_plans(self.app, self._accounts)
         except ConfigError as error:
-            said = phrase("The settings cannot be used, and nothing was changed: {why}", why=str(error))
+            said = N_("The settings cannot be used, and nothing was changed: {why}", why=str(error))
             self.report(said)
             return said
         self._settings, self.config_problems = self.app.services.settings, change.config_problems
@@ -211,8 +211,8 @@ class Gateway:
         for session_id in sessions:
             await self.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
-        names = ", ".join(change.names) or phrase("none")
-        said = phrase("The accounts were read anew; changed: {names}.", names=names)
+        names = ", ".join(change.names) or N_("none")
+        said = N_("The accounts were read anew; changed: {names}.", names=names)
         self.report(said)
         return said
 
@@ -279,24 +279,24 @@ class Gateway:
                     mark = hashlib.sha256(f"{plan.name}\0{plan.descriptor.identity(plan.options)}".encode()).hexdigest()
                     await stack.enter_async_context(session_lock(self._shared_locks, f"account-{mark[:32]}"))
             except BusyError:
-                self.report(phrase("{name}: another gateway uses this account; it is left alone here.", name=plan.name))
+                self.report(N_("{name}: another gateway uses this account; it is left alone here.", name=plan.name))
                 return
             context = PlatformContext(
                 name=plan.name,
                 http=self._http,
                 clock=self.app.services.clock,
                 media=self._media / plan.name,
-                cursors=await self._store.chat_cursors(plan.name),
+                cursors=await self._store.get_chat_cursors(plan.name),
                 report=partial(self.report, account=plan.name),
                 gateway=self,
                 is_known_sender=self._make_sender_check(plan),
                 tls=lambda: create_tls_context(self.app.services.environ, self._settings.model.ca_bundle),
             )
             for secret in plan.descriptor.secrets:
-                self.app.services.redactor.learn(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
+                self.app.services.redactor.add_secret(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
             self._accounts[plan.name] = PlatformAccount(plan, context, self._store_batch)
             self._account_locks[plan.name] = stack.pop_all()
-        home.ensure()
+        home.ensure_exists()
 
     def _make_sender_check(self, plan: AccountPlan) -> Callable[[str], Awaitable[bool]]:
         async def is_known(sender: str) -> bool:
@@ -315,7 +315,7 @@ class Gateway:
             structs.replace(one, text=redact(one.text), place=structs.replace(one.place, platform=account.name))
             for one in batch.arrivals
         )
-        fresh = await self._store.take_in(account.name, structs.replace(batch, arrivals=events))
+        fresh = await self._store.record_batch(account.name, structs.replace(batch, arrivals=events))
         for one in fresh:
             self.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake_lane(one.arrival.place.lane, one.arrival)
@@ -333,7 +333,7 @@ class Gateway:
         return Path(base).expanduser() / "hermes" / "accounts"
 
 
-def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> Scheduler:
+def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:
     """Make the scheduler of jobs; each job runs in an App of its own."""
     services = app.services
     base = CronDeps(
@@ -356,16 +356,16 @@ async def _lock_home(folder: Path) -> AsyncIterator[None]:
         except BusyError as error:
             _, _, who = error.message.partition("(")
             raise BusyError(
-                phrase("A gateway runs in this home already ({who}.", who=who.rstrip(".")),
-                phrase("`hermes gateway status` shows it, `hermes gateway stop` ends it."),
+                N_("A gateway runs in this home already ({who}.", who=who.rstrip(".")),
+                N_("`hermes gateway status` shows it, `hermes gateway stop` ends it."),
             ) from None
         yield
 
 
 async def check_settings(app: App) -> None:
     """Raise ConfigError when there is nothing for a gateway to do: neither a platform nor a job."""
-    if not app.services.settings.platforms and not await app.services.store.jobs():
+    if not app.services.settings.platforms and not await app.services.store.list_jobs():
         raise ConfigError(
-            phrase("No platform is set up."),
-            phrase("Write one under `platforms:` in config.yaml; see docs/gateway.md."),
+            N_("No platform is set up."),
+            N_("Write one under `platforms:` in config.yaml; see docs/gateway.md."),
         )

@@ -12,10 +12,10 @@ from hermes.core.errors import HermesError
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.image_files import read_picture
 from hermes.sessions.untrusted_text import program_note, untrusted_part
-from hermes.util.text import inert, one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)
 FETCH_SECONDS = 300.0
@@ -33,7 +33,7 @@ _KINDS = {
 
 async def build_inbound(
     account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, cwd: str, shared: bool
-) -> Inbound:
+) -> InboundMessage:
     """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
     nothing else is lost.
     """
@@ -48,20 +48,20 @@ async def build_inbound(
         if event.forwarded:
             quoted.append(untrusted_part(text, f"{title}: {sender}, forwarded"))
         elif text.strip():
-            words.append(f"[{one_line(inert(sender), 60)}] {text}" if shared else text)
+            words.append(f"[{to_one_line(strip_control_characters(sender), 60)}] {text}" if shared else text)
         for number, attachment in enumerate(event.attachments):
             picture, note = await _receive_attachment(
                 account, attachment, folder / _safe_file_name(event.event_id), number
             )
             images += [picture] if picture is not None else []
             quoted.append(program_note(note))
-    return Inbound(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
+    return InboundMessage(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
 
 
 def _quote_reply(reply: Reply, title: str) -> TextPart:
     """Quote the message that is replied to: the agent's own, or somebody else's."""
     if reply.own:
-        return program_note(f'[This answers your message: "{one_line(inert(reply.text), 300)}"]')
+        return program_note(f'[This answers your message: "{to_one_line(strip_control_characters(reply.text), 300)}"]')
     return untrusted_part(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
 
 
@@ -77,7 +77,8 @@ async def _receive_attachment(
     """Fetch an attachment; return the picture for the model where it is one, and a line about it."""
     what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
     if attachment.problem:
-        return None, f"[A {what} ({name}) came along and cannot be read: {one_line(inert(attachment.problem), 200)}]"
+        problem = to_one_line(strip_control_characters(attachment.problem), 200)
+        return None, f"[A {what} ({name}) came along and cannot be read: {problem}]"
     try:
         path = (
             Path(attachment.path)
@@ -85,7 +86,7 @@ async def _receive_attachment(
             else await _fetch_attachment(account, attachment, folder, number, name)
         )
     except (HermesError, OSError, TimeoutError) as error:
-        why = one_line(inert(str(error) or type(error).__name__), 200)
+        why = to_one_line(strip_control_characters(str(error) or type(error).__name__), 200)
         return None, f"[A {what} ({name}) came along and could not be fetched: {why}]"
     if attachment.kind is MediaKind.IMAGE:
         try:

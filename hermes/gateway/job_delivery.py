@@ -10,7 +10,7 @@ from hermes.gateway.answer_text import split_text
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.send import find_places
 from hermes.gateway.text.links import defuse_links
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 
 
@@ -22,7 +22,7 @@ class ChatJobDelivery:
         self._outbox = outbox
         self._store = app.services.store
 
-    def reaches(self, target: str) -> bool:
+    def can_reach(self, target: str) -> bool:
         """Return whether the account of this target is configured."""
         return bool(self._find_places(target))
 
@@ -30,8 +30,8 @@ class ChatJobDelivery:
         """Put it into the outbox; the same key again adds nothing."""
         found = self._find_places(target)
         if not found:
-            raise NotFoundError(phrase("Nobody can be reached by {target}.", target=target))
-        if session_id and await self._store.strangers([session_id]):
+            raise NotFoundError(N_("Nobody can be reached by {target}.", target=target))
+        if session_id and await self._store.list_untrusted_sources([session_id]):
             text = defuse_links(text)
         for place in found:
             can = self._accounts[place.platform].can

@@ -44,8 +44,8 @@ class Maintenance:
             with contextlib.suppress(StoreError):  # it is tried again in an hour
                 services = self._app.services
                 now = services.clock.now()
-                while await services.store.chats.forget_chats(now - JOURNAL_SECONDS):
+                while await services.store.chats.prune_chats(now - JOURNAL_SECONDS):
                     pass
-                while await services.store.chats.forget_api(now - RUN_SECONDS):
+                while await services.store.chats.prune_api(now - RUN_SECONDS):
                     pass
             await asyncio.sleep(TIDY_SECONDS)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from hermes import __version__
-from hermes.core.money import NANO
+from hermes.core.money import NANO_PER_USD
 from hermes.gateway.accounts import AccountHealth, PlatformAccount
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import HISTOGRAM_BOUNDS, Histogram, Telemetry
@@ -28,11 +28,11 @@ class BacklogCounts(Struct, frozen=True):
 async def read_backlog(app: App) -> BacklogCounts:
     """Read the backlog from the store."""
     store, now = app.services.store.chats, app.services.clock.now()
-    since = await store.owing_since()
+    since = await store.get_oldest_pending_time()
     return BacklogCounts(
-        await store.delivery_counts(),
+        await store.count_deliveries(),
         max(now - since, 0.0) if since is not None else 0.0,
-        await store.arrivals_waiting(),
+        await store.count_waiting_events(),
     )
 
 
@@ -84,7 +84,7 @@ def build_health_report(status: GatewayStatus) -> dict[str, object]:
         "deliveries": count_by_state(status.backlog.deliveries),
         "oldest_delivery_seconds": round(status.backlog.oldest_seconds, 1),
         "tokens": dict(status.telemetry.tokens),
-        "usd": round(status.telemetry.nano_dollars / NANO, 6),
+        "usd": round(status.telemetry.nano_dollars / NANO_PER_USD, 6),
         "lag_seconds": round(status.telemetry.lag, 4),
         "memory_bytes": now.memory,
         "handles": now.handles,
@@ -146,7 +146,7 @@ def format_prometheus(status: GatewayStatus) -> str:
         "delivery_oldest_seconds", "gauge", "Age of the oldest thing owed.", [({}, status.backlog.oldest_seconds)]
     )
     add_metric("tokens_total", "counter", "Tokens.", (({"kind": name}, n) for name, n in watch.tokens.items()))
-    add_metric("spend_dollars_total", "counter", "Dollars spent.", [({}, watch.nano_dollars / NANO)])
+    add_metric("spend_dollars_total", "counter", "Dollars spent.", [({}, watch.nano_dollars / NANO_PER_USD)])
     add_metric("loop_lag_seconds", "gauge", "How late the event loop was.", [({}, watch.lag)])
     add_metric("loop_lag_max_seconds", "gauge", "How late it was at most.", [({}, watch.max_lag)])
     add_metric("resident_memory_bytes", "gauge", "Memory.", [({}, now.memory)])

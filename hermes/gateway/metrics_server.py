@@ -11,7 +11,7 @@ from aiohttp import web
 from hermes.core.errors import ConfigError
 from hermes.gateway.accounts import fill_variables
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 
 _MAX_CONNECTIONS = 16
@@ -44,8 +44,8 @@ class MetricsServer:
         host, port = _parse_address(address)
         if not is_loopback(host) and len(token) < _MIN_TOKEN_LENGTH:
             raise ConfigError(
-                phrase("`gateway.metrics` may be reached from other machines, and nothing protects it."),
-                phrase(
+                N_("`gateway.metrics` may be reached from other machines, and nothing protects it."),
+                N_(
                     "Set `gateway.metrics_token` ({n} characters at least), or listen on 127.0.0.1.",
                     n=_MIN_TOKEN_LENGTH,
                 ),
@@ -101,7 +101,7 @@ async def open_metrics_server(app: App, source: MetricsSource) -> MetricsServer 
     if not chosen.metrics:
         return None
     token = str(fill_variables(chosen.metrics_token, app.services.environ, "gateway.metrics_token"))
-    app.services.redactor.learn("metrics_token", token)
+    app.services.redactor.add_secret("metrics_token", token)
     meters = MetricsServer(chosen.metrics, token, source)
     await meters.open()
     return meters
@@ -115,6 +115,6 @@ def _parse_address(text: str) -> tuple[str, int]:
         host, port = "", None
     if not host or port is None:
         raise ConfigError(
-            phrase("`gateway.metrics` is no address: {text!r}.", text=text), phrase("Write it as 127.0.0.1:9464.")
+            N_("`gateway.metrics` is no address: {text!r}.", text=text), N_("Write it as 127.0.0.1:9464.")
         )
     return host, port

@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 
-from hermes.config.home import Home, locate_home
-from hermes.config.language import wanted_language
+from hermes.config.home import HermesHome, locate_home
+from hermes.config.language import detect_language
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -24,12 +24,12 @@ from hermes.core.events import (
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import speak
+from hermes.i18n.messages import set_language
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.hosted_session import RemotePrompter
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 
@@ -41,7 +41,7 @@ _FORWARDED_EVENTS = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retryin
 class OneshotRunner:
     """Runs one-shot messages. `environ` is the gateway's own."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], watch: Telemetry) -> None:
+    def __init__(self, home: HermesHome, environ: Mapping[str, str], watch: Telemetry) -> None:
         self._home = home
         self._watch = watch
         self._environ = environ
@@ -62,7 +62,7 @@ class OneshotRunner:
             return
         self.running += 1
         self._idle.clear()
-        speak(wanted_language(wanted.environ))
+        set_language(detect_language(wanted.environ))
         try:
             await self._answer_message(wire, wanted)
         except BusyError as error:
@@ -105,7 +105,7 @@ class OneshotRunner:
             unsubscribe = actor.subscribe(_make_event_sender(wire))
             hearing = asyncio.create_task(_handle_frames(wire, actor, peer), name="caller")
             try:
-                ended = await actor.post(Inbound(text=wanted.text, cwd=wanted.cwd))
+                ended = await actor.post(InboundMessage(text=wanted.text, cwd=wanted.cwd))
             finally:
                 hearing.cancel()
                 await asyncio.wait({hearing})
@@ -144,6 +144,6 @@ async def _handle_frames(wire: IpcConnection[frames.RequestFrame], actor: Sessio
 def _exit_code(ended: TurnEnded, unasked: int) -> int:
     if ended.reason is ExitReason.INTERRUPTED:
         return _STOPPED
-    if not ended.reason.completed:
+    if not ended.reason.is_completed:
         return 1
     return _REFUSED if unasked else 0

@@ -16,7 +16,7 @@ from hermes.core.errors import StoreError
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import PlatformError, Resend, SendError, SendFault
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 
 _LOG = logging.getLogger(__name__)
@@ -52,12 +52,12 @@ class Outbox:
 
     async def start_account(self, platform: str) -> None:
         """Send what is left in an account's outbox from before."""
-        for lane in await self._store.owing_lanes(platform):
+        for lane in await self._store.list_pending_lanes(platform):
             self.wake_lane(lane)
 
     async def enqueue(self, items: Sequence[OutboxItem], *, answered: str = "", outcome: str = "answered") -> None:
         """Store messages to send, and send them; `answered` as in the store."""
-        await self._store.owe(items, answered=answered, outcome=outcome)
+        await self._store.enqueue_deliveries(items, answered=answered, outcome=outcome)
         for lane in {one.message.place.lane for one in items}:
             self.wake_lane(lane)
 
@@ -104,7 +104,7 @@ class Outbox:
             del self._lanes[lane], self._wake_events[lane]
 
     async def _send_due(self, lane: str) -> None:
-        while rows := await self._store.due(lane, _ROWS_AT_ONCE):
+        while rows := await self._store.list_due_deliveries(lane, _ROWS_AT_ONCE):
             for row in rows:
                 account = self._accounts.get(row.message.place.platform)
                 if account is None:
@@ -117,7 +117,7 @@ class Outbox:
         while True:
             await self._wait_until_due(account, row)
             if self._clock.now() - row.made_at > GIVE_UP_SECONDS:
-                await self._give_up(row, say("It could not be sent for a day: {why}", why=account.last_problem or "…"))
+                await self._give_up(row, tr("It could not be sent for a day: {why}", why=account.last_problem or "…"))
                 return True
             ended = await self._attempt_send(account, row)
             if ended is None:
@@ -161,7 +161,7 @@ class Outbox:
         again = row.state is DeliveryState.ATTEMPTING and not known
         if again and account.can.resend is not Resend.BLIND:
             known = await self._find_sent_id(account, row)
-        await self._store.attempting(row.id)
+        await self._store.mark_attempting(row.id)
         if known and (row.message_id or row.first is not None):
             await platform.edit(message, known)
             return DeliveryState.DELIVERED, known
@@ -183,7 +183,7 @@ class Outbox:
         else:
             found = await account.platform.send(wanted)  # the same key once more: the platform shows it once
         if found:
-            await self._store.shown(row.id, found)
+            await self._store.mark_shown(row.id, found)
         return found
 
     async def _handle_failure(self, account: PlatformAccount, row: Delivery, error: SendError) -> Delivery | None:
@@ -201,7 +201,7 @@ class Outbox:
                 message, pause = structs.replace(message, plain=True), 0.0
             case SendFault.NOT_FOUND if row.message_id:
                 # What was to be changed is gone: it is sent anew.
-                await self._store.shown(row.id, "")
+                await self._store.mark_shown(row.id, "")
                 row, pause = structs.replace(row, message_id=""), 0.0
             case _ if error.fault in _PERMANENT_FAULTS or (error.fault is not SendFault.TRANSIENT and attempts >= 5):
                 await self._give_up(row, str(error))
@@ -209,7 +209,7 @@ class Outbox:
             case _:
                 pass
         until = self._clock.now() + pause
-        await self._store.postpone(row.id, until, str(error), message, state)
+        await self._store.postpone_delivery(row.id, until, str(error), message, state)
         return structs.replace(row, message=message, state=state, attempts=attempts, next_at=until)
 
     async def _record_delivery(self, row: Delivery, state: DeliveryState, message_id: str) -> None:

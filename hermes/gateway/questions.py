@@ -15,9 +15,9 @@ from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import PlatformError
-from hermes.i18n.messages import say, translated
+from hermes.i18n.messages import localize, tr
 from hermes.sessions.port import SessionPort
-from hermes.util.text import excerpt, visible
+from hermes.util.text import escape_confusable_characters, shorten_command
 
 _LONGEST_LABEL = 40
 _EDIT_SECONDS = 15.0
@@ -94,12 +94,12 @@ class ChatQuestions:
 
     async def show_approval(self, event: ApprovalAsked) -> None:
         """Show that a call waits for approval."""
-        labels = [(AnswerScope.ONCE, say("Allow once"))]
+        labels = [(AnswerScope.ONCE, tr("Allow once"))]
         if event.session_covers:
-            labels.append((AnswerScope.SESSION, say("Allow for this session")))
+            labels.append((AnswerScope.SESSION, tr("Allow for this session")))
         if event.always_covers:
-            labels.append((AnswerScope.ALWAYS, say("Allow always")))
-        labels.append((AnswerScope.DENY, say("No")))
+            labels.append((AnswerScope.ALWAYS, tr("Allow always")))
+        labels.append((AnswerScope.DENY, tr("No")))
         token = hashlib.sha256(event.approval_id.encode()).hexdigest()[:16]  # the same after a restart
         text = _format_approval(event, buttons=self._channel.account.can.buttons)
         rows = tuple(
@@ -114,7 +114,7 @@ class ChatQuestions:
         token = next((name for name, one in self._approvals.items() if one.event.approval_id == event.approval_id), "")
         one = self._approvals.pop(token, None)
         if one is not None:
-            said = say("Allowed.") if event.allowed else say("Not allowed ({by}).", by=translated(event.by))
+            said = tr("Allowed.") if event.allowed else tr("Not allowed ({by}).", by=localize(event.by))
             await self._close_question(one.key, f"{one.text}\n\n**{said}**")
 
     def answer_approval(self, person: PersonIdentity, scope: AnswerScope | None, token: str = "") -> str:
@@ -125,14 +125,14 @@ class ChatQuestions:
         name = token or next(iter(self._approvals), "")
         one = self._approvals.get(name)
         if one is None:
-            return say("No question waits for an answer here.")
+            return tr("No question waits for an answer here.")
         if not self._channel.can_answer(person):
-            return say("This question is not yours to answer.")
+            return tr("This question is not yours to answer.")
         if scope is None or scope not in one.scopes or (scope is AnswerScope.ALWAYS and not person.can_administer):
-            return say("This question has no such answer.")
+            return tr("This question has no such answer.")
         actor = self._channel.actor
         if not actor.approvals.answer(one.event.approval_id, scope=scope, by="person"):
-            return say("The question is withdrawn: nobody waits for its answer any more.")
+            return tr("The question is withdrawn: nobody waits for its answer any more.")
         return ""
 
     @property
@@ -158,9 +158,9 @@ class ChatQuestions:
             return self.answer_approval(person, AnswerScope(choice) if choice in set(AnswerScope) else None, name)
         menu = next((one for one in self._menus if one.token == name), None)
         if menu is None:
-            return say("Nobody waits for this answer any more.")
+            return tr("Nobody waits for this answer any more.")
         if not menu.person.includes_person(person):
-            return say("This question is not yours to answer.")
+            return tr("This question is not yours to answer.")
         if choice.isdecimal() and int(choice) < len(menu.options) and not menu.chosen.done():
             menu.chosen.set_result(int(choice))
         return ""
@@ -221,7 +221,7 @@ class ChatQuestions:
             self._menus.remove(menu)
         shown = options[picked] if isinstance(picked, int) else picked
         if options:
-            await self._close_question(menu.key, f"{title}\n\n**{shown if shown is not None else say('No answer.')}**")
+            await self._close_question(menu.key, f"{title}\n\n**{shown if shown is not None else tr('No answer.')}**")
         return picked
 
     async def _send_question(self, key: str, text: str, buttons: tuple[tuple[Button, ...], ...]) -> None:
@@ -248,21 +248,24 @@ class ChatQuestions:
 
 def _format_approval(event: ApprovalAsked, *, buttons: bool) -> str:
     """Return the approval question's text: the call, the reason, and what each answer covers."""
-    lines = [say("**{tool}** wants to run:", tool=visible(event.tool)), _code_block(excerpt(visible(event.subject)))]
+    lines = [
+        tr("**{tool}** wants to run:", tool=escape_confusable_characters(event.tool)),
+        _code_block(shorten_command(escape_confusable_characters(event.subject))),
+    ]
     if event.cwd:
-        lines.append(say("in `{cwd}`", cwd=visible(event.cwd).replace("`", "'")))
-    lines.append(translated(visible(event.reason)))
+        lines.append(tr("in `{cwd}`", cwd=escape_confusable_characters(event.cwd).replace("`", "'")))
+    lines.append(localize(escape_confusable_characters(event.reason)))
     if event.session_covers:
         lines.append(
-            say("“For this session” allows, until it is closed: {what}", what=_inline_code(event.session_covers))
+            tr("“For this session” allows, until it is closed: {what}", what=_inline_code(event.session_covers))
         )
     if event.always_covers:
-        lines.append(say("“Always” allows, from now on: {what}", what=_inline_code(event.always_covers)))
+        lines.append(tr("“Always” allows, from now on: {what}", what=_inline_code(event.always_covers)))
     if not buttons:
         words = ["/approve"]
         words += ["/approve session"] if event.session_covers else []
         words += ["/approve always"] if event.always_covers else []
-        lines.append(say("Answer with {words}, or /deny.", words=", ".join(words)))
+        lines.append(tr("Answer with {words}, or /deny.", words=", ".join(words)))
     return "\n".join(lines)
 
 
@@ -274,7 +277,7 @@ def _code_block(text: str) -> str:
 
 
 def _inline_code(text: str) -> str:
-    return f"`{visible(text).replace('`', chr(39))}`"
+    return f"`{escape_confusable_characters(text).replace('`', chr(39))}`"
 
 
 def describe_place(place: Place) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hermes.core.chats import OutboxItem, Outgoing, Unanswered
+from hermes.core.chats import OutboxItem, Outgoing, UnansweredEvents
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
@@ -11,7 +11,7 @@ from hermes.gateway.answer_text import build_answer, filter_answer, split_text
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.outbox import Outbox
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 
 RETRY_PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
@@ -32,16 +32,18 @@ class GatewayRecovery:
 
         That is answers not in the outbox, turns under way, queued messages and commands.
         """
-        await self._store.lost_arrivals()
-        for row in await self._store.begun_commands():
-            text = say(
+        await self._store.close_lost_events()
+        for row in await self._store.list_begun_commands():
+            text = tr(
                 "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
             )
             key = f"begun:{row.id}"
-            await self._store.owe([OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))])
-            await self._store.dismiss([row.id], "the process ended")
+            await self._store.enqueue_deliveries(
+                [OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))]
+            )
+            await self._store.dismiss_events([row.id], "the process ended")
         sessions: dict[str, None] = {}
-        for one in await self._store.unanswered():
+        for one in await self._store.list_unanswered():
             if one.over:
                 await self._settle_answer(one)
             else:
@@ -61,12 +63,12 @@ class GatewayRecovery:
 
     async def settle_reopened(self, session_id: str) -> None:
         """Enqueue the answers that a session gave while another process held it, or before it broke."""
-        for one in await self._store.unanswered():
+        for one in await self._store.list_unanswered():
             if one.session_id == session_id and one.over:
                 await self._settle_answer(one, RETRY_PAUSES)
                 self._outbox.wake_lane(one.arrivals[-1].place.lane)
 
-    async def _settle_answer(self, one: Unanswered, pauses: Sequence[float] = ()) -> None:
+    async def _settle_answer(self, one: UnansweredEvents, pauses: Sequence[float] = ()) -> None:
         """Enqueue an answer; while the store takes nothing it is retried after each of these pauses."""
         for pause in (*pauses, None):
             try:
@@ -79,25 +81,25 @@ class GatewayRecovery:
             else:
                 return
 
-    async def _enqueue_answer(self, one: Unanswered) -> None:
+    async def _enqueue_answer(self, one: UnansweredEvents) -> None:
         """Enqueue the answer of a turn that ended before its answer was in the outbox."""
         chat_session = await self._open_chat_session(one.session_id)
         if chat_session is None:
             return
-        text = await self._store.last_answer(one.turn_id)
+        text = await self._store.get_last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
         answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.can)
-        opened = await self._store.open_delivery(one.turn_id)
+        opened = await self._store.find_open_delivery(one.turn_id)
         items = []
         for number, piece in enumerate(split_text(answer.text, chat_session.can)):
             key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
             message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
             items.append(OutboxItem(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
-        await self._store.owe(items, answered=one.turn_id, outcome=answer.outcome)
+        await self._store.enqueue_deliveries(items, answered=one.turn_id, outcome=answer.outcome)
 
     async def _open_chat_session(self, session_id: str) -> ChatSession | None:
         """Reopen the chat session of a session that was at work; None where its account is not configured any more."""
-        for binding in await self._store.bindings_of(session_id):
+        for binding in await self._store.list_session_bindings(session_id):
             chat_session = await self._chat_sessions.open_binding(binding)
             if chat_session is not None:
                 return chat_session

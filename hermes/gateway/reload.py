@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.load import load_settings
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
 from hermes.sessions.app import App
@@ -32,7 +32,7 @@ def reload_plans(app: App, accounts: Mapping[str, PlatformAccount]) -> AccountCh
     """
     services = app.services
     settings = load_settings(services.home).settings
-    plans, wrong = plan_accounts(settings.platforms, with_dotenv(services.process_environ, services.home.env_file))
+    plans, wrong = plan_accounts(settings.platforms, merge_dotenv(services.process_environ, services.home.env_file))
     services.settings = structs.replace(services.settings, platforms=settings.platforms, gateway=settings.gateway)
     wanted = {plan.name: plan for plan in plans}
     on_now = {name for name, given in settings.platforms.items() if given.get("enabled", True)}

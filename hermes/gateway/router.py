@@ -11,7 +11,7 @@ from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry
-from hermes.core.chats import AuditEntry, InboundEvent, OutboxItem, Outgoing, StoredArrival
+from hermes.core.chats import AuditEntry, InboundEvent, OutboxItem, Outgoing, StoredInboundEvent
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway import addressing
@@ -22,7 +22,7 @@ from hermes.gateway.command_context import ChatCommandContext
 from hermes.gateway.people.command_rights import can_use_command, commands_for
 from hermes.gateway.people.pairing import PairingCodes
 from hermes.gateway.people.quotas import Quotas
-from hermes.i18n.messages import say, translated
+from hermes.i18n.messages import localize, tr
 
 ROWS_AT_ONCE = 64
 """Rows of a lane that are read together."""
@@ -92,7 +92,7 @@ class Router:
         self._quotas = Quotas(deps.app)
         self.pairing_codes = PairingCodes(deps.app)
 
-    async def route_events(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredArrival]) -> None:
+    async def route_events(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]) -> None:
         """Route the first of these events, with those that belong to it.
 
         Raises HermesError; then it was not handled.
@@ -104,19 +104,19 @@ class Router:
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
-            await self._store.dismiss([first.id], why or await self._handle_unknown(account, event))
+            await self._store.dismiss_events([first.id], why or await self._handle_unknown(account, event))
             return
         if is_complete(event):
             await self._start_command(account, lane, person, first)
             return
         live = self._chat_sessions.find_live(account, event.place, person)
         if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
-            await self._store.dismiss([first.id], "answer")
+            await self._store.dismiss_events([first.id], "answer")
             return
         await self._route_message(account, lane, person, rows)
 
     async def _start_command(
-        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, row: StoredArrival
+        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, row: StoredInboundEvent
     ) -> None:
         """Start a command or a pressed button in a task of its own, since it may ask and wait."""
         if not await self._store.begin_command(row.id):
@@ -125,7 +125,7 @@ class Router:
         lane.commands.add(task)
         task.add_done_callback(lane.commands.discard)
 
-    async def _execute_event(self, account: PlatformAccount, person: PersonIdentity, row: StoredArrival) -> None:
+    async def _execute_event(self, account: PlatformAccount, person: PersonIdentity, row: StoredInboundEvent) -> None:
         event = row.arrival
         try:
             if event.press:
@@ -135,26 +135,26 @@ class Router:
                     await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._deps.report(f"{event.place.lane}: {error}")
-            text = say("(I cannot answer now: {why})", why=translated(str(error)))
+            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
             message = Outgoing(place=event.place, text=text, key=f"note:{row.id}")
             await self._deps.outbox.enqueue([OutboxItem(key=message.key, message=message)])
-        await self._store.dismiss([row.id], "pressed" if event.press else "command")
+        await self._store.dismiss_events([row.id], "pressed" if event.press else "command")
 
     async def route_urgent(self, account: PlatformAccount, lane: ChatLane, name: str) -> None:
         """Route the events of this lane that must not wait behind long work."""
-        for row in await self._store.new_arrivals(name, ROWS_AT_ONCE):
+        for row in await self._store.list_new_events(name, ROWS_AT_ONCE):
             if is_urgent(row.arrival) and not addressing.ignore_reason(account.plan.settings, row.arrival):
                 person = await self._deps.people.resolve_sender(account.plan.settings, account.name, row.arrival.sender)
                 if person is not None:
                     await self._start_command(account, lane, person, row)
 
     async def _route_message(
-        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, rows: Sequence[StoredArrival]
+        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, rows: Sequence[StoredInboundEvent]
     ) -> None:
         """Route a message, together with the pieces that follow it closely."""
         place = rows[0].arrival.place
         await self._wait_for_pieces(account, lane, rows)
-        rows = _group_message(await self._store.new_arrivals(place.lane, ROWS_AT_ONCE), account)
+        rows = _group_message(await self._store.list_new_events(place.lane, ROWS_AT_ONCE), account)
         if not rows:
             return
         lane.is_slow = True
@@ -172,12 +172,12 @@ class Router:
             await asyncio.wait(lane.commands, timeout=_RECHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _post_message(
-        self, chat_session: ChatSession, lane: ChatLane, person: PersonIdentity, rows: Sequence[StoredArrival]
+        self, chat_session: ChatSession, lane: ChatLane, person: PersonIdentity, rows: Sequence[StoredInboundEvent]
     ) -> None:
         counted = _quota_person(person, rows[0].arrival)
         refused = await self._quotas.claim_turn(counted, chat_session.person, chat_session.spent_at)
         if refused is not None:
-            await self._store.dismiss([one.id for one in rows], "no quota left")
+            await self._store.dismiss_events([one.id for one in rows], "no quota left")
             await self._write_audit(rows[0].arrival, person, "refused", "no quota left")
             await chat_session.send_note(refused)
             return
@@ -195,13 +195,15 @@ class Router:
 
     async def _write_audit(self, event: InboundEvent, person: PersonIdentity, what: str, detail: str) -> None:
         """Write an audit entry about what somebody did."""
-        await self._store.note(
+        await self._store.add_audit_entry(
             AuditEntry(
                 platform=event.place.platform, account=event.sender.id, person=person.id, what=what, detail=detail
             )
         )
 
-    async def _wait_for_pieces(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredArrival]) -> None:
+    async def _wait_for_pieces(
+        self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]
+    ) -> None:
         """Wait until no further pieces of a person's message come."""
         clock = asyncio.get_running_loop().time
         given = account.plan.settings.batch_seconds
@@ -246,7 +248,7 @@ class Router:
             return "unknown sender"
         async with self._chat_sessions.hold_session(account, event.place, paired) as chat_session:
             role = paired.role.value
-            await chat_session.send_note(say("You are known here now, as {role}. Write what you want.", role=role))
+            await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
 
     async def _run_command(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> None:
@@ -256,7 +258,7 @@ class Router:
             if name in ("approve", "deny"):
                 command_context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
             elif not can_use_command(person, name):
-                command_context.tell(say("/{name} is not for you here.", name=name))
+                command_context.tell(tr("/{name} is not for you here.", name=name))
             elif _is_turn_command(name) and (why := await self._claim_turn(chat_session, person, event)) is not None:
                 command_context.tell(why)
             elif (there := chat_session.remote) is not None and _can_run_remotely(name):
@@ -270,7 +272,7 @@ class Router:
                 raise
             return  # the session in which it asked something is gone, by `/new` for one
         except HermesError as error:
-            command_context.tell(translated(str(error)))
+            command_context.tell(localize(str(error)))
         await command_context.flush_output()
 
     async def _answer_approval(
@@ -312,9 +314,9 @@ def _can_run_remotely(name: str) -> bool:
     return command is not None and command.travels
 
 
-def _group_message(rows: Sequence[StoredArrival], account: PlatformAccount) -> list[StoredArrival]:
+def _group_message(rows: Sequence[StoredInboundEvent], account: PlatformAccount) -> list[StoredInboundEvent]:
     """Return the first rows that make one message: consecutive texts of one person, none of them a command."""
-    found: list[StoredArrival] = []
+    found: list[StoredInboundEvent] = []
     size = 0
     for row in rows:
         event = row.arrival

@@ -13,7 +13,7 @@ from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.util.garbage_collection import calm_collector
+from hermes.util.garbage_collection import tune_garbage_collector
 
 Report = Callable[[str], None]
 _MAX_HANDLES = 65_536
@@ -58,7 +58,7 @@ class _GatewayProcess:
             async with Gateway(app, self._report) as gateway:
                 await gateway.start()
                 starts.clear_starts()
-                calm_collector()
+                tune_garbage_collector()
                 await self._run_gateway(gateway)
         self._report("The gateway has ended.")
         return 0

@@ -10,15 +10,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.admin.send import HomeServices
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
-from hermes.core.ids import new_letter_id
+from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import AccountPlan, plan_account
 from hermes.gateway.answer_text import split_text
 from hermes.gateway.platform import Platform, PlatformContext
 from hermes.gateway.text.media import KINDS
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.http_client import create_client_session
 
 HOME_TARGET = "home"
@@ -56,20 +56,16 @@ def require_places(target: str, plans: Mapping[str, AccountPlan]) -> list[Place]
     homes = [name for name, plan in plans.items() if plan.settings.home]
     if target in (HOME_TARGET, ALL_TARGET):
         hint = (
-            phrase("Several accounts have one ({names}): name the account.", names=", ".join(homes))
+            N_("Several accounts have one ({names}): name the account.", names=", ".join(homes))
             if homes
-            else phrase("Set `platforms.NAME.home` in config.yaml.")
+            else N_("Set `platforms.NAME.home` in config.yaml.")
         )
-        raise NotFoundError(phrase("There is no home chat."), hint)
+        raise NotFoundError(N_("There is no home chat."), hint)
     name = target.partition(":")[0]
     if name in plans:
-        raise NotFoundError(
-            phrase("{name} has no home chat.", name=name), phrase("Say which: --to {name}:CHAT", name=name)
-        )
-    known = ", ".join(plans) or phrase("none")
-    raise NotFoundError(
-        phrase("No account is called {name!r}.", name=name), phrase("Those set up are: {names}.", names=known)
-    )
+        raise NotFoundError(N_("{name} has no home chat.", name=name), N_("Say which: --to {name}:CHAT", name=name))
+    known = ", ".join(plans) or N_("none")
+    raise NotFoundError(N_("No account is called {name!r}.", name=name), N_("Those set up are: {names}.", names=known))
 
 
 def build_outbox_items(
@@ -77,11 +73,11 @@ def build_outbox_items(
 ) -> list[OutboxItem]:
     """Build the outbox items of a message; the same key again adds nothing. Raises NotFoundError, UsageError."""
     found: list[OutboxItem] = []
-    base = key or f"send:{new_letter_id()}"
+    base = key or f"send:{new_queued_message_id()}"
     for place in require_places(target, plans):
         plan = plans[place.platform]
         if content.file and not plan.descriptor.can.media:
-            raise UsageError(phrase("{name} takes no files.", name=place.platform))
+            raise UsageError(N_("{name} takes no files.", name=place.platform))
         own = f"{base}:{place.lane}"
         messages = [Outgoing(place=place, text=piece) for piece in split_text(content.text, plan.descriptor.can)]
         if content.file:
@@ -104,7 +100,7 @@ async def send_now(target: str, content: SendContent, plans: Mapping[str, Accoun
                 http=http,
                 clock=send_deps.clock,
                 media=send_deps.home.root / "media" / name,
-                cursors=await send_deps.store.chats.chat_cursors(name),
+                cursors=await send_deps.store.chats.get_chat_cursors(name),
                 report=lambda _line: None,
             )
             messages = [one.message for one in items if one.message.place.platform == name]
@@ -126,7 +122,7 @@ async def queue_message(
 ) -> str:
     """Put it into the outbox; the gateway sends it when it runs."""
     items = build_outbox_items(target, content, plans)
-    await send_deps.store.chats.owe(items)
+    await send_deps.store.chats.enqueue_deliveries(items)
     return describe_targets(items)
 
 
@@ -138,7 +134,7 @@ def describe_targets(items: Sequence[OutboxItem]) -> str:
 
 def load_plans(send_deps: HomeServices) -> dict[str, AccountPlan]:
     """Return the configured accounts. A wrong one is left out: it cannot be reached."""
-    environ = with_dotenv(send_deps.environ, send_deps.home.env_file)
+    environ = merge_dotenv(send_deps.environ, send_deps.home.env_file)
     found = {}
     for name, given in send_deps.settings.platforms.items():
         try:
@@ -156,8 +152,8 @@ async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]
     for name, plan in load_plans(send_deps).items():
         if plan.settings.home:
             target = f"{name}:{plan.settings.home}"
-            found[target] = (target, "", say("home"))
-        for one in await send_deps.store.chats.bindings(name):
+            found[target] = (target, "", tr("home"))
+        for one in await send_deps.store.chats.list_platform_bindings(name):
             target = _format_target(one)
             known = found.get(target)
             kind = known[2] if known else one.place.kind.value
@@ -169,7 +165,7 @@ def check_file(path: str) -> str:
     """Return the absolute path of a file that can be sent. Raises UsageError."""
     whole = Path(path).expanduser().absolute()
     if not whole.is_file() or not os.access(whole, os.R_OK):
-        raise UsageError(phrase("There is no file {path} that can be read.", path=path))
+        raise UsageError(N_("There is no file {path} that can be read.", path=path))
     return str(whole)
 
 

@@ -10,12 +10,12 @@ from msgspec import Struct, field
 from hermes.core.errors import BusyError
 from hermes.core.events import Event, TurnEnded
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.eviction import has_live_state, is_evictable, memory_bytes
 from hermes.sessions.port import SessionPort
-from hermes.util.garbage_collection import give_back
+from hermes.util.garbage_collection import release_free_memory
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
@@ -46,9 +46,7 @@ class PooledSession(Struct, eq=False):
     def local(self) -> SessionActor:
         """The session's actor. Raises BusyError where it lives in another process that this one has joined."""
         if not isinstance(self.actor, SessionActor):
-            raise BusyError(
-                phrase("Session {id} is open in a terminal.", id=self.actor.session_id), phrase("Close it there.")
-            )
+            raise BusyError(N_("Session {id} is open in a terminal.", id=self.actor.session_id), N_("Close it there."))
         return self.actor
 
     @property
@@ -187,7 +185,7 @@ class SessionPool:
             if self._memory_freed:
                 self._memory_freed = False
                 """Whether a session has left the memory since it was returned to the system."""
-                await asyncio.to_thread(give_back)
+                await asyncio.to_thread(release_free_memory)
 
     def _live_session(self, entry: PooledSession) -> "LiveSession | None":
         """Return the session with all its parts; None where it lives in another process."""

@@ -96,7 +96,7 @@ class StreamRenderer:
     async def start(self) -> None:
         """Start streaming; a message that a dead process has begun is continued."""
         if self._live:
-            known = await self._store.open_delivery(self.turn_id)
+            known = await self._store.find_open_delivery(self.turn_id)
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_StreamedMessage(known.key, known.id, known.message_id))
@@ -146,7 +146,7 @@ class StreamRenderer:
             last[0] = structs.replace(last[0], message=first)
         items += [*last, *(self._file_item(number, file) for number, file in enumerate(answer.files))]
         await self._outbox.enqueue(items, answered=self.turn_id, outcome=answer.outcome)
-        await self._set_reaction("✅" if ended.reason.completed else "❌")
+        await self._set_reaction("✅" if ended.reason.is_completed else "❌")
 
     async def close(self) -> None:
         """Stop streaming; what is shown stays as it is, and is continued when the turn is."""
@@ -219,14 +219,14 @@ class StreamRenderer:
                 await self._account.platform.edit(items.message, message.message_id)
             else:
                 if not message.number:
-                    (message.number,) = await self._store.owe([items])
+                    (message.number,) = await self._store.enqueue_deliveries([items])
                 try:
                     message.message_id = await self._account.platform.send(items.message)
                 except SendError as error:
                     if not error.uncertain:
-                        await self._store.unsent(message.number)
+                        await self._store.mark_unsent(message.number)
                     raise
-                await self._store.shown(message.number, message.message_id)
+                await self._store.mark_shown(message.number, message.message_id)
         message.shown = text
 
     async def _set_reaction(self, emoji: str) -> None:

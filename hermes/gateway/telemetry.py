@@ -120,7 +120,7 @@ class Telemetry:
             lane=self._lanes.get(session_id, ""),
             outcome=event.reason.value,
             seconds=round(seconds, 3),
-            level="info" if event.reason.completed else "warning",
+            level="info" if event.reason.is_completed else "warning",
         )
 
     async def _measure_lag(self) -> None:

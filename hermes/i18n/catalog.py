@@ -1,12 +1,12 @@
-"""The texts of the catalogue, `words/LANGUAGE/*.json`: English to translated."""
+"""The translations of messages, `words/LANGUAGE/*.json`: English text to translated text."""
 
 import os
 from functools import cache
 
 
 @cache
-def translations(language: str) -> dict[str, str]:
-    """Everything that can be said in a language but English, by its English text."""
+def load_translations(language: str) -> dict[str, str]:
+    """Return all translations of a language other than English, by their English text."""
     import json
 
     table: dict[str, str] = {}

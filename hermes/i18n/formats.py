@@ -1,20 +1,20 @@
-"""Numbers, times and lengths of time as a person of the spoken language writes them."""
+"""Numbers, times and durations, formatted in the person's language."""
 
 import time
 
-from hermes.i18n.messages import CHINESE, spoken
+from hermes.i18n.messages import CHINESE, get_language
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-def number(value: int) -> str:
-    """A whole number with its thousands set apart."""
+def format_number(value: int) -> str:
+    """Format a whole number with thousands separators."""
     return f"{value:,}"
 
 
-def compact(value: float) -> str:
-    """A count in few characters: 950, 12.3k, 4.5M; in Chinese 1.2万, 4.5亿."""
-    steps = ((1e8, "亿"), (1e4, "万")) if spoken() == CHINESE else ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+def format_compact(value: float) -> str:
+    """Format a count in few characters: 950, 12.3k, 4.5M; in Chinese 1.2万, 4.5亿."""
+    steps = ((1e8, "亿"), (1e4, "万")) if get_language() == CHINESE else ((1e9, "G"), (1e6, "M"), (1e3, "k"))
     for size, mark in steps:
         if value >= size:
             share = value / size
@@ -22,13 +22,13 @@ def compact(value: float) -> str:
     return f"{value:.0f}"
 
 
-def moment(seconds: float, *, now: float | None = None) -> str:
-    """A point in time (Unix seconds) in local time: today only the hour, this year without the year."""
+def format_time(seconds: float, *, now: float | None = None) -> str:
+    """Format a point in time (Unix seconds) in local time: today only the hour, this year without the year."""
     then, today = time.localtime(seconds), time.localtime(now)
     hour = time.strftime("%H:%M", then)
     if then[:3] == today[:3]:
         return hour
-    if spoken() == CHINESE:
+    if get_language() == CHINESE:
         day = f"{then.tm_mon}月{then.tm_mday}日"
         return f"{day} {hour}" if then.tm_year == today.tm_year else f"{then.tm_year}年{day} {hour}"
     if then.tm_year == today.tm_year:
@@ -36,9 +36,9 @@ def moment(seconds: float, *, now: float | None = None) -> str:
     return f"{time.strftime('%b', then)} {then.tm_mday}, {then.tm_year}, {hour}"
 
 
-def span(seconds: float) -> str:
-    """A length of time in few characters: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d; in Chinese 12 秒, 3 分 5 秒."""
-    marks = ("天", "小时", "分", "秒") if spoken() == CHINESE else ("d", "h", "min", "s")
+def format_duration(seconds: float) -> str:
+    """Format a duration in few characters: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d; in Chinese 12 秒, 3 分 5 秒."""
+    marks = ("天", "小时", "分", "秒") if get_language() == CHINESE else ("d", "h", "min", "s")
     if seconds < 10:
         return f"{seconds:.1f} {marks[3]}"
     whole = int(seconds)

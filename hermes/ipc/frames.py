@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from hermes.core.errors import BusyError, ConfigError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Event, TurnEnded
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 
 MAX_FRAME_BYTES = 32 << 20
 """The largest line in bytes; pictures are part of it."""
@@ -32,7 +32,7 @@ class PostFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="post
     """
 
     id: int
-    inbound: Inbound
+    inbound: InboundMessage
     way: str = "queue"
     in_order: bool = False
 
@@ -42,7 +42,7 @@ class ForwardFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="f
 
     id: int
     letter_id: str
-    inbound: Inbound
+    inbound: InboundMessage
     joins: bool = False
     first: bool = False
 

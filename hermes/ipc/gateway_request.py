@@ -2,9 +2,9 @@
 
 import asyncio
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.ipc import frames
 from hermes.ipc.listener import GATEWAY_SOCKET
 from hermes.ipc.remote_session import connect_socket
@@ -12,7 +12,7 @@ from hermes.ipc.remote_session import connect_socket
 _TIMEOUT_SECONDS = 60.0
 
 
-async def request_gateway(home: Home, request: frames.RequestFrame) -> frames.ResponseFrame | None:
+async def request_gateway(home: HermesHome, request: frames.RequestFrame) -> frames.ResponseFrame | None:
     """Send a request and return the response; None when no gateway runs here.
 
     Raises the gateway's error, or BusyError when it does not answer.
@@ -25,7 +25,7 @@ async def request_gateway(home: Home, request: frames.RequestFrame) -> frames.Re
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             said = await wire.next_frame()
     except TimeoutError:
-        raise BusyError(phrase("The gateway does not answer."), phrase("`hermes gateway restart` helps.")) from None
+        raise BusyError(N_("The gateway does not answer."), N_("`hermes gateway restart` helps.")) from None
     finally:
         await wire.close()
     if isinstance(said, frames.ErrorFrame):

@@ -14,11 +14,11 @@ from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.i18n.messages import phrase, speak
+from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
@@ -122,17 +122,17 @@ class RemoteCommandContext:
     async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
         """Raise UsageError: another session is opened by the user's own process."""
         del name, greet
-        raise UsageError(phrase("This session lives in another process; /new and /resume leave it first."))
+        raise UsageError(N_("This session lives in another process; /new and /resume leave it first."))
 
     async def open_background_session(self) -> SessionActor:
         """Raise UsageError: a session beside this one would live in the other process, too."""
-        raise UsageError(phrase("This session lives in another process; begin a new one with /new first."))
+        raise UsageError(N_("This session lives in another process; begin a new one with /new first."))
 
-    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
+    def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Send a message to the session."""
         _post_message(self.actor, inbound, delivery.value, in_order=False)
 
-    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
+    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
         """Send a message, and wait for the end of its turn."""
         return (await self.actor.post(inbound)).reason
 
@@ -148,7 +148,9 @@ class RemoteCommandContext:
         del delete
 
 
-def _post_message(actor: SessionActor, inbound: Inbound, way: str, *, in_order: bool) -> "asyncio.Future[TurnEnded]":
+def _post_message(
+    actor: SessionActor, inbound: InboundMessage, way: str, *, in_order: bool
+) -> "asyncio.Future[TurnEnded]":
     if way == PostMode.STEER.value:
         return actor.steer(inbound, in_order=in_order)
     return actor.interrupt(inbound) if way == PostMode.INTERRUPT.value else actor.post(inbound)
@@ -171,7 +173,7 @@ async def serve_session(
     session_host: SessionHost, connection: IpcConnection[frames.RequestFrame], attach: frames.AttachFrame
 ) -> None:
     """Let a peer take part in a session until it disconnects, or the session is closed."""
-    speak(attach.language)
+    set_language(attach.language)
     try:
         async with session_host.hold(attach.session_id) as actor:
             await _AttachedPeer(session_host.app, actor, connection).serve_peer(attach)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from hermes.core.errors import StoreError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.frames import MAX_FRAME_BYTES, RequestFrame, request_decoder
 
@@ -53,7 +53,7 @@ class IpcListener:
         except OSError as error:
             self._close_socket()
             raise StoreError(
-                phrase("The socket {path} cannot be made: {reason}.", path=self._path, reason=error.strerror or "")
+                N_("The socket {path} cannot be made: {reason}.", path=self._path, reason=error.strerror or "")
             ) from None
         self._accepting = asyncio.create_task(self._accept_peers(one), name=f"socket {self._path.name}")
 
@@ -138,9 +138,9 @@ def _is_supervised(pid: int) -> bool:
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
             return pid < 1
-        if supervisor_main.named(pid):
+        if supervisor_main.is_supervisor(pid):
             return True
-        pid = supervisor_main.parent(pid)
+        pid = supervisor_main.parent_pid(pid)
     return True
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Protocol
 
 from hermes.commands.context import MenuOption
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event, Level, Notice, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.outcomes import AnswerScope
-from hermes.i18n.messages import phrase, spoken
+from hermes.i18n.messages import N_, get_language
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, peer_uid, process_socket_path, short_socket_path
-from hermes.runtime.locks import lock_owner
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.locks import find_lock_owner
+from hermes.runtime.mailbox import InboundMessage
 from hermes.tools.session import Asker
 
 _CONNECT_SECONDS = 5.0
@@ -102,23 +102,23 @@ class RemoteSession:
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
-    def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
+    def post(self, inbound: InboundMessage) -> "asyncio.Future[TurnEnded]":
         """Queue a message; the future ends with the turn that answers it."""
         return self._send_message(inbound, "queue")
 
     def steer(
-        self, inbound: Inbound, *, joins_only: bool = False, in_order: bool = False
+        self, inbound: InboundMessage, *, joins_only: bool = False, in_order: bool = False
     ) -> "asyncio.Future[TurnEnded]":
         """Add a message to the running turn."""
         del joins_only
         return self._send_message(inbound, "steer", in_order=in_order)
 
-    def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
+    def interrupt(self, inbound: InboundMessage) -> "asyncio.Future[TurnEnded]":
         """Stop the running turn, and answer this message next."""
         return self._send_message(inbound, "interrupt")
 
     def forward(
-        self, letter_id: str, inbound: Inbound, *, joins: bool = False, first: bool = False
+        self, letter_id: str, inbound: InboundMessage, *, joins: bool = False, first: bool = False
     ) -> "asyncio.Future[TurnEnded]":
         """Process a message that is stored in the session's inbox already."""
         number, ended = self._register_turn()
@@ -177,7 +177,9 @@ class RemoteSession:
             await asyncio.wait({self._reader})
         await self._connection.close()
 
-    def _send_message(self, inbound: Inbound, way: str, *, in_order: bool = False) -> "asyncio.Future[TurnEnded]":
+    def _send_message(
+        self, inbound: InboundMessage, way: str, *, in_order: bool = False
+    ) -> "asyncio.Future[TurnEnded]":
         number, ended = self._register_turn()
         self._connection.send(frames.PostFrame(id=number, inbound=inbound, way=way, in_order=in_order))
         return ended
@@ -288,19 +290,19 @@ class RemoteSession:
 
 
 def _lost_error() -> BusyError:
-    return BusyError(phrase("The process that held this session has let it go."), phrase("Try again in a moment."))
+    return BusyError(N_("The process that held this session has let it go."), N_("Try again in a moment."))
 
 
-async def attach_session(home: Home, session_id: str, *, asks: bool) -> RemoteSession | None:
+async def attach_session(home: HermesHome, session_id: str, *, asks: bool) -> RemoteSession | None:
     """Attach to a session that another process holds; return None when no process lets us."""
-    pid = lock_owner(home.locks, session_id)
+    pid = find_lock_owner(home.locks, session_id)
     if pid is None or pid == os.getpid():
         return None
     for path in (process_socket_path(home.locks, pid), home.locks / GATEWAY_SOCKET):
         wire = await connect_socket(path)
         if wire is None:
             continue
-        wire.send(frames.AttachFrame(session_id=session_id, asks=asks, language=spoken()))
+        wire.send(frames.AttachFrame(session_id=session_id, asks=asks, language=get_language()))
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 first = await wire.next_frame()

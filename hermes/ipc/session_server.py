@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hermes.core.errors import BusyError, StoreError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.hosted_session import serve_session
@@ -71,7 +71,7 @@ def require_local(port: SessionPort) -> SessionActor:
     if isinstance(port, SessionActor):
         return port
     raise BusyError(
-        phrase("This session lives in another process."), phrase("That works there only, or once it is closed there.")
+        N_("This session lives in another process."), N_("That works there only, or once it is closed there.")
     )
 
 

@@ -1,4 +1,6 @@
-"""Side tasks: one question to a model, without history or tools. Each task has its own order of models to ask."""
+"""Side tasks: one question to a model, without history or tools. Each task has its own order of models to
+ask.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -13,7 +15,7 @@ from hermes.core.stream import Answer, Failure
 from hermes.llm.client import ModelClient
 from hermes.llm.exchange import Emit
 from hermes.llm.lineage import Lineage
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 
 OpenModel = Callable[[], Awaitable[ModelClient]]
 
@@ -25,12 +27,16 @@ class SideTask:
         self._models = models
 
     async def ask(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> str | Failure:
-        """The answer's text, or why nobody gave one. Never raises for what a provider or a setting does wrong."""
-        outcome = await self.answer(system, text, emit, max_tokens=max_tokens)
+        """Return the answer's text, or why nobody gave one. Never raises for what a provider or a setting does
+        wrong.
+        """
+        outcome = await self.request_answer(system, text, emit, max_tokens=max_tokens)
         return outcome if isinstance(outcome, Failure) else outcome.message.text.strip()
 
-    async def answer(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> Answer | Failure:
-        """As `ask`; the whole answer, which has text in it."""
+    async def request_answer(
+        self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None
+    ) -> Answer | Failure:
+        """Return the whole answer, which has text in it, or why nobody gave one; otherwise like `ask`."""
         failure = Failure(kind=FailureKind.UNKNOWN, message="No model is configured for this task.")
         for opened in self._models:
             try:
@@ -38,17 +44,17 @@ class SideTask:
             except ConfigError as error:
                 failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
                 continue
-            outcome = await client.answer(_lineage(client, system, text, max_tokens), _pauses(emit))
+            outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
             if isinstance(outcome, Failure):
                 failure = outcome
             elif outcome.message.text.strip():
                 return outcome
             else:
-                failure = _empty(client, outcome)
+                failure = _empty_answer_failure(client, outcome)
         return failure
 
-    async def window(self) -> int | None:
-        """Tokens of the window of the model that is asked first, where its settings or its record say it."""
+    async def context_window(self) -> int | None:
+        """Return the window, in tokens, of the model that is asked first, where its settings or its record say it."""
         for opened in self._models:
             try:
                 return (await opened()).endpoint.context_length
@@ -57,32 +63,32 @@ class SideTask:
         return None
 
 
-def _lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
+def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
     # Nobody asks again with the same beginning, and what a mark lets a provider keep costs more.
     endpoint = structs.replace(client.endpoint, cache_ttl="")
     frame = EpochFrame(
         provider=endpoint.record.name,
         model=endpoint.model,
         wire=endpoint.wire,
-        encoder_version=wire(endpoint.wire).version,
+        encoder_version=load_wire(endpoint.wire).version,
         system=system,
         sampling=Sampling(max_tokens=max_tokens),
     )
     lineage = Lineage(frame, endpoint)
-    lineage.extend((user_message(text),))
+    lineage.append_messages((user_message(text),))
     return lineage
 
 
-def _pauses(emit: Emit) -> Emit:
-    """Only pauses are shown: a side task's words are not the conversation's."""
+def _only_pauses(emit: Emit) -> Emit:
+    """Return an `emit` that shows only pauses: a side task's text is not the conversation's."""
 
-    async def show(event: Event) -> None:
+    async def emit_pause(event: Event) -> None:
         if isinstance(event, Retrying):
             await emit(event)
 
-    return show
+    return emit_pause
 
 
-def _empty(client: ModelClient, answer: Answer) -> Failure:
+def _empty_answer_failure(client: ModelClient, answer: Answer) -> Failure:
     title = client.endpoint.record.title
     return Failure(kind=FailureKind.BAD_RESPONSE, message=f"{title} gave an empty answer.", usage=answer.usage)

@@ -1,4 +1,6 @@
-"""One model call, made reliable: every way it can end is a value, and what may be tried again is tried again."""
+"""The model client: one model call, made reliable. Every way it can end is a value, and what may be
+retried is retried.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -9,15 +11,15 @@ from hermes.core.events import Level, Notice, Retrying
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
 from hermes.llm.cache_watch import CacheWatch
-from hermes.llm.classify import Size
-from hermes.llm.context_length import known_context_length
-from hermes.llm.exchange import Emit, Exchange
-from hermes.llm.keys import Keys, Lease, OneKey
+from hermes.llm.classify import RequestSize
+from hermes.llm.context_length import find_context_length
+from hermes.llm.exchange import Emit, ProviderExchange
+from hermes.llm.keys import KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered, heard
+from hermes.llm.metering import Meter, Unmetered, read_call_usage
 from hermes.providers.wire import Endpoint
 from hermes.util.clock import Clock
-from hermes.util.text import sentence
+from hermes.util.text import end_sentence
 
 _BASE_DELAY = 5.0
 MAX_DELAY = 120.0
@@ -34,7 +36,7 @@ class ModelClient:
         transport: HttpTransport,
         clock: Clock,
         *,
-        keys: Keys | None = None,
+        keys: ProviderKeys | None = None,
         meter: Meter | None = None,
         retries: int = 3,
         timeouts: HttpTimeouts | None = None,
@@ -42,159 +44,167 @@ class ModelClient:
         self.endpoint = endpoint
         self._transport = transport
         self._clock = clock
-        self._keys = keys or OneKey(endpoint.api_key)
+        self._keys = keys or SingleKey(endpoint.api_key)
         self._meter: Meter = meter or Unmetered()
         self._retries = retries
         self._timeouts = timeouts or HttpTimeouts()
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: dict[str, ProviderExchange] = {}
         self._watch = CacheWatch(endpoint.record.title, endpoint.cache_ttl)
 
-    async def answer(
+    async def request_answer(
         self, lineage: Lineage, emit: Emit, *, final: bool = False, patience: float = MAX_DELAY
     ) -> Answer | Failure:
-        """Ask for the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
+        """Request the next answer; deltas go to `emit` as they arrive, and a `Retrying` before each new try.
 
-        Never raises for what a server or the network does: that is a `Failure`. A call is tried again only while
-        no text of its answer has been emitted, and not when the provider wants a pause of more than `patience` seconds.
-        Cancelling the task closes the connection at once.
+        Never raises for what a server or the network does: that is a `Failure`. A call is retried only while no
+        text of its answer has been emitted, and not when the provider wants a pause of more than `patience`
+        seconds. Cancelling the task closes the connection at once.
         """
-        state = CallState(retries=self._retries, patience=patience, clock=self._clock, emit=emit)
+        state = RetryState(retries=self._retries, patience=patience, clock=self._clock, emit=emit)
         while True:
-            outcome = await self._once(lineage, emit, state, final=final)
-            if isinstance(outcome, Answer) or not await recover(outcome, state):
+            outcome = await self._try_call(lineage, emit, state, final=final)
+            if isinstance(outcome, Answer) or not await run_recovery(outcome, state):
                 return outcome
 
-    async def available(self) -> bool:
-        """Whether a key can be used now; False while all of them wait for their limits to end."""
-        return await self._keys.available(self.endpoint.model)
+    async def has_usable_key(self) -> bool:
+        """Return whether a key can be used now; False while all of them wait for their limits to end."""
+        return await self._keys.has_usable_key(self.endpoint.model)
 
-    async def context_length(self) -> int | None:
-        """Tokens of the model's window; asks the provider where neither settings nor record say it. None: unknown."""
+    async def find_context_length(self) -> int | None:
+        """Return the tokens of the model's window; asks the provider where neither settings nor record say it.
+        None: unknown.
+        """
         key = next(reversed(self._exchanges), "")
         if not key:
-            lease = await self._keys.lease(self.endpoint.model)
+            lease = await self._keys.lease_key(self.endpoint.model)
             key = self.endpoint.api_key if isinstance(lease, Failure) else lease.key
-        return await known_context_length(structs.replace(self.endpoint, api_key=key), self._transport)
+        return await find_context_length(structs.replace(self.endpoint, api_key=key), self._transport)
 
     @property
-    def called(self) -> bool:
-        """Whether a call was made already."""
+    def was_called(self) -> bool:
+        """Return whether a call was made already."""
         return bool(self._exchanges)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._transport.close()
 
-    async def _once(self, lineage: Lineage, emit: Emit, state: "CallState", *, final: bool) -> Answer | Failure:
-        """One try: a key, room under the caps, the exchange, and what both are told of it."""
-        state.other_key = False
-        lease = await self._keys.lease(self.endpoint.model)
+    async def _try_call(self, lineage: Lineage, emit: Emit, state: "RetryState", *, final: bool) -> Answer | Failure:
+        """Try the call once: lease a key, reserve under the caps, exchange, and report the outcome to both."""
+        state.has_other_key = False
+        lease = await self._keys.lease_key(self.endpoint.model)
         if isinstance(lease, Failure):
             return lease
         grant = await self._meter.reserve(lineage, final=final)
         if isinstance(grant, Failure):
             return grant
         outcome: Answer | Failure | None = None
-        exchange, began = self._exchange(lease), self._clock.now()
-        call = exchange.call(emit)
+        exchange, began = self._exchange_for(lease), self._clock.now()
+        call = exchange.create_call(emit)
         try:
-            body = lineage.body(final=final, max_tokens=grant.max_tokens)
-            size = Size(lineage.tokens(len(body)), self.endpoint.context_length)
-            outcome = await exchange.run(body, call, size)
+            body = lineage.build_body(final=final, max_tokens=grant.max_tokens)
+            size = RequestSize(lineage.count_tokens(len(body)), self.endpoint.context_length)
+            outcome = await exchange.run_call(body, call, size)
         finally:
-            state.spoke = state.spoke or call.spoke
-            self._meter.settle(grant, heard(call, outcome))
+            state.emitted_text = state.emitted_text or call.emitted_text
+            self._meter.settle(grant, read_call_usage(call, outcome))
         if isinstance(outcome, Failure):
-            another = await self._keys.failed(lease, outcome)
-            state.other_key = another and lease.key not in state.refused
-            state.refused.add(lease.key)
+            another = await self._keys.report_failure(lease, outcome)
+            state.has_other_key = another and lease.key not in state.failed_keys
+            state.failed_keys.add(lease.key)
         else:
-            lineage.counted(len(body), outcome.usage.input if outcome.usage else 0)
-            await self._keys.succeeded(lease)
+            lineage.record_count(len(body), outcome.usage.input if outcome.usage else 0)
+            await self._keys.report_success(lease)
             usage = outcome.usage
-            line = lineage.answered(self._watch, usage, at=began, key=lease.key) if usage and usage.input else ""
+            line = (
+                lineage.check_cache_hits(self._watch, usage, at=began, key=lease.key) if usage and usage.input else ""
+            )
             if line:
                 await emit(Notice(level=Level.WARNING, text=line))
         return outcome
 
-    def _exchange(self, lease: Lease) -> Exchange:
-        """The exchange for a key; made once for each."""
+    def _exchange_for(self, lease: KeyLease) -> ProviderExchange:
+        """Return the exchange for a key; it is created once for each."""
         found = self._exchanges.get(lease.key)
         if found is None:
             endpoint = structs.replace(self.endpoint, api_key=lease.key)
-            found = self._exchanges[lease.key] = Exchange(endpoint, self._transport, self._clock, self._timeouts)
+            found = self._exchanges[lease.key] = ProviderExchange(
+                endpoint, self._transport, self._clock, self._timeouts
+            )
         return found
 
 
 @dataclass(slots=True)
-class CallState:
-    """What the recoveries of one call know and count."""
+class RetryState:
+    """The state that the recoveries of one call share."""
 
     retries: int
     patience: float
     clock: Clock
     emit: Emit
     tries: int = 0
-    """How often the call was tried again after a pause."""
-    spoke: bool = False
+    """How often the call was retried after a pause."""
+    emitted_text: bool = False
     """Whether text of an answer was shown already; a new try would show it twice."""
-    other_key: bool = False
-    """Whether another key can take the last try's place."""
-    refused: set[str] = field(default_factory=set, repr=False)
+    has_other_key: bool = False
+    """Whether another key can replace the last try's."""
+    failed_keys: set[str] = field(default_factory=set, repr=False)
     """Keys that failed in this call: each gives way to another once, so rotation ends."""
 
 
-class Row(Struct, frozen=True):
-    """A recovery of a call: its name, when it applies, what it does before the next try."""
+class CallRecovery(Struct, frozen=True):
+    """A recovery of a call: its name, when it applies, and what it does before the next try."""
 
     name: str
-    applies: Callable[[Failure, CallState], bool]
-    act: Callable[[Failure, CallState], Awaitable[None]]
+    applies: Callable[[Failure, RetryState], bool]
+    act: Callable[[Failure, RetryState], Awaitable[None]]
 
 
-async def recover(failure: Failure, state: CallState) -> bool:
-    """Let the first row that applies act; False when none does and the failure stands."""
-    for row in ROWS:
+async def run_recovery(failure: Failure, state: RetryState) -> bool:
+    """Run the first recovery that applies; return False when none does and the failure stands."""
+    for row in CALL_RECOVERIES:
         if row.applies(failure, state):
             await row.act(failure, state)
             return True
     return False
 
 
-def _rotates(failure: Failure, state: CallState) -> bool:
-    return failure.rotate and state.other_key and not state.spoke
+def _can_rotate(failure: Failure, state: RetryState) -> bool:
+    return failure.rotate and state.has_other_key and not state.emitted_text
 
 
-def _waits(failure: Failure, state: CallState) -> bool:
-    if not failure.retryable or state.spoke or state.tries >= state.retries:
+def _can_wait(failure: Failure, state: RetryState) -> bool:
+    if not failure.retryable or state.emitted_text or state.tries >= state.retries:
         return False
     return failure.retry_after is None or failure.retry_after <= state.patience
 
 
-async def _at_once(failure: Failure, state: CallState) -> None:
+async def _rotate_key(failure: Failure, state: RetryState) -> None:
     await state.emit(
-        Retrying(state.tries + 1, 0.0, failure.kind.value, f"{sentence(failure.message)} Trying another key.")
+        Retrying(state.tries + 1, 0.0, failure.kind.value, f"{end_sentence(failure.message)} Trying another key.")
     )
 
 
-async def _after_a_pause(failure: Failure, state: CallState) -> None:
+async def _wait_before_retry(failure: Failure, state: RetryState) -> None:
     state.tries += 1
-    delay = _delay(state.tries, failure.retry_after)
+    delay = _compute_delay(state.tries, failure.retry_after)
     await state.emit(Retrying(state.tries, delay, failure.kind.value, failure.message))
     await state.clock.sleep(delay)
 
 
-ROWS: tuple[Row, ...] = (
-    Row("rotate", _rotates, _at_once),
-    Row("back_off", _waits, _after_a_pause),
+CALL_RECOVERIES: tuple[CallRecovery, ...] = (
+    CallRecovery("rotate", _can_rotate, _rotate_key),
+    CallRecovery("back_off", _can_wait, _wait_before_retry),
 )
-"""Used up by themselves: a key that failed is not handed out again, and pauses are counted."""
+"""The recoveries, in order. They exhaust themselves: a key that failed is not handed out again, and pauses
+are counted.
+"""
 
 
-def _delay(attempt: int, wish: float | None) -> float:
-    """Seconds before the next try: the provider's wish, else doubling with jitter."""
-    if wish is not None:
-        return wish
+def _compute_delay(attempt: int, retry_after: float | None) -> float:
+    """Return the seconds before the next try: the provider's wish, else doubling with jitter."""
+    if retry_after is not None:
+        return retry_after
     import random
 
     step = min(_BASE_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)

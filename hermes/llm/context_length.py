@@ -1,4 +1,6 @@
-"""How many tokens fit: from the config or the record, else from the provider where it tells. Never guessed."""
+"""Finds a model's context length: from the config or the record, else from the provider where it tells.
+Never guessed.
+"""
 
 from urllib.parse import quote
 
@@ -7,18 +9,25 @@ import msgspec
 from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 
 _TIMEOUTS = HttpTimeouts(connect=3.0, read=5.0)
 _MAX_BODY = 16 * 1024 * 1024
-_KEYS = ("context_length", "loaded_context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
+_LENGTH_KEYS = (
+    "context_length",
+    "loaded_context_length",
+    "max_model_len",
+    "context_window",
+    "max_context_length",
+    "n_ctx",
+)
 
 
-async def known_context_length(endpoint: Endpoint, transport: HttpTransport) -> int | None:
-    """The window of the endpoint's model in tokens; None when nobody knows it.
+async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> int | None:
+    """Return the window of the endpoint's model in tokens; None when it is unknown.
 
-    Asks the provider at most three small questions, only when config and record are silent. A provider that does not
-    answer is as one that does not know.
+    Asks the provider at most three small questions, only when config and record are silent. A provider that
+    does not answer counts as one that does not know.
     """
     if endpoint.context_length is not None:
         return endpoint.context_length
@@ -29,23 +38,25 @@ async def known_context_length(endpoint: Endpoint, transport: HttpTransport) -> 
     probe = endpoint.record.quirks.probe
     if probe == "show":
         body = msgspec.json.encode({"model": endpoint.model})
-        return _shown(await _ask(endpoint, transport, "POST", f"{root}/api/show", body))
+        return _length_from_show(await _fetch_json(endpoint, transport, "POST", f"{root}/api/show", body))
     if probe == "props":
-        length = _slot(await _ask(endpoint, transport, "GET", f"{root}/props"))
-        return length or _listed(await _ask(endpoint, transport, "GET", f"{base}/models"), endpoint.model)
+        length = _length_from_props(await _fetch_json(endpoint, transport, "GET", f"{root}/props"))
+        return length or _length_from_list(
+            await _fetch_json(endpoint, transport, "GET", f"{base}/models"), endpoint.model
+        )
     if not probe:
         return None
-    length = _listed(await _ask(endpoint, transport, "GET", f"{base}/models"), endpoint.model)
+    length = _length_from_list(await _fetch_json(endpoint, transport, "GET", f"{base}/models"), endpoint.model)
     if length is None and endpoint.record.name in ("custom", "lmstudio"):
-        length = _slot(await _ask(endpoint, transport, "GET", f"{root}/props"))
+        length = _length_from_props(await _fetch_json(endpoint, transport, "GET", f"{root}/props"))
         model = quote(endpoint.model, safe="/")
-        length = length or _number(await _ask(endpoint, transport, "GET", f"{root}/api/v0/models/{model}"))
+        length = length or _find_length(await _fetch_json(endpoint, transport, "GET", f"{root}/api/v0/models/{model}"))
     return length
 
 
-async def _ask(endpoint: Endpoint, transport: HttpTransport, method: str, url: str, body: bytes = b"") -> object:
-    """A question's JSON answer, or None."""
-    headers = wire(endpoint.wire).headers(endpoint) | {"accept": "application/json"}
+async def _fetch_json(endpoint: Endpoint, transport: HttpTransport, method: str, url: str, body: bytes = b"") -> object:
+    """Return the JSON that the address answers, or None."""
+    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
     answer = bytearray()
     try:
         async with transport.open(method, url, headers=headers, body=body, timeouts=_TIMEOUTS) as stream:
@@ -61,34 +72,34 @@ async def _ask(endpoint: Endpoint, transport: HttpTransport, method: str, url: s
     return value
 
 
-def _number(value: object) -> int | None:
-    """The first window that an object names."""
+def _find_length(value: object) -> int | None:
+    """Return the first window that an object names."""
     if not isinstance(value, dict):
         return None
-    for key in _KEYS:
+    for key in _LENGTH_KEYS:
         found = value.get(key)
         if isinstance(found, int) and not isinstance(found, bool) and found > 0:
             return found
     return None
 
 
-def _listed(value: object, model: str) -> int | None:
-    """The model's own entry in a list of models; llama.cpp puts its numbers into `meta`."""
+def _length_from_list(value: object, model: str) -> int | None:
+    """Return the window in the model's own entry of a list of models; llama.cpp puts its numbers into `meta`."""
     rows = value.get("data") if isinstance(value, dict) else value
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and model in (row.get("id"), row.get("canonical_slug"), row.get("root")):
-            return _number(row) or _number(row.get("meta"))
+            return _find_length(row) or _find_length(row.get("meta"))
     return None
 
 
-def _slot(value: object) -> int | None:
-    """llama.cpp's `/props`: the window of one slot."""
+def _length_from_props(value: object) -> int | None:
+    """Return the window of one slot, from llama.cpp's `/props`."""
     settings = value.get("default_generation_settings") if isinstance(value, dict) else None
-    return _number(settings)
+    return _find_length(settings)
 
 
-def _shown(value: object) -> int | None:
-    """Ollama's `/api/show`: what the model is run with, else what it was trained for."""
+def _length_from_show(value: object) -> int | None:
+    """Return the window from Ollama's `/api/show`: what the model is run with, else what it was trained for."""
     if not isinstance(value, dict):
         return None
     for line in str(value.get("parameters") or "").splitlines():

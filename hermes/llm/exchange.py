@@ -1,4 +1,6 @@
-"""One exchange with a provider: a request sent, its answer read as it comes, every way it can end a value."""
+"""One exchange with a provider: send a request, read its answer as it comes; every way it can end is a
+value.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,10 +12,18 @@ from hermes.core.events import Event
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
-from hermes.llm.classify import UNSIZED, Size, from_answer, from_end, from_page, from_stream, from_transport
+from hermes.llm.classify import (
+    UNKNOWN_SIZE,
+    RequestSize,
+    failure_from_early_end,
+    failure_from_page,
+    failure_from_response,
+    failure_from_stream,
+    failure_from_transport,
+)
 from hermes.providers.sse import SseReader
-from hermes.providers.wire import Decoder, Endpoint, ServerEvent, WireError
-from hermes.providers.wires import wire
+from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError
+from hermes.providers.wires import load_wire
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
@@ -25,13 +35,15 @@ _MAX_STREAM = 128 * 1024 * 1024
 _MAX_TEXT = 16 * 1024 * 1024
 """Characters of text and thoughts of one answer: four million tokens."""
 _ERROR_SECONDS = 30.0
-"""What an error status says is waited for that long."""
+"""Seconds that the body of an error status is waited for."""
 _QUIET_READS = 3
-"""How many read time-outs an answer may say nothing, while pings keep its connection alive: half an hour by default."""
+"""How many read timeouts an answer may say nothing, while pings keep its connection alive: half an hour by
+default.
+"""
 _DRAIN_SECONDS = 0.25
 
 
-class Exchange:
+class ProviderExchange:
     """Makes requests to one endpoint with one key; any number at once."""
 
     def __init__(self, endpoint: Endpoint, transport: HttpTransport, clock: Clock, timeouts: HttpTimeouts) -> None:
@@ -39,18 +51,18 @@ class Exchange:
         self._transport = transport
         self._clock = clock
         self._timeouts = timeouts
-        self._wire = wire(endpoint.wire)
+        self._wire = load_wire(endpoint.wire)
         self._url = endpoint.base_url.rstrip("/") + self._wire.path
-        self._headers = self._wire.headers(endpoint)
+        self._headers = self._wire.build_headers(endpoint)
 
-    def call(self, emit: Emit) -> "Call":
-        """The reading side of the next exchange; deltas go to `emit`."""
-        return Call(self._wire.decoder(self.endpoint), emit, self._watch())
+    def create_call(self, emit: Emit) -> "ExchangeCall":
+        """Create the reading side of the next exchange; deltas go to `emit`."""
+        return ExchangeCall(self._wire.create_decoder(self.endpoint), emit, self._create_watchdog())
 
-    def _watch(self) -> "Watch":
-        return Watch(self.endpoint.record.title, self._clock, _QUIET_READS * self._timeouts.read)
+    def _create_watchdog(self) -> "AnswerWatchdog":
+        return AnswerWatchdog(self.endpoint.record.title, self._clock, _QUIET_READS * self._timeouts.read)
 
-    async def run(self, body: bytes, call: "Call", size: Size = UNSIZED) -> Answer | Failure:
+    async def run_call(self, body: bytes, call: "ExchangeCall", size: RequestSize = UNKNOWN_SIZE) -> Answer | Failure:
         """Send a request and read its answer. Never raises for what a server or the network does.
 
         `size` helps to tell a request that is too long from one that is refused or cut for another reason.
@@ -60,31 +72,35 @@ class Exchange:
                 "POST", self._url, headers=self._headers, body=body, timeouts=self._timeouts
             ) as stream:
                 if stream.status >= 300:
-                    return await self._refused(stream, size)
+                    return await self._read_refusal(stream, size)
                 call.answered = True
                 kind = stream.headers.get("content-type", "").lower()
                 if "text/event-stream" in kind or not kind:
-                    await call.read(stream)
+                    await call.read_stream(stream)
                 else:
-                    problem = await self._whole(stream, kind, call)
+                    problem = await self._read_whole(stream, kind, call)
                     if problem is not None:
                         return problem
         except TransportError as error:
-            return self._settled(call, from_transport(error, self.endpoint, UNSIZED if call.events else size))
+            return self._conclude_call(
+                call, failure_from_transport(error, self.endpoint, UNKNOWN_SIZE if call.events else size)
+            )
         except WireError as error:
-            return self._settled(call, from_stream(error, self.endpoint, self._clock.now(), size))
-        return self._settled(call, None, size)
+            return self._conclude_call(call, failure_from_stream(error, self.endpoint, self._clock.now(), size))
+        return self._conclude_call(call, None, size)
 
-    def _settled(self, call: "Call", failure: Failure | None, size: Size = UNSIZED) -> Answer | Failure:
-        """What an exchange gave. An answer that the provider had called whole is not lost to what came after."""
+    def _conclude_call(
+        self, call: "ExchangeCall", failure: Failure | None, size: RequestSize = UNKNOWN_SIZE
+    ) -> Answer | Failure:
+        """Return the outcome of an exchange. A later error does not lose an answer that the provider called whole."""
         if call.decoder.finished:
-            return call.decoder.answer()
-        failure = failure or from_end(self.endpoint, began=call.events > 0, size=size)
-        message = call.decoder.answer().message if call.began else None
+            return call.decoder.build_answer()
+        failure = failure or failure_from_early_end(self.endpoint, began=call.events > 0, size=size)
+        message = call.decoder.build_answer().message if call.began else None
         return structs.replace(failure, partial=message if message is not None and message.parts else None)
 
-    async def _refused(self, stream: HttpStream, size: Size) -> Failure:
-        """The failure that an error status is; its body may be cut, endless or not there."""
+    async def _read_refusal(self, stream: HttpStream, size: RequestSize) -> Failure:
+        """Read an error status into a failure; its body may be cut, endless or missing."""
         headers, status = stream.headers, stream.status
         body = bytearray()
         try:
@@ -97,34 +113,34 @@ class Exchange:
             body += f" ({error.message})".encode()
         except TimeoutError:
             body += b" (the rest did not come in time)"
-        return from_answer(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
+        return failure_from_response(status, headers, bytes(body), self.endpoint, self._clock.now(), size)
 
-    async def _whole(self, stream: HttpStream, kind: str, call: "Call") -> Failure | None:
-        """A success that is no event stream: the answer as one JSON object, an unlabelled stream, or neither."""
+    async def _read_whole(self, stream: HttpStream, kind: str, call: "ExchangeCall") -> Failure | None:
+        """Read a success that is no event stream: the answer as one JSON object, an unlabelled stream, or neither."""
         body = bytearray()
-        watch = self._watch()
+        watch = self._create_watchdog()
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MAX_WHOLE_BODY:
                 break
-            watch.took(len(chunk), 0, progress=not chunk.isspace())
+            watch.record_bytes(len(chunk), 0, progress=not chunk.isspace())
         start = bytes(body[:64]).lstrip()
         if start.startswith((b"data:", b"event:", b":")):
             reader = SseReader()
-            await call.take([*reader.feed(bytes(body)), *reader.close()])
+            await call.decode_events([*reader.feed(bytes(body)), *reader.close()])
             return None
         if start.startswith((b"{", b"[{")):
-            await call.take([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
+            await call.decode_events([ServerEvent(event="", data=body.decode("utf-8", "replace"))])
             if call.decoder.finished:
                 return None
-        return from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
+        return failure_from_page(bytes(body), kind, self._url, self.endpoint, stream.status)
 
 
-class Watch:
+class AnswerWatchdog:
     """Ends an answer that never ends: one that says nothing for `quiet` seconds, or too much.
 
-    Looked at whenever bytes come; that none come at all is the transport's own time-out. Comments, pings and empty
-    deltas say nothing, however many; text, thoughts and pieces of calls do.
+    It is checked whenever bytes come; that none come at all is the transport's own timeout. Comments, pings
+    and empty deltas are no progress, however many; text, thoughts and pieces of calls are.
     """
 
     def __init__(self, title: str, clock: Clock, quiet: float) -> None:
@@ -135,7 +151,7 @@ class Watch:
         self._bytes = 0
         self._text = 0
 
-    def took(self, size: int, text: int, *, progress: bool) -> None:
+    def record_bytes(self, size: int, text: int, *, progress: bool) -> None:
         """Note bytes of the body and characters of the answer in them. Raises `TransportError` past a limit."""
         self._bytes += size
         self._text += text
@@ -152,38 +168,40 @@ class Watch:
             raise TransportError(FailureKind.TIMEOUT, said)
 
 
-class Call:
+class ExchangeCall:
     """The reading side of one exchange: the decoder, and whether anything was emitted."""
 
-    def __init__(self, decoder: Decoder, emit: Emit, watch: Watch) -> None:
+    def __init__(self, decoder: AnswerDecoder, emit: Emit, watch: AnswerWatchdog) -> None:
         self.decoder = decoder
         self.answered = False
-        """Whether the head of an answer has come, so that the provider is at work and counts."""
+        """Whether the head of an answer has come, so that the provider is at work and charges for it."""
         self.began = False
-        self.spoke = False
-        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be had anew."""
+        self.emitted_text = False
+        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested
+        again.
+        """
         self.events = 0
         self._emit = emit
         self._watch = watch
         self._pieces = 0
 
-    async def read(self, stream: HttpStream) -> None:
+    async def read_stream(self, stream: HttpStream) -> None:
         """Read an event stream to its end.
 
-        Once the provider has said that nothing more comes, the end of the body is waited for only briefly: reading it
-        lets the connection serve again, but some servers never send it.
+        Once the provider has said that nothing more comes, the end of the body is waited for only briefly:
+        reading it lets the connection serve again, but some servers never send it.
         """
         reader = SseReader()
         chunks = stream.chunks()
         async for chunk in chunks:
             events = reader.feed(chunk)
-            text = await self.take(events) if events else 0
+            text = await self.decode_events(events) if events else 0
             if self.decoder.ended:
                 break
             pieces, self._pieces = self._pieces, self.decoder.pieces
-            self._watch.took(len(chunk), text, progress=text > 0 or self._pieces > pieces)
+            self._watch.record_bytes(len(chunk), text, progress=text > 0 or self._pieces > pieces)
         if not self.decoder.ended:
-            await self.take(reader.close())
+            await self.decode_events(reader.close())
             return
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
@@ -192,10 +210,10 @@ class Call:
         except (TimeoutError, TransportError):
             return
 
-    async def take(self, events: list[ServerEvent]) -> int:
-        """Decode events and emit what they bring; texts that arrived together go out together.
+    async def decode_events(self, events: list[ServerEvent]) -> int:
+        """Decode events and emit their deltas; texts that arrived together are emitted together.
 
-        How many characters of text and thoughts that were.
+        Return how many characters of text and thoughts there were.
         """
         self.events += len(events)
         deltas: list[StreamDelta] = []
@@ -207,16 +225,21 @@ class Call:
         except WireError as caught:
             error = caught
         self.began = self.began or bool(deltas)
-        self.spoke = self.spoke or any(isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas)
-        for delta in _joined(deltas):
+        self.emitted_text = self.emitted_text or any(
+            isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas
+        )
+        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested
+        again.
+        """
+        for delta in _join_deltas(deltas):
             await self._emit(delta)
         if error is not None:
             raise error
         return sum(len(delta.text) for delta in deltas if not isinstance(delta, CallStarted))
 
 
-def _joined(deltas: list[StreamDelta]) -> list[StreamDelta]:
-    """The same deltas with neighbouring texts joined."""
+def _join_deltas(deltas: list[StreamDelta]) -> list[StreamDelta]:
+    """Return the same deltas with neighboring texts joined."""
     if len(deltas) < 2 or not all(isinstance(delta, TextDelta) for delta in deltas):
         return deltas
     return [TextDelta(text="".join(delta.text for delta in deltas if isinstance(delta, TextDelta)))]

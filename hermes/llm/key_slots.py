@@ -1,4 +1,4 @@
-"""One place in a pool: where its key comes from, and what is known of it."""
+"""One slot of a key pool: where its key comes from, and what is known of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from msgspec import Struct, structs
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyCooldown
 from hermes.llm.key_sources import KeySource
-from hermes.providers.key_variables import sound_key
+from hermes.providers.key_variables import is_valid_key
 from hermes.util.clock import Clock
 
-_LONG_ENOUGH = 20
-"""Of a key that is shorter nothing is shown or written down, not even a hash: it could be guessed."""
-_BROKEN_SECONDS = 30.0
+_MIN_SHOWN_LENGTH = 20
+"""Of a shorter key nothing is shown or written down, not even a hash: it could be guessed."""
+_FAILED_SECONDS = 30.0
 """How long a source that failed is left alone."""
 
 
 class KeyState(Struct, frozen=True, kw_only=True):
-    """How a key stands, without the key."""
+    """The state of a key, without the key."""
 
     slot: str
     label: str
@@ -34,8 +34,8 @@ class KeyState(Struct, frozen=True, kw_only=True):
     uses: int = 0
 
 
-class Slot:
-    """A key's place. `name` is how the ledger knows it, `label` how the person does."""
+class KeySlot:
+    """A slot for a key. `name` is how the ledger knows it, `label` how the user does."""
 
     def __init__(self, name: str, source: KeySource, *, label: str = "", organisation: str = "", key: str = "") -> None:
         self.name = name
@@ -54,42 +54,42 @@ class Slot:
         self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"Slot({self.name!r}, {self.source.shown!r})"
+        return f"Slot({self.name!r}, {self.source.description!r})"
 
-    async def open(self, clock: Clock, *, anew: bool = False) -> bool:
-        """Read the key if that was not done yet; whether there is one."""
-        if self.key and not anew:
+    async def read_key(self, clock: Clock, *, reread: bool = False) -> bool:
+        """Read the key if that was not done yet; return whether there is one."""
+        if self.key and not reread:
             return True
         async with self._opening:
-            if self.key and not anew:
+            if self.key and not reread:
                 return True
             try:
-                found = await self.source.read()
+                found = await self.source.read_key()
             except ConfigError as error:
-                self._fail(str(error), clock)
+                self._record_failure(str(error), clock)
             else:
-                if sound_key(found):
+                if is_valid_key(found):
                     self.key, self.reason = found, ""
                 else:
-                    self._fail("What was read holds a space or a line break, which no key does.", clock)
+                    self._record_failure("What was read holds a space or a line break, which no key does.", clock)
         return bool(self.key)
 
-    def broken(self, clock: Clock) -> bool:
-        """Whether its key could not be read a moment ago."""
-        return not self.key and clock.monotonic() - self._failed_at < _BROKEN_SECONDS
+    def has_failed_recently(self, clock: Clock) -> bool:
+        """Return whether its key could not be read a moment ago."""
+        return not self.key and clock.monotonic() - self._failed_at < _FAILED_SECONDS
 
-    def _fail(self, why: str, clock: Clock) -> None:
+    def _record_failure(self, why: str, clock: Clock) -> None:
         self.reason = f"{self.label}: {why}"
         self._failed_at = clock.monotonic()
 
 
-def state_of(slot: Slot, cooldowns: Sequence[KeyCooldown], now: float) -> KeyState:
-    """How a slot stands under what is noted against it."""
+def describe_slot(slot: KeySlot, cooldowns: Sequence[KeyCooldown], now: float) -> KeyState:
+    """Return the state of a slot under what is noted against it."""
     state = KeyState(
         slot=slot.name,
         label=slot.label,
-        source=slot.source.shown,
-        ending=ending_of(slot.key),
+        source=slot.source.description,
+        ending=key_ending(slot.key),
         state="ready",
         uses=slot.uses,
     )
@@ -103,14 +103,14 @@ def state_of(slot: Slot, cooldowns: Sequence[KeyCooldown], now: float) -> KeySta
     return structs.replace(state, state="cooling", reason=last.kind.value, model=last.model, until=ends[last])
 
 
-def ending_of(key: str) -> str:
-    """What of a key may be shown."""
-    return key[-4:] if len(key) >= _LONG_ENOUGH else ""
+def key_ending(key: str) -> str:
+    """Return the part of a key that may be shown."""
+    return key[-4:] if len(key) >= _MIN_SHOWN_LENGTH else ""
 
 
-def mark_of(key: str, salt: str) -> str:
-    """What tells one value of a key from another without giving it away."""
-    if len(key) < _LONG_ENOUGH:
+def hash_key(key: str, salt: str) -> str:
+    """Return a hash that tells one value of a key from another without giving it away."""
+    if len(key) < _MIN_SHOWN_LENGTH:
         return ""
     from hashlib import blake2b
 

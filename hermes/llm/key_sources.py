@@ -1,4 +1,4 @@
-"""Where a key comes from: a value at hand, a variable, a program, the desktop's keyring."""
+"""The sources of a key: a given value, a variable, a program, the desktop's keyring."""
 
 import asyncio
 import contextlib
@@ -11,81 +11,81 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from hermes.core.errors import ConfigError
-from hermes.util.text import inert, one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
-PATIENCE = 30.0
+READ_SECONDS = 30.0
 """Seconds that a program or a keyring may take."""
-_MOST = 64 * 1024
+_MAX_OUTPUT = 64 * 1024
 """Bytes of a program's output that are read."""
 _DRAIN = 0.2
 """Seconds to wait for the end of a program's output once it has ended itself."""
 
 
 class KeySource(Protocol):
-    """One place that a key comes from. Its `repr` shows no key."""
+    """A source of a key. Its `repr` shows no key."""
 
     renewable: bool
     """Whether another reading may give another key."""
 
     @property
-    def shown(self) -> str:
-        """What it is, in a word or two."""
+    def description(self) -> str:
+        """Return what it is, in a word or two."""
         ...
 
-    async def read(self) -> str:
-        """The key as it is there now. Raises `ConfigError` that says why there is none, never what was read."""
+    async def read_key(self) -> str:
+        """Return the key as it is now. Raises `ConfigError` that says why there is none, never what was read."""
         ...
 
 
-class Given:
-    """A key at hand."""
+class LiteralKeySource:
+    """A key that was given as it is."""
 
     renewable = False
 
-    def __init__(self, key: str, shown: str) -> None:
+    def __init__(self, key: str, description: str) -> None:
         self._key = key
-        self.shown = shown
+        self.description = description
 
-    async def read(self) -> str:
-        """The key."""
+    async def read_key(self) -> str:
+        """Return the key."""
         return self._key
 
 
-class Variable:
-    """A variable of the environment or the home's `.env`; `current` reads both anew."""
+class VariableKeySource:
+    """A variable of the environment or the home's `.env`; `current` reads both afresh."""
 
     renewable = True
 
     def __init__(self, name: str, current: Callable[[], Mapping[str, str]], *, find: str = "") -> None:
-        self.shown = f"variable {find or name}"
+        self.description = f"variable {find or name}"
         self._name = name
         self._current = current
 
-    async def read(self) -> str:
-        """The variable's value."""
+    async def read_key(self) -> str:
+        """Return the variable's value."""
         found = (await asyncio.to_thread(self._current)).get(self._name, "").strip()
         if not found:
             raise ConfigError(f"The variable {self._name} is not set.", f"Set {self._name}.")
         return found
 
 
-class Command:
+class CommandKeySource:
     """A program that prints the key: `op read op://vault/item/field`, `pass show name`. It is run without a shell."""
 
     renewable = True
 
-    def __init__(self, command: str, environ: Mapping[str, str], *, patience: float = PATIENCE) -> None:
-        self._words = command_words(command)
+    def __init__(self, command: str, environ: Mapping[str, str], *, patience: float = READ_SECONDS) -> None:
+        self._words = split_command(command)
         self._environ = environ
         self._patience = patience
-        self.shown = f"command {os.path.basename(self._words[0])}"
+        self.description = f"command {os.path.basename(self._words[0])}"
 
-    async def read(self) -> str:
-        """What the program printed. It runs in a session of its own, so that all of it can be ended."""
-        name = self.shown.removeprefix("command ")
+    async def read_key(self) -> str:
+        """Return what the program printed. It runs in a session of its own, so that all of it can be ended."""
+        name = self.description.removeprefix("command ")
         try:
             transport, answer = await asyncio.get_running_loop().subprocess_exec(
-                _Answer,
+                _ProgramOutput,
                 *self._words,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -108,17 +108,20 @@ class Command:
                 f"The key's program `{name}` did not end within {self._patience:g} s.", "Does it wait for an answer?"
             ) from None
         finally:
-            _end(transport.get_pid())
+            _kill_session(transport.get_pid())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await answer.exited.wait()
             transport.close()
-        return _checked(name, transport.get_returncode(), bytes(answer.said[1]), bytes(answer.said[2]))
+        return _parse_output(name, transport.get_returncode(), bytes(answer.said[1]), bytes(answer.said[2]))
 
 
-class _Answer(asyncio.SubprocessProtocol):
-    """What a program says, cut at the limit; past it all of its session is killed. Its end is told apart from theirs
-    who hold its pipes, which `asyncio.subprocess` does not do."""
+class _ProgramOutput(asyncio.SubprocessProtocol):
+    """A program's output, cut at the limit; past it all of its session is killed.
+
+    The program's end is told apart from the end of others who hold its pipes, which `asyncio.subprocess`
+    does not do.
+    """
 
     def __init__(self) -> None:
         self.said = {1: bytearray(), 2: bytearray()}
@@ -128,45 +131,45 @@ class _Answer(asyncio.SubprocessProtocol):
         self._pid = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It has begun."""
+        """Note that the program has started."""
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._pid = transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """It has said something."""
+        """Note output of the program."""
         said = self.said[fd]
-        said += data[: _MOST - len(said)]
-        if len(said) >= _MOST and not self.exited.is_set():
-            _end(self._pid)
+        said += data[: _MAX_OUTPUT - len(said)]
+        if len(said) >= _MAX_OUTPUT and not self.exited.is_set():
+            _kill_session(self._pid)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """One of its streams is closed by all who had it."""
+        """Note that everyone has closed one of its streams."""
         self._open.discard(fd)
         if not self._open:
             self.closed.set()
 
     def process_exited(self) -> None:
-        """It has ended."""
+        """Note that the program has ended."""
         self.exited.set()
 
 
-class Keyring:
+class KeyringKeySource:
     """An entry of the desktop's keyring, through the optional package `keyring`."""
 
     renewable = True
-    shown = "keyring"
+    description = "keyring"
 
-    def __init__(self, service: str, user: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, service: str, user: str, *, patience: float = READ_SECONDS) -> None:
         self._service = service
         self._user = user
         self._patience = patience
 
-    async def read(self) -> str:
-        """The entry's password."""
+    async def read_key(self) -> str:
+        """Return the entry's password."""
         where = f"{self._service}/{self._user}"
         try:
             async with asyncio.timeout(self._patience):
-                found = await _in_a_thread_of_its_own(lambda: _from_keyring(self._service, self._user))
+                found = await _run_in_own_thread(lambda: _read_keyring(self._service, self._user))
         except TimeoutError:
             raise ConfigError(f"The keyring did not answer within {self._patience:g} s.", "Is it locked?") from None
         if not found:
@@ -174,8 +177,8 @@ class Keyring:
         return found.strip()
 
 
-def command_words(command: str) -> list[str]:
-    """The words of a command line, without a shell. Raises ConfigError for none, or an open quote."""
+def split_command(command: str) -> list[str]:
+    """Return the words of a command line, without a shell. Raises ConfigError for none, or an open quote."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -185,12 +188,15 @@ def command_words(command: str) -> list[str]:
     return words
 
 
-async def _in_a_thread_of_its_own(read: Callable[[], str | None]) -> str | None:
-    """What a call gives that may never end: it holds up neither the pool of threads nor the end of the process."""
+async def _run_in_own_thread(read: Callable[[], str | None]) -> str | None:
+    """Return the result of a call that may never end.
+
+    It holds up neither the pool of threads nor the end of the process.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
 
-    def run() -> None:
+    def read_and_settle() -> None:
         try:
             settle = functools.partial(answer.set_result, read())
         except Exception as error:  # noqa: BLE001 - handed to the one who waits
@@ -198,19 +204,22 @@ async def _in_a_thread_of_its_own(read: Callable[[], str | None]) -> str | None:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
             loop.call_soon_threadsafe(lambda: answer.done() or settle())
 
-    threading.Thread(target=run, daemon=True, name="keyring").start()
+    threading.Thread(target=read_and_settle, daemon=True, name="keyring").start()
     return await answer
 
 
-def _end(pid: int) -> None:
+def _kill_session(pid: int) -> None:
     """Kill all of a program's session: what it left running too, which may have read a key."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
-def _checked(name: str, code: int | None, out: bytes, complaint: bytes) -> str:
-    """The key that a program printed, or what it said on standard error; its output is shown to nobody."""
-    said = one_line(inert(complaint.decode("utf-8", "replace")), 200)
+def _parse_output(name: str, code: int | None, out: bytes, complaint: bytes) -> str:
+    """Return the key that a program printed; raise ConfigError with what it said on standard error.
+
+    Its output is shown to nobody.
+    """
+    said = to_one_line(strip_control_characters(complaint.decode("utf-8", "replace")), 200)
     if code:
         raise ConfigError(
             f"The key's program `{name}` failed ({code}){f': {said}' if said else '.'}", "Run it by hand to see why."
@@ -221,8 +230,8 @@ def _checked(name: str, code: int | None, out: bytes, complaint: bytes) -> str:
     return key
 
 
-def _from_keyring(service: str, user: str) -> str | None:
-    """The entry, or None. Raises ConfigError when there is no keyring."""
+def _read_keyring(service: str, user: str) -> str | None:
+    """Return the entry, or None. Raises ConfigError when there is no keyring."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -233,5 +242,5 @@ def _from_keyring(service: str, user: str) -> str | None:
     try:
         found: str | None = keyring.get_password(service, user)
     except KeyringError as error:
-        raise ConfigError(f"The keyring cannot be read: {one_line(str(error))}.", "Unlock it.") from None
+        raise ConfigError(f"The keyring cannot be read: {to_one_line(str(error))}.", "Unlock it.") from None
     return found

@@ -1,4 +1,4 @@
-"""Which key a call is made with, and what becomes of one that failed."""
+"""Decides which key a call is made with, and what happens to one that failed."""
 
 from typing import Protocol
 
@@ -6,8 +6,10 @@ from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure
 
 
-class Lease(KeyHolder, frozen=True):
-    """A key for one call. `key_id` names its place without showing it; what it was taken for, and when (wall time)."""
+class KeyLease(KeyHolder, frozen=True):
+    """A key for one call. `key_id` names its slot without showing the key; `model` and `taken_at` (wall time)
+    say for what and when it was leased.
+    """
 
     key: str
     key_id: str = ""
@@ -15,43 +17,46 @@ class Lease(KeyHolder, frozen=True):
     taken_at: float = 0.0
 
 
-class Keys(Protocol):
+class ProviderKeys(Protocol):
     """The keys of one provider."""
 
-    async def lease(self, model: str) -> Lease | Failure:
-        """A key that may be used for this model now; a failure that says until when when there is none."""
+    async def lease_key(self, model: str) -> KeyLease | Failure:
+        """Return a key that may be used for this model now, or a failure that says until when there is none."""
         ...
 
-    async def available(self, model: str) -> bool:
-        """Whether `lease` would give a key now."""
+    async def has_usable_key(self, model: str) -> bool:
+        """Return whether `lease_key` would give a key now."""
         ...
 
-    async def succeeded(self, lease: Lease) -> None:
-        """The call was answered."""
+    async def report_success(self, lease: KeyLease) -> None:
+        """Note that the call was answered."""
         ...
 
-    async def failed(self, lease: Lease, failure: Failure) -> bool:
-        """The call failed; the failure's scope says what is to blame. Whether another key may be tried at once."""
+    async def report_failure(self, lease: KeyLease, failure: Failure) -> bool:
+        """Note that the call failed, charged to what the failure's scope names.
+
+        Return whether another key may be tried at once.
+        """
         ...
 
 
-class OneKey:
-    """A single key (or none), that is tried however often it fails."""
+class SingleKey:
+    """A single key (or none) that is tried however often it fails."""
 
     def __init__(self, key: str) -> None:
-        self._lease = Lease(key)
+        self._lease = KeyLease(key)
 
-    async def lease(self, _model: str) -> Lease | Failure:
-        """The key."""
+    async def lease_key(self, _model: str) -> KeyLease | Failure:
+        """Return the key."""
         return self._lease
 
-    async def available(self, _model: str) -> bool:
-        """Always."""
+    async def has_usable_key(self, _model: str) -> bool:
+        """Return True always."""
         return True
 
-    async def succeeded(self, lease: Lease) -> None:
-        """Nothing is counted."""
+    async def report_success(self, lease: KeyLease) -> None:
+        """Do nothing: nothing is counted."""
 
-    async def failed(self, _lease: Lease, _failure: Failure) -> bool:
-        """There is no other key."""
+    async def report_failure(self, _lease: KeyLease, _failure: Failure) -> bool:
+        """Return False: there is no other key."""
         return False

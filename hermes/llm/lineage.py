@@ -1,7 +1,7 @@
 """The growing request of one lineage (provider, model, wire, epoch).
 
-Each message is encoded once, when it joins; a request is the same bytes with more behind them (promise P3). The buffer
-is a cache: extended anew with the same messages it comes out the same.
+Each message is encoded once, when it joins; a request is the same bytes with more behind them. The
+buffer is a cache: extended again with the same messages it comes out the same.
 """
 
 from collections import deque
@@ -13,15 +13,15 @@ from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, Part, ToolResultPart
 from hermes.core.usage import Usage
-from hermes.llm.cache_watch import CacheWatch, Fingerprint, Sent
-from hermes.llm.rewrites import rewritten
+from hermes.llm.cache_watch import AnsweredRequest, CacheWatch, PrefixFingerprint
+from hermes.llm.rewrites import rewrite_message
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 
-PICTURE_TOKENS = 50_000
+MAX_IMAGE_TOKENS = 50_000
 """The most prompt tokens of one picture. The dearest known is a large one for gpt-4o-mini (48,169: OpenAI's guide to
 images and vision, 2,833 and 5,667 for each of eight tiles); others stay below 17,000."""
-UNSEEN_TOKENS = 1_024
+MAX_UNSEEN_TOKENS = 1_024
 """The most prompt tokens that a provider adds by itself: marks between messages, and what it tells a model about tools
 (up to 804 at Anthropic: its page on tool use)."""
 _LONGEST_LIMIT = 1 << 40
@@ -33,14 +33,14 @@ _TOKENS_PER_IMAGE = 1_500
 class Lineage:
     """The encoded messages of an epoch, and the requests made of them."""
 
-    def __init__(self, frame: EpochFrame, endpoint: Endpoint, *, sent: Sent | None = None) -> None:
-        """`sent` is handed on by a lineage of the same epoch whose place this one takes."""
+    def __init__(self, frame: EpochFrame, endpoint: Endpoint, *, sent: AnsweredRequest | None = None) -> None:
+        """`last_answered` is handed on by a lineage of the same epoch whose place this one takes."""
         self.frame = frame
         self.endpoint = endpoint
-        self._wire = wire(endpoint.wire)
+        self._wire = load_wire(endpoint.wire)
         self._messages = bytearray()
         self._count = 0
-        self._last = sent or Sent(Fingerprint())
+        self._last = sent or AnsweredRequest(PrefixFingerprint())
         self._places: deque[int] = deque(maxlen=_MARKS)
         """Where the last messages can carry cache marks."""
         self._image_bytes = 0
@@ -49,127 +49,141 @@ class Lineage:
         self._head_bytes: int | None = None
         self._bounded = (0, 0)
         """A bound that was asked for, and the tokens that the provider then counted."""
-        self._sent = frame.sent
-        self.extend(frame.aside.prefill, carried=True)
+        self._sent = frame.request_frame
+        self.append_messages(frame.aside.prefill, carried=True)
 
-    def extend(self, messages: Iterable[Message], *, carried: bool = False) -> None:
+    def append_messages(self, messages: Iterable[Message], *, carried: bool = False) -> None:
         """Append messages in the order of the transcript; `carried` ones were written before the epoch began."""
         buffer = self._messages
         rewrites = self.frame.rewrites
         for message in messages:
-            sent = rewritten(message, rewrites, carried=carried) if rewrites else message
+            sent = rewrite_message(message, rewrites, carried=carried) if rewrites else message
             encoded = self._wire.encode_message(sent, self.endpoint)
             if not encoded:
                 continue
             if buffer:
                 buffer += b","
             buffer += encoded
-            place = self._wire.mark_place(sent, encoded, self.endpoint) if self.endpoint.cache_ttl else -1
+            place = self._wire.find_mark_offset(sent, encoded, self.endpoint) if self.endpoint.cache_ttl else -1
             if place >= 0:
                 self._places.append(len(buffer) - len(encoded) + place)
             self._count += 1
-            self._last.fingerprint.joined(self._count, len(buffer))
+            self._last.fingerprint.add_message_end(self._count, len(buffer))
             for part in sent.parts:
-                for image in _images(part):
+                for image in _images_in(part):
                     self._images += 1
                     self._image_bytes += len(image.data)
 
-    def body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
-        """The request for the next answer; `final` asks for one without further calls.
+    def build_body(self, *, final: bool = False, max_tokens: int | None = None) -> bytes:
+        """Build the request for the next answer; `final` asks for one without further calls.
 
-        `max_tokens` takes the place of the epoch's own limit for this request, and nothing in it asks for more; it is
-        no part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can carry
-        one, without a system prompt at the last four.
+        `max_tokens` replaces the epoch's own limit for this request, and nothing in it asks for more; it is no
+        part of the cached prefix. Cache marks stand at the system prompt and the last three messages that can
+        carry one, without a system prompt at the last four.
         """
-        frame = self._sent if max_tokens is None else self._limited(max_tokens)
+        frame = self._sent if max_tokens is None else self._frame_with_limit(max_tokens)
         places = tuple(self._places)[-(_MARKS - bool(frame.system)) :]
         return self._wire.encode_body(frame, self._messages, self.endpoint, final=final, places=places)
 
     @property
-    def text_bound(self) -> int:
-        """The most tokens that system prompt, tools and messages can be, on any tokenizer, before one has counted.
+    def max_text_tokens(self) -> int:
+        """Return the most tokens that system prompt, tools and messages can be, on any tokenizer, before one has
+        counted.
 
-        A token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji come near
-        it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap must hold for all.
+        One token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji
+        come near it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap
+        must hold for all.
         """
         text = len(self._messages) - self._image_bytes
-        return self._head() + text + self._images * PICTURE_TOKENS
+        return self._head_size() + text + self._images * MAX_IMAGE_TOKENS
 
     @property
-    def most_input(self) -> int:
-        """The most prompt tokens of the next request: what was counted already, and the bound for what came since."""
+    def max_input_tokens(self) -> int:
+        """Return the most prompt tokens of the next request: what was counted already, and the bound for what came
+        since.
+        """
         bound, counted = self._bounded
-        return counted + self.text_bound - bound + UNSEEN_TOKENS
+        return counted + self.max_text_tokens - bound + MAX_UNSEEN_TOKENS
 
-    def learn_input(self, bound: int, tokens: int) -> None:
-        """Take the provider's word: when `text_bound` was `bound`, the request had so many prompt tokens."""
+    def learn_input_tokens(self, bound: int, tokens: int) -> None:
+        """Note that the provider counted so many prompt tokens when `max_text_tokens` was `bound`."""
         self._bounded = (bound, tokens)
 
-    def _head(self) -> int:
-        """The bytes of a request without messages."""
+    def _head_size(self) -> int:
+        """Return the bytes of a request without messages."""
         if self._head_bytes is None:
-            head = self._wire.encode_body(self._limited(_LONGEST_LIMIT), b"", self.endpoint, final=True)
+            head = self._wire.encode_body(self._frame_with_limit(_LONGEST_LIMIT), b"", self.endpoint, final=True)
             self._head_bytes = len(head)
         return self._head_bytes
 
-    def _limited(self, max_tokens: int) -> EpochFrame:
+    def _frame_with_limit(self, max_tokens: int) -> EpochFrame:
         sampling = structs.replace(self._sent.sampling, max_tokens=max_tokens, ceiling=True)
         return structs.replace(self._sent, sampling=sampling)
 
     @property
-    def sent(self) -> Sent:
-        """What is known of the last request that was answered."""
+    def last_answered(self) -> AnsweredRequest:
+        """Return what is known of the last request that was answered."""
         return self._last
 
-    def answered(self, watch: CacheWatch, usage: Usage, *, at: float, key: str) -> str:
-        """Let a watch judge the cache hits of a request sent at `at` with `key`; a line for the person, or empty."""
-        latest = Sent(self._last.fingerprint, usage=usage, at=at, key=key)
-        return watch.answered(self._last, self._messages, self._sent, latest)
+    def check_cache_hits(self, watch: CacheWatch, usage: Usage, *, at: float, key: str) -> str:
+        """Let a watch judge the cache hits of a request sent at `at` with `key`; return a line for the user, or
+        empty.
+        """
+        latest = AnsweredRequest(self._last.fingerprint, usage=usage, at=at, key=key)
+        return watch.check_answer(self._last, self._messages, self._sent, latest)
 
     @property
     def size(self) -> int:
-        """The bytes of the next request, to a few; nothing is encoded for that."""
-        return self._head() + len(self._messages)
+        """Return the bytes of the next request, to a few; nothing is encoded for that."""
+        return self._head_size() + len(self._messages)
 
     @property
-    def estimated(self) -> int:
-        """An estimate of the next request's tokens that leaves what a provider has counted aside."""
-        return self._estimate(self.size)
+    def estimated_tokens(self) -> int:
+        """Return an estimate of the next request's tokens that ignores what a provider has counted."""
+        return self._estimate_tokens(self.size)
 
     @property
     def frame_estimate(self) -> int:
-        """The part of `estimated` that system prompt and tools are."""
-        return self._head() // _BYTES_PER_TOKEN
+        """Return the part of `estimated_tokens` that the system prompt and the tools take."""
+        return self._head_size() // _BYTES_PER_TOKEN
 
     @property
     def last_count(self) -> tuple[int, int] | None:
-        """What the last counted request was estimated at, and the tokens that the provider counted; None: none yet."""
+        """Return what the last counted request was estimated at, and the tokens that the provider counted; None
+        when there is none yet.
+        """
         return self._counted
 
     @property
     def message_bytes(self) -> int:
-        """The size of the encoded messages, without system prompt and tools."""
+        """Return the size of the encoded messages, without system prompt and tools."""
         return len(self._messages)
 
-    def counted(self, size: int, tokens: int) -> None:
-        """The provider has counted the tokens of a request of so many bytes; later estimates start from there."""
+    def record_count(self, size: int, tokens: int) -> None:
+        """Note the tokens that the provider counted for a request of so many bytes; later estimates start from
+        there.
+        """
         if tokens > 0:
-            self._counted = (self._estimate(size), tokens)
+            self._counted = (self._estimate_tokens(size), tokens)
 
-    def tokens(self, size: int) -> int:
-        """The tokens of a request of so many bytes: the provider's last count, and an estimate of what came since."""
+    def count_tokens(self, size: int) -> int:
+        """Return the tokens of a request of so many bytes: the provider's last count, and an estimate of what came
+        since.
+        """
         if self._counted is None:
-            return self._estimate(size)
+            return self._estimate_tokens(size)
         estimated, tokens = self._counted
-        return tokens + max(0, self._estimate(size) - estimated)
+        return tokens + max(0, self._estimate_tokens(size) - estimated)
 
-    def _estimate(self, size: int) -> int:
-        """Four bytes a token, pictures by their number: their bytes say nothing about their tokens."""
+    def _estimate_tokens(self, size: int) -> int:
+        """Estimate tokens: four bytes each, and pictures by their number, since their bytes say nothing about
+        their tokens.
+        """
         return max(0, size - self._image_bytes) // _BYTES_PER_TOKEN + self._images * _TOKENS_PER_IMAGE
 
 
-def _images(part: Part) -> tuple[ImagePart, ...]:
-    """The pictures in a part."""
+def _images_in(part: Part) -> tuple[ImagePart, ...]:
+    """Return the pictures in a part."""
     if isinstance(part, ImagePart):
         return (part,)
     return part.images if isinstance(part, ToolResultPart) else ()

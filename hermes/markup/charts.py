@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _MIN_COLUMNS = 20
@@ -85,8 +85,8 @@ def draw_sparkline(values: Sequence[float], *, words: bool = False) -> str:
     top = max(values, default=0.0)
     if words:
         if not values or top <= 0:
-            return say("nothing")
-        return say(
+            return tr("nothing")
+        return tr(
             "highest in step {place} of {count}, {share} of it in the last",
             place=values.index(top) + 1,
             count=len(values),

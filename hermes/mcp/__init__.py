@@ -1,1 +1,1 @@
-"""The MCP client: servers of the person's as deferred tools, over standard streams and over HTTP."""
+"""The MCP client: the person's MCP servers as deferred tools, over standard streams and over HTTP."""

@@ -1,4 +1,6 @@
-"""What a server says of its tools, checked and bounded; and the names that the tools get here."""
+"""Checks and bounds the definitions that a server sends of its tools, and gives the tools their names
+here.
+"""
 
 import hashlib
 import re
@@ -9,23 +11,23 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from hermes.core.errors import ToolError
-from hermes.safety.fencing import inert, visible
+from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 
-PREFIX = "mcp__"
+MCP_TOOL_PREFIX = "mcp__"
 MAX_TOOLS = 1_000
 MAX_DESCRIPTION = 2_000
 MAX_SCHEMA = 16_000
-"""Characters of a description and of a schema that a model is shown."""
-_LARGEST = 64 * 1024
-"""Bytes of a whole definition."""
-_NAME, _SERVER = 64, 24
-_HASH = 24
-_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
-_EMPTY = Raw(b'{"type":"object"}')
+"""The most characters of a schema that a model is shown; `MAX_DESCRIPTION` is the limit of a description."""
+_MAX_DEFINITION_BYTES = 64 * 1024
+"""The most bytes of a whole definition."""
+_MAX_NAME, _MAX_SERVER_NAME = 64, 24
+_DIGEST_LENGTH = 24
+_UNUSABLE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
+_EMPTY_SCHEMA = Raw(b'{"type":"object"}')
 
 
-class Definition(Struct, frozen=True, kw_only=True):
-    """A server's tool. `sent_name` is what the server calls it, `digest` stands for all that it says of it."""
+class McpToolDefinition(Struct, frozen=True, kw_only=True):
+    """A server's tool. `sent_name` is the server's name for it, `digest` identifies the whole definition."""
 
     sent_name: str
     name: str
@@ -36,8 +38,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class Page(Struct, frozen=True):
-    """One page of a listing."""
+class ToolListPage(Struct, frozen=True):
+    """One page of a list of tools."""
 
     tools: list[Raw] = []
     cursor: str | None = field(default=None, name="nextCursor")
@@ -47,10 +49,10 @@ class _Hints(Struct):
     reads_only: bool | None = field(default=None, name="readOnlyHint")
 
 
-class _Sent(Struct):
+class _SentTool(Struct):
     name: str
     description: str | None = None
-    schema: Raw = field(default=_EMPTY, name="inputSchema")
+    schema: Raw = field(default=_EMPTY_SCHEMA, name="inputSchema")
     annotations: _Hints | None = None
 
 
@@ -59,17 +61,21 @@ class _Schema(Struct):
     required: list[str] = []
 
 
-def server_name(name: str) -> str:
-    """A server's name as it stands in tool names: no `__` in it, so that no two servers' tools can be taken for each
-    other. Empty when nothing is left of it."""
-    return re.sub("__+", "_", _OTHER.sub("_", name)).strip("_-")[:_SERVER].strip("_-")
+def to_server_name(name: str) -> str:
+    """Return a server's name as it is used in tool names, empty when nothing is left of it.
+
+    It holds no `__`, so that no two servers' tools can be confused.
+    """
+    return re.sub("__+", "_", _UNUSABLE_CHARACTERS.sub("_", name)).strip("_-")[:_MAX_SERVER_NAME].strip("_-")
 
 
-def definitions(server: str, sent: Iterable[Raw], include: Sequence[str], exclude: Sequence[str]) -> list[Definition]:
-    """The usable tools of a server, sorted by name; those that the settings leave out are left out."""
-    found: dict[str, Definition] = {}
+def build_definitions(
+    server: str, sent: Iterable[Raw], include: Sequence[str], exclude: Sequence[str]
+) -> list[McpToolDefinition]:
+    """Return the usable tools of a server, sorted by name, without those that the settings leave out."""
+    found: dict[str, McpToolDefinition] = {}
     for one in sent:
-        made = _definition(server, bytes(one))
+        made = _parse_definition(server, bytes(one))
         if made is None or made.name in found or len(found) >= MAX_TOOLS:
             continue
         if include and not any(fnmatchcase(made.sent_name, pattern) for pattern in include):
@@ -79,56 +85,58 @@ def definitions(server: str, sent: Iterable[Raw], include: Sequence[str], exclud
     return sorted(found.values(), key=lambda one: one.name)
 
 
-def read_page(result: Raw) -> Page:
-    """A page of a listing. Raises `ToolError` for something else."""
+def parse_tool_page(result: Raw) -> ToolListPage:
+    """Parse a page of a list of tools. Raises `ToolError` for something else."""
     try:
-        return msgspec.json.decode(result, type=Page)
+        return msgspec.json.decode(result, type=ToolListPage)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise ToolError("its list of tools cannot be read") from None
 
 
-def _definition(server: str, sent: bytes) -> Definition | None:
-    """A tool from its JSON text; None when it is none, or too large to be one."""
-    if len(sent) > _LARGEST:
+def _parse_definition(server: str, sent: bytes) -> McpToolDefinition | None:
+    """Parse a tool's JSON text; None when it is no tool, or too large."""
+    if len(sent) > _MAX_DEFINITION_BYTES:
         return None
     try:
-        given = msgspec.json.decode(sent, type=_Sent)
-        schema = msgspec.json.decode(given.schema, type=_Schema)
+        sent_tool = msgspec.json.decode(sent, type=_SentTool)
+        schema = msgspec.json.decode(sent_tool.schema, type=_Schema)
         # In a fixed order, so that the same words have the same digest; everything counts, known to us or not.
         whole = msgspec.json.encode(msgspec.json.decode(sent), order="sorted")
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    if schema.type != "object" or not given.name:
+    if schema.type != "object" or not sent_tool.name:
         return None
-    return Definition(
-        sent_name=given.name,
-        name=_name(server, given.name),
-        description=_bounded(given.description or "", MAX_DESCRIPTION),
-        schema=_plain(bytes(given.schema)),
+    return McpToolDefinition(
+        sent_name=sent_tool.name,
+        name=_build_tool_name(server, sent_tool.name),
+        description=_limit_text(sent_tool.description or "", MAX_DESCRIPTION),
+        schema=_clean_schema(bytes(sent_tool.schema)),
         required=tuple(schema.required),
-        reads_only=bool(given.annotations and given.annotations.reads_only),
-        digest=hashlib.sha256(whole).hexdigest()[:_HASH],
+        reads_only=bool(sent_tool.annotations and sent_tool.annotations.reads_only),
+        digest=hashlib.sha256(whole).hexdigest()[:_DIGEST_LENGTH],
     )
 
 
-def _plain(schema: bytes) -> bytes:
-    """A schema as a model may see it: on one line, everything in it visible. One that is too long is left out."""
+def _clean_schema(schema: bytes) -> bytes:
+    """Return a schema as a model may see it: on one line, everything in it visible. One that is too long is
+    left out.
+    """
     text = msgspec.json.format(schema, indent=-1).decode("utf-8", "replace")
     if len(text) > MAX_SCHEMA:
         text = '{"type":"object","description":"The schema is too long to be shown."}'
-    return visible(inert(text)).text.encode()
+    return reveal_hidden_text(show_control_characters(text)).text.encode()
 
 
-def _name(server: str, sent: str) -> str:
-    """The tool's name here. One that had to be changed ends in a mark of its own, whatever else the server has."""
-    plain = _OTHER.sub("_", sent)
-    name = f"{PREFIX}{server}__{plain}"
-    if plain == sent and len(name) <= _NAME:
+def _build_tool_name(server: str, sent: str) -> str:
+    """Return the tool's name here. A changed name ends in a hash, so that it stays unique."""
+    plain = _UNUSABLE_CHARACTERS.sub("_", sent)
+    name = f"{MCP_TOOL_PREFIX}{server}__{plain}"
+    if plain == sent and len(name) <= _MAX_NAME:
         return name
     mark = hashlib.sha256(sent.encode("utf-8", "replace")).hexdigest()[:6]
-    return f"{name[: _NAME - 7]}_{mark}"
+    return f"{name[: _MAX_NAME - 7]}_{mark}"
 
 
-def _bounded(text: str, limit: int) -> str:
-    text = visible(inert(text)).text.strip()
+def _limit_text(text: str, limit: int) -> str:
+    text = reveal_hidden_text(show_control_characters(text)).text.strip()
     return text if len(text) <= limit else f"{text[:limit]} [... {len(text) - limit} characters left out]"

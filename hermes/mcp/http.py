@@ -1,4 +1,6 @@
-"""A server over streamable HTTP: a message is a POST, its answer JSON or a stream of events; a GET brings the rest."""
+"""A transport to a server over streamable HTTP: a message is a POST, its answer JSON or events; a GET
+brings the rest.
+"""
 
 import asyncio
 import contextlib
@@ -7,135 +9,140 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from hermes.core.errors import HermesError, ToolError, TransportError
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
-from hermes.mcp.rpc import MAX_MESSAGE
-from hermes.providers.exchange import target
+from hermes.mcp.rpc import MAX_MESSAGE_BYTES
+from hermes.providers.exchange import parse_target
 from hermes.providers.sse import SseReader
-from hermes.util.cancellation import finished
+from hermes.util.cancellation import wait_for_task
 
-_SESSION = "mcp-session-id"
-_LONGEST_SESSION = 1_024
-_STREAM = "text/event-stream"
-_FAREWELL = 1.0
-"""Seconds that saying goodbye may take."""
-_AGAIN = (1.0, 5.0, 30.0)
-"""Seconds before the stream of a server's own messages is asked for again when it ended; the last for good."""
+_SESSION_HEADER = "mcp-session-id"
+_MAX_SESSION_ID = 1_024
+_EVENT_STREAM = "text/event-stream"
+_CLOSE_SECONDS = 1.0
+"""Seconds that ending the session may take."""
+_LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
+"""Seconds before the stream of a server's own messages is requested again after it ended; the last is
+repeated.
+"""
 
 
-class HttpLink:
+class McpHttpTransport:
     """One session with a server. `headers` are sent to it and to nobody else: redirects are not followed."""
 
     answers_in_place = True
 
     def __init__(self, url: str, headers: Mapping[str, str], transport: HttpTransport, timeouts: HttpTimeouts) -> None:
         self._url = url
-        self._headers = {**headers, "accept": f"application/json, {_STREAM}", "content-type": "application/json"}
+        self._headers = {**headers, "accept": f"application/json, {_EVENT_STREAM}", "content-type": "application/json"}
         self._transport = transport
         self._timeouts = timeouts
-        self._listening: asyncio.Task[None] | None = None
-        self._received: Callable[[bytes], None] = lambda _: None
-        self._lost: Callable[[str], None] = lambda _: None
+        self._listen_task: asyncio.Task[None] | None = None
+        self._on_message: Callable[[bytes], None] = lambda _: None
+        self._on_lost: Callable[[str], None] = lambda _: None
 
-    async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
-        """Nothing is sent yet. Raises `ToolError` for an address that cannot be asked."""
-        self._received, self._lost = received, lost
+    async def open(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
+        """Check the address; nothing is sent yet. Raises `ToolError` for an address that cannot be requested."""
+        self._on_message, self._on_lost = on_message, on_lost
         try:
-            target(self._url)
+            parse_target(self._url)
         except TransportError:
             raise ToolError("its url is not an http or https address") from None
 
-    async def agreed(self, version: str) -> None:
-        """Name the version from now on, and listen to what the server says by itself."""
+    async def set_version(self, version: str) -> None:
+        """Name the version from now on, and listen to what the server sends by itself."""
         self._headers["mcp-protocol-version"] = version
-        self._listening = asyncio.create_task(self._listen())
+        self._listen_task = asyncio.create_task(self._listen_for_messages())
 
     async def send(self, message: bytes) -> None:
         """Post a message and take what is answered until the answer ends. Raises `ToolError`."""
         try:
-            async with self._exchange("POST", message) as stream:
-                self._note_session(stream)
-                await self._take(stream)
+            async with self._open_exchange("POST", message) as stream:
+                self._remember_session(stream)
+                await self._take_answer(stream)
         except TransportError as error:
             raise ToolError(error.message.rstrip(".")) from None
 
     async def close(self) -> None:
-        """Stop listening and say goodbye, if the server knows this session."""
-        if self._listening is not None:
-            self._listening.cancel()
-            await finished(self._listening)
-        if _SESSION in self._headers:
+        """Stop listening and end the session, if the server knows it."""
+        if self._listen_task is not None:
+            self._listen_task.cancel()
+            await wait_for_task(self._listen_task)
+        if _SESSION_HEADER in self._headers:
             with contextlib.suppress(TransportError, TimeoutError):
-                async with asyncio.timeout(_FAREWELL), self._exchange("DELETE", b""):
+                async with asyncio.timeout(_CLOSE_SECONDS), self._open_exchange("DELETE", b""):
                     pass
         await self._transport.close()
 
-    def _exchange(self, method: str, body: bytes) -> contextlib.AbstractAsyncContextManager[HttpStream]:
+    def _open_exchange(self, method: str, body: bytes) -> contextlib.AbstractAsyncContextManager[HttpStream]:
         return self._transport.open(method, self._url, headers=self._headers, body=body, timeouts=self._timeouts)
 
-    def _note_session(self, stream: HttpStream) -> None:
-        given = stream.headers.get(_SESSION, "")
-        if given and given.isascii() and given.isprintable() and len(given) <= _LONGEST_SESSION:
-            self._headers[_SESSION] = given
+    def _remember_session(self, stream: HttpStream) -> None:
+        session_id = stream.headers.get(_SESSION_HEADER, "")
+        if session_id and session_id.isascii() and session_id.isprintable() and len(session_id) <= _MAX_SESSION_ID:
+            self._headers[_SESSION_HEADER] = session_id
 
-    async def _take(self, stream: HttpStream) -> None:
+    async def _take_answer(self, stream: HttpStream) -> None:
         """Hand on the messages of an answer."""
-        if stream.status == 404 and _SESSION in self._headers:
-            self._lost("it has forgotten the session")
+        if stream.status == 404 and _SESSION_HEADER in self._headers:
+            self._on_lost("it has forgotten the session")
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if stream.status in (202, 204):
             return
         if not 200 <= stream.status < 300 and kind != "application/json":
-            raise ToolError(_refusal(stream))
-        if kind == _STREAM:
-            await self._events(stream)
+            raise ToolError(_describe_refusal(stream))
+        if kind == _EVENT_STREAM:
+            await self._take_events(stream)
             return
         body = bytearray()
-        async for chunk in _chunks(stream):
+        async for chunk in _iter_chunks(stream):
             body += chunk
-            if len(body) > MAX_MESSAGE:
-                raise ToolError(_TOO_LONG)
-        self._received(bytes(body).strip())
+            if len(body) > MAX_MESSAGE_BYTES:
+                raise ToolError(_MESSAGE_TOO_LONG)
+        self._on_message(bytes(body).strip())
         if stream.status >= 300:
-            raise ToolError(_refusal(stream))
+            raise ToolError(_describe_refusal(stream))
 
-    async def _events(self, stream: HttpStream) -> None:
-        reader = SseReader(MAX_MESSAGE)
-        async for chunk in _chunks(stream):
+    async def _take_events(self, stream: HttpStream) -> None:
+        reader = SseReader(MAX_MESSAGE_BYTES)
+        async for chunk in _iter_chunks(stream):
             try:
                 events = reader.feed(chunk)
             except HermesError:
-                raise ToolError(_TOO_LONG) from None
+                raise ToolError(_MESSAGE_TOO_LONG) from None
             for event in events:
-                self._received(event.data.encode())
+                self._on_message(event.data.encode())
 
-    async def _listen(self) -> None:
-        """Take what the server says unasked; one that has no such stream is left alone."""
+    async def _listen_for_messages(self) -> None:
+        """Take the messages that the server sends unasked; stop if the server has no such stream."""
         headers = {name: value for name, value in self._headers.items() if name != "content-type"}
-        headers["accept"] = _STREAM
-        for pause in itertools.chain(_AGAIN, itertools.repeat(_AGAIN[-1])):
+        headers["accept"] = _EVENT_STREAM
+        for pause in itertools.chain(_LISTEN_RETRY_SECONDS, itertools.repeat(_LISTEN_RETRY_SECONDS[-1])):
             with contextlib.suppress(TransportError, ToolError):
                 opening = self._transport.open(
                     "GET", self._url, headers=headers, body=b"", timeouts=HttpTimeouts(read=3_600.0)
                 )
                 async with opening as stream:
-                    if stream.status != 200 or _STREAM not in stream.headers.get("content-type", ""):
+                    if stream.status != 200 or _EVENT_STREAM not in stream.headers.get("content-type", ""):
                         return
-                    await self._events(stream)
+                    await self._take_events(stream)
             await asyncio.sleep(pause)
 
 
-_TOO_LONG = f"it sent a message of more than {MAX_MESSAGE >> 20} MB"
+_MESSAGE_TOO_LONG = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB"
 
 
-def _refusal(stream: HttpStream) -> str:
-    said = f"it answered with status {stream.status}"
+def _describe_refusal(stream: HttpStream) -> str:
+    status_text = f"it answered with status {stream.status}"
     if stream.status in (401, 403):
-        return f"{said}: it wants other credentials (`headers`); signing in by OAuth is not supported"
+        return f"{status_text}: it wants other credentials (`headers`); signing in by OAuth is not supported"
     if 300 <= stream.status < 400:
-        return f"{said}: it is elsewhere ({stream.headers.get('location', '')[:200]!r}); put that address into `url`"
-    return said
+        return (
+            f"{status_text}: it is elsewhere ({stream.headers.get('location', '')[:200]!r}); put that "
+            f"address into `url`"
+        )
+    return status_text
 
 
-async def _chunks(stream: HttpStream) -> AsyncIterator[bytes]:
+async def _iter_chunks(stream: HttpStream) -> AsyncIterator[bytes]:
     async with contextlib.aclosing(stream.chunks()) as chunks:  # type: ignore[type-var]
         async for chunk in chunks:
             yield chunk

@@ -1,4 +1,4 @@
-"""What a server answers to a call, as a tool's output: bounded, and marked as the server's own words."""
+"""Turns a server's answer to a call into a tool's output: bounded, and marked as coming from the server."""
 
 import base64
 import binascii
@@ -10,10 +10,10 @@ from msgspec import Raw, Struct, field
 from hermes.core.parts import ImagePart, Provenance, Source, ToolStatus
 from hermes.tools.tool import ToolOutput
 
-_KINDS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _MAX_IMAGES = 8
-_MAX_PICTURE = 5 * 1024 * 1024
-"""Bytes of all pictures of a result, in base64."""
+_MAX_IMAGE_BYTES = 5 * 1024 * 1024
+"""The most bytes of all pictures of a result, in base64."""
 _MAX_URI = 500
 _NOTHING = Raw()
 
@@ -25,7 +25,7 @@ class _Resource(Struct):
     blob: str = ""
 
 
-class _Block(Struct):
+class _ContentBlock(Struct):
     type: str = ""
     text: str = ""
     data: str = ""
@@ -35,59 +35,59 @@ class _Block(Struct):
     resource: _Resource | None = None
 
 
-class _Result(Struct):
+class _CallResult(Struct):
     content: list[Raw] = []
     structured: Raw = field(default=_NOTHING, name="structuredContent")
     failed: bool = field(default=False, name="isError")
 
 
-def output(result: Raw, server: str) -> ToolOutput:
-    """The output of a call that the server has answered with this result."""
+def to_tool_output(result: Raw, server: str) -> ToolOutput:
+    """Return the output of a call that the server has answered with this result."""
     provenance = Provenance(source=Source.MCP, label=server)
     try:
-        given = msgspec.json.decode(result, type=_Result)
+        call_result = msgspec.json.decode(result, type=_CallResult)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ToolOutput(
             text="The server's answer is not a result that can be read.", status=ToolStatus.ERROR, provenance=provenance
         )
-    texts, images = _parts(given.content, provenance)
-    structured = bytes(given.structured)
-    if structured not in (b"", b"null") and not any(_same(text, structured) for text in texts):
+    texts, images = _split_content(call_result.content, provenance)
+    structured = bytes(call_result.structured)
+    if structured not in (b"", b"null") and not any(_is_same_value(text, structured) for text in texts):
         texts.append(structured.decode("utf-8", "replace"))
     if images:
         texts.append(f"[{len(images)} picture{'s' if len(images) > 1 else ''}]")
     return ToolOutput(
         text="\n".join(texts) or "(nothing)",
-        status=ToolStatus.ERROR if given.failed else ToolStatus.OK,
+        status=ToolStatus.ERROR if call_result.failed else ToolStatus.OK,
         images=tuple(images),
         provenance=provenance,
     )
 
 
-def _parts(content: Iterable[Raw], provenance: Provenance) -> tuple[list[str], list[ImagePart]]:
-    """What a result consists of: texts, and as many pictures as there is room for."""
+def _split_content(content: Iterable[Raw], provenance: Provenance) -> tuple[list[str], list[ImagePart]]:
+    """Return the contents of a result: texts, and as many pictures as the limit allows."""
     texts: list[str] = []
     images: list[ImagePart] = []
-    room = _MAX_PICTURE
+    room = _MAX_IMAGE_BYTES
     for raw in content:
-        block = _block(raw)
-        if block is not None and len(images) < _MAX_IMAGES and len(block.data) <= room and _is_picture(block):
+        block = _parse_block(raw)
+        if block is not None and len(images) < _MAX_IMAGES and len(block.data) <= room and _is_image(block):
             room -= len(block.data)
             images.append(ImagePart(media_type=block.media, data=block.data, provenance=provenance))
         else:
-            texts.append(_in_words(block))
+            texts.append(_block_to_text(block))
     return texts, images
 
 
-def _block(raw: Raw) -> _Block | None:
+def _parse_block(raw: Raw) -> _ContentBlock | None:
     try:
-        return msgspec.json.decode(raw, type=_Block)
+        return msgspec.json.decode(raw, type=_ContentBlock)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 
-def _is_picture(block: _Block) -> bool:
-    if block.type != "image" or block.media not in _KINDS:
+def _is_image(block: _ContentBlock) -> bool:
+    if block.type != "image" or block.media not in _IMAGE_TYPES:
         return False
     try:
         return bool(base64.b64decode(block.data, validate=True))
@@ -95,8 +95,8 @@ def _is_picture(block: _Block) -> bool:
         return False
 
 
-def _in_words(block: _Block | None) -> str:
-    """A part of a result as text; what cannot be shown is named."""
+def _block_to_text(block: _ContentBlock | None) -> str:
+    """Return a part of a result as text; what cannot be shown is named."""
     if block is None:
         return "[a part that cannot be read]"
     if block.type == "text":
@@ -110,8 +110,8 @@ def _in_words(block: _Block | None) -> str:
     return f"[{block.type[:40] or 'a part'}, {block.media[:80]}, {len(block.data)} characters that are not shown]"
 
 
-def _same(text: str, structured: bytes) -> bool:
-    """Whether a text is the structured result once more, as servers are asked to send it.
+def _is_same_value(text: str, structured: bytes) -> bool:
+    """Return whether a text repeats the structured result, as servers are asked to send it.
 
     The official SDK puts a plain value into an object of one member, `result`.
     """

@@ -1,7 +1,8 @@
-"""JSON-RPC 2.0 as the Model Context Protocol uses it: our requests with their answers, and what a server says unasked.
+"""JSON-RPC 2.0 as the Model Context Protocol uses it: our requests with their answers, and what a server
+sends unasked.
 
-A server is not believed to be well behaved: messages have a limit, what cannot be read is passed over, a flood ends the
-connection. Requests of a server's are answered (`ping`) or refused: this client offers it nothing.
+A server is not trusted to behave well: messages have a limit, unreadable ones are ignored, a flood ends
+the connection. A server's requests are answered (`ping`) or refused: this client offers it nothing.
 """
 
 import asyncio
@@ -14,28 +15,28 @@ from msgspec import Raw, Struct
 
 from hermes.core.errors import ToolError
 from hermes.tools.schema import join_surrogates
-from hermes.util.cancellation import finished
+from hermes.util.cancellation import wait_for_task
 
-MAX_MESSAGE = 16 * 1024 * 1024
-"""Bytes of one message."""
-_FLOOD, _WINDOW = 10_000, 10.0
-"""Messages that nobody asked for, and the seconds in which so many are too many."""
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""The most bytes of one message."""
+_MAX_UNREQUESTED, _WINDOW_SECONDS = 10_000, 10.0
+"""The most messages that nobody requested, within the seconds of the window."""
 _MAX_TASKS = 256
-_FAREWELL = 2.0
-"""Seconds that telling a server about something may take when nobody waits for it."""
-_ID = re.compile(rb'"id"\s*:\s*([0-9]{1,9})\b')
+_NOTIFY_SECONDS = 2.0
+"""Seconds that a notification to a server may take when nobody waits for it."""
+_ID_PATTERN = re.compile(rb'"id"\s*:\s*([0-9]{1,9})\b')
 _NOT_SUPPORTED = -32601
 _NOTHING = Raw()
 
 
-class RpcError(Exception):
-    """A server's own words about a request that it could not do."""
+class McpRpcError(Exception):
+    """The server's own error message for a request that it could not carry out."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"error {code}: {message}")
 
 
-class _Fault(Struct):
+class _RpcFault(Struct):
     code: int = 0
     message: str = ""
 
@@ -44,24 +45,25 @@ class _Message(Struct):
     id: int | str | None = None
     method: str | None = None
     result: Raw = _NOTHING
-    error: _Fault | None = None
+    error: _RpcFault | None = None
 
 
-class Link(Protocol):
-    """A way to a server."""
+class McpTransport(Protocol):
+    """A transport to a server."""
 
     answers_in_place: bool
     """Whether `send` ends when the answer to what was sent has arrived, or never will."""
 
-    async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
-        """Make the way ready. `received` gets each message, `lost` is told once why there will be no more.
+    async def open(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
+        """Make the transport ready. `on_message` gets each message, `on_lost` is called once with why there will
+        be no more.
 
         Raises `ToolError`.
         """
         ...
 
-    async def agreed(self, version: str) -> None:
-        """The protocol's version is settled."""
+    async def set_version(self, version: str) -> None:
+        """Set the agreed version of the protocol."""
         ...
 
     async def send(self, message: bytes) -> None:
@@ -73,153 +75,157 @@ class Link(Protocol):
         ...
 
 
-class Peer:
-    """The conversation with one server over a link. Methods raise `ToolError` when the link is no more.
+class McpConnection:
+    """The exchange with one server over a transport. Methods raise `ToolError` when the transport is lost.
 
-    `notified` is called with the method of each notification.
+    `on_notification` is called with the method of each notification.
     """
 
-    def __init__(self, link: Link, notified: Callable[[str], None]) -> None:
-        self.gone = ""
-        """Why the link is no more; empty while it is."""
-        self._link = link
-        self._notified = notified
-        self._waiting: dict[int, asyncio.Future[Raw]] = {}
+    def __init__(self, transport: McpTransport, on_notification: Callable[[str], None]) -> None:
+        self.lost_reason = ""
+        """Why the transport is lost; empty while it works."""
+        self._transport = transport
+        self._on_notification = on_notification
+        self._pending: dict[int, asyncio.Future[Raw]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing: asyncio.Task[None] | None = None
-        self._last = 0
-        self._unasked = 0
-        self._window = 0.0
+        self._close_task: asyncio.Task[None] | None = None
+        self._last_id = 0
+        self._unrequested = 0
+        self._window_start = 0.0
 
     async def open(self) -> None:
-        """Make the link ready."""
-        await self._link.open(self.receive, self.lost)
+        """Make the transport ready."""
+        await self._transport.open(self.receive_message, self.mark_lost)
 
     async def request(self, method: str, params: object, seconds: float) -> Raw:
-        """The result of a request. Raises `RpcError` with what the server says, `ToolError` when it says nothing.
+        """Return the result of a request.
 
-        A request that is given up, by its time or by cancellation, is taken back.
+        Raises `McpRpcError` with what the server says, `ToolError` when it says nothing. A request that is
+        given up, by its time or by cancellation, is cancelled at the server.
         """
-        if self.gone:
-            raise ToolError(self.gone)
-        self._last += 1
-        number = self._last
-        message = _packed({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        if self.lost_reason:
+            raise ToolError(self.lost_reason)
+        self._last_id += 1
+        number = self._last_id
+        message = _encode_message({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        sending = self._spawn(self._link.send(message))
+        self._pending[number] = answer
+        sending = self._start_task(self._transport.send(message))
         try:
             async with asyncio.timeout(seconds):
                 either: list[asyncio.Future[Raw] | asyncio.Task[None]] = [sending, answer]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if not answer.done():
                     sending.result()
-                    if self._link.answers_in_place:
+                    if self._transport.answers_in_place:
                         raise ToolError("it ended its answer without a result")
                 return await answer
         except TimeoutError:
-            self._take_back(number, method)
+            self._cancel_request(number, method)
             raise ToolError(f"it did not answer within {seconds:g} s") from None
         except asyncio.CancelledError:
-            self._take_back(number, method)
+            self._cancel_request(number, method)
             raise
         finally:
-            del self._waiting[number]
+            del self._pending[number]
             if not answer.done() or answer.cancelled():
                 sending.cancel()
             elif answer.exception() is None:
-                asyncio.get_running_loop().call_later(_FAREWELL, sending.cancel)
+                asyncio.get_running_loop().call_later(_NOTIFY_SECONDS, sending.cancel)
 
-    async def agreed(self, version: str) -> None:
-        """Tell the link, and the server that its work can begin."""
-        await self._link.agreed(version)
-        await self._link.send(_packed({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    async def confirm_version(self, version: str) -> None:
+        """Tell the transport the version, and the server that its work can begin."""
+        await self._transport.set_version(version)
+        await self._transport.send(_encode_message({"jsonrpc": "2.0", "method": "notifications/initialized"}))
 
-    def receive(self, data: bytes) -> None:
+    def receive_message(self, data: bytes) -> None:
         """Take a message."""
-        message = _unpacked(data)
+        message = _decode_message(data)
         if message is None:
-            self._count()
-            self._unreadable(data)
+            self._count_unrequested()
+            self._fail_unreadable(data)
         elif message.method is not None:
-            self._count()
+            self._count_unrequested()
             if message.id is None:
-                self._notified(message.method)
+                self._on_notification(message.method)
             else:
-                self._answer(message.id, message.method)
-        elif isinstance(message.id, int) and (answer := self._waiting.get(message.id)) and not answer.done():
+                self._answer_request(message.id, message.method)
+        elif isinstance(message.id, int) and (answer := self._pending.get(message.id)) and not answer.done():
             if message.error is not None:
-                answer.set_exception(RpcError(message.error.code, message.error.message))
+                answer.set_exception(McpRpcError(message.error.code, message.error.message))
             else:
                 answer.set_result(message.result)
 
-    def lost(self, why: str) -> None:
-        """The link is no more; whoever waits is told, and what is left of it is ended."""
-        if self._closing is None:
-            self.gone = why
-            self._closing = asyncio.create_task(self._link.close())
-        for answer in self._waiting.values():
+    def mark_lost(self, reason: str) -> None:
+        """Mark the transport as lost: whoever waits is told, and what is left of it is ended."""
+        if self._close_task is None:
+            self.lost_reason = reason
+            """Why the transport is lost; empty while it works."""
+            self._close_task = asyncio.create_task(self._transport.close())
+        for answer in self._pending.values():
             if not answer.done():
-                answer.set_exception(ToolError(self.gone))
+                answer.set_exception(ToolError(self.lost_reason))
 
     async def close(self) -> None:
-        """End the link."""
-        self.lost("it was ended")
+        """End the connection."""
+        self.mark_lost("it was ended")
         for task in self._tasks:
             task.cancel()
-        assert self._closing is not None
-        await finished(self._closing)
+        assert self._close_task is not None
+        await wait_for_task(self._close_task)
 
-    def _take_back(self, number: int, method: str) -> None:
-        if method != "initialize" and not self.gone:
+    def _cancel_request(self, number: int, method: str) -> None:
+        if method != "initialize" and not self.lost_reason:
             note = {"requestId": number, "reason": "no longer needed"}
-            self._tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": note})
+            self._send_unawaited({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": note})
 
-    def _answer(self, identity: int | str, method: str) -> None:
+    def _answer_request(self, identity: int | str, method: str) -> None:
         reply: dict[str, object] = {"jsonrpc": "2.0", "id": identity}
         if method == "ping":
-            self._tell({**reply, "result": {}})
+            self._send_unawaited({**reply, "result": {}})
         else:
-            self._tell({**reply, "error": {"code": _NOT_SUPPORTED, "message": "not supported by this client"}})
+            self._send_unawaited(
+                {**reply, "error": {"code": _NOT_SUPPORTED, "message": "not supported by this client"}}
+            )
 
-    def _tell(self, message: object) -> None:
+    def _send_unawaited(self, message: object) -> None:
         """Send something that nobody waits for."""
         if len(self._tasks) < _MAX_TASKS:
-            self._spawn(_within(_FAREWELL, self._link.send(_packed(message))))
+            self._start_task(_run_within(_NOTIFY_SECONDS, self._transport.send(_encode_message(message))))
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waits for it has it; of the rest nobody needs to know
 
-    def _count(self) -> None:
+    def _count_unrequested(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._window > _WINDOW:
-            self._window, self._unasked = now, 0
-        self._unasked += 1
-        if self._unasked > _FLOOD:
-            self.lost(f"it sent more than {_FLOOD:,} messages that nobody asked for")
+        if now - self._window_start > _WINDOW_SECONDS:
+            self._window_start, self._unrequested = now, 0
+        self._unrequested += 1
+        if self._unrequested > _MAX_UNREQUESTED:
+            self.mark_lost(f"it sent more than {_MAX_UNREQUESTED:,} messages that nobody asked for")
 
-    def _unreadable(self, data: bytes) -> None:
-        """An answer that cannot be read is one all the same."""
-        match = _ID.search(data) if data[:1] == b"{" else None
-        answer = self._waiting.get(int(match[1])) if match else None
+    def _fail_unreadable(self, data: bytes) -> None:
+        """Fail the request that an unreadable answer belongs to."""
+        match = _ID_PATTERN.search(data) if data[:1] == b"{" else None
+        answer = self._pending.get(int(match[1])) if match else None
         if answer is not None and not answer.done():
             answer.set_exception(ToolError("its answer is not valid JSON, or nested too deeply"))
 
 
-def _packed(message: object) -> bytes:
+def _encode_message(message: object) -> bytes:
     return msgspec.json.encode(message)
 
 
-def _unpacked(data: bytes) -> _Message | None:
-    """The message; None when it is none. Half characters in it, which msgspec refuses, are replaced."""
+def _decode_message(data: bytes) -> _Message | None:
+    """Decode a message; None when it is none. Lone surrogates, which msgspec refuses, are replaced."""
     try:
         return msgspec.json.decode(data, type=_Message)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -230,6 +236,6 @@ def _unpacked(data: bytes) -> _Message | None:
         return None
 
 
-async def _within(seconds: float, work: Coroutine[object, object, None]) -> None:
+async def _run_within(seconds: float, work: Coroutine[object, object, None]) -> None:
     async with asyncio.timeout(seconds):
         await work

@@ -1,4 +1,6 @@
-"""A server that is a program: started under a warden, spoken to over its standard streams, one message a line."""
+"""A transport to a server that is a program: started under a supervisor, one message a line on its
+standard streams.
+"""
 
 import asyncio
 import contextlib
@@ -12,28 +14,29 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.execution.local import Tree
-from hermes.execution.supervisor import Order, Wardens
-from hermes.execution.unsupervised import Direct
-from hermes.mcp.rpc import MAX_MESSAGE
+from hermes.execution.local import ProcessTree
+from hermes.execution.supervisor import LaunchRequest, Supervisors
+from hermes.execution.unsupervised import UnsupervisedProcess
+from hermes.mcp.rpc import MAX_MESSAGE_BYTES
 
-_CHUNK = 65_536
-_UNREAD = 4 * MAX_MESSAGE
-"""Bytes that may wait for a program that does not read its input."""
-_LAST_WORDS = 0.05
-"""Seconds between a program's end and ours of listening: what it said last is still on its way then."""
-_PATIENCE = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
-_LEAVE = 0.5
+_READ_SIZE = 65_536
+_MAX_UNREAD_BYTES = 4 * MAX_MESSAGE_BYTES
+"""The most bytes that may wait for a program that does not read its input."""
+_LAST_OUTPUT_SECONDS = 0.05
+"""Seconds to keep listening after a program's end: its last output is still on its way then."""
+_STOP_STEPS = ((signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
+_EXIT_SECONDS = 0.5
 """Seconds that a program may take to end by itself when its input or its output has ended."""
-_SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
-"""A warden gives one output for both streams; here the messages of errors go their own way."""
-_CANNOT = {126: "cannot be run", 127: "cannot be found"}
-LOG_BYTES = 256 * 1024
+_SHELL_CALL = ("/bin/sh", "-c", 'exec "$@" 2>&4 4>&-', "sh")
+"""A supervisor gives one output for both streams; this shell separates the error stream."""
+_START_ERRORS = {126: "cannot be run", 127: "cannot be found"}
+MAX_LOG_BYTES = 256 * 1024
 
 
-class Program(Struct, frozen=True, kw_only=True):
-    """What to start; `environment` is all that it gets. What it says on standard error goes to `log`,
-    without secrets."""
+class McpProgram(Struct, frozen=True, kw_only=True):
+    """The program to start; `environment` is all that it gets. Its standard error goes to `log`, without
+    secrets.
+    """
 
     command: str
     arguments: Sequence[str]
@@ -43,30 +46,30 @@ class Program(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str]
 
 
-class Lines:
+class MessageLines:
     """Cuts bytes into lines. Raises ValueError for one that is too long."""
 
-    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._limit = limit
-        self._rest = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, empty ones left out."""
-        self._rest += data
+        """Return the lines that `data` completes, empty ones left out."""
+        self._buffer += data
         lines: list[bytes] = []
         if b"\n" in data:
-            *whole, rest = bytes(self._rest).split(b"\n")
+            *whole, rest = bytes(self._buffer).split(b"\n")
             lines = [line for one in whole if (line := one.strip())]
-            self._rest = bytearray(rest)
-        if len(self._rest) > self._limit or any(len(line) > self._limit for line in lines):
+            self._buffer = bytearray(rest)
+        if len(self._buffer) > self._limit or any(len(line) > self._limit for line in lines):
             raise ValueError
         return lines
 
 
-class Log:
-    """A file of a bounded size, private to its owner; when it is full it begins anew.
+class McpServerLog:
+    """A file of a bounded size, private to its owner; when it is full it begins again.
 
-    Whole lines go through `redact`, which costs: more than the file holds in a minute is not kept.
+    Whole lines go through `redact`, which costs time: more than the file holds in a minute is dropped.
     """
 
     def __init__(self, file: Path, redact: Callable[[str], str]) -> None:
@@ -74,124 +77,127 @@ class Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(file, flags, 0o600)
         self._redact = redact
-        self._rest = b""
-        self._size = self._taken = 0
+        self._partial_line = b""
+        self._size = self._minute_bytes = 0
         self._minute = 0.0
 
     def write(self, data: bytes) -> None:
-        """Add to it. A full disk loses the words of a server, nothing else."""
+        """Add to the file. A full disk loses a server's output, nothing else."""
         minute = time.monotonic() // 60
         if minute != self._minute:
-            self._minute, self._taken = minute, 0
-        self._taken += len(data)
-        if self._taken > LOG_BYTES:
+            self._minute, self._minute_bytes = minute, 0
+        self._minute_bytes += len(data)
+        if self._minute_bytes > MAX_LOG_BYTES:
             return
-        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        if newline or len(self._rest) > _CHUNK:
-            self._put(whole + newline if newline else self._rest)
-            self._rest = self._rest if newline else b""
+        whole, newline, self._partial_line = (self._partial_line + data).rpartition(b"\n")
+        if newline or len(self._partial_line) > _READ_SIZE:
+            self._append_redacted(whole + newline if newline else self._partial_line)
+            self._partial_line = self._partial_line if newline else b""
 
     def close(self) -> None:
         """Close the file."""
-        self._put(self._rest)
+        self._append_redacted(self._partial_line)
         os.close(self._handle)
 
-    def _put(self, data: bytes) -> None:
-        text = self._redact(data.decode("utf-8", "replace")).encode("utf-8", "replace")[-LOG_BYTES:]
+    def _append_redacted(self, data: bytes) -> None:
+        text = self._redact(data.decode("utf-8", "replace")).encode("utf-8", "replace")[-MAX_LOG_BYTES:]
         with contextlib.suppress(OSError):
-            if self._size + len(text) > LOG_BYTES:
+            if self._size + len(text) > MAX_LOG_BYTES:
                 os.ftruncate(self._handle, 0)
                 self._size = 0
             self._size += os.write(self._handle, text)
 
 
-class StdioLink:
-    """The standard streams of a program. It ends with its whole tree when this is closed, and when Hermes dies."""
+class McpStdioTransport:
+    """The standard streams of a program. It ends with its whole tree when this is closed, and when Hermes
+    dies.
+    """
 
     answers_in_place = False
 
-    def __init__(self, program: Program, wardens: Wardens) -> None:
+    def __init__(self, program: McpProgram, supervisors: Supervisors) -> None:
         self._program = program
-        self._wardens = wardens
+        self._supervisors = supervisors
         self._loop = asyncio.get_running_loop()
-        self._lines = Lines()
-        self._tree: Tree | None = None
+        self._lines = MessageLines()
+        self._process_tree: ProcessTree | None = None
         self._input: asyncio.WriteTransport | None = None
         self._handles: list[int] = []
-        """What is read from: the program's output and its messages of errors."""
-        self._log: Log | None = None
-        self._received: Callable[[bytes], None] = lambda _: None
-        self._lost: Callable[[str], None] = lambda _: None
+        """The handles that are read from: the program's output and its error stream."""
+        self._log: McpServerLog | None = None
+        self._on_message: Callable[[bytes], None] = lambda _: None
+        self._on_lost: Callable[[str], None] = lambda _: None
 
-    async def open(self, received: Callable[[bytes], None], lost: Callable[[str], None]) -> None:
+    async def open(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
         """Start the program. Raises `ToolError` when it cannot be started."""
-        self._received, self._lost = received, lost
+        self._on_message, self._on_lost = on_message, on_lost
         try:
-            self._log = await asyncio.to_thread(Log, self._program.log, self._program.redact)
-            await self._start()
+            self._log = await asyncio.to_thread(McpServerLog, self._program.log, self._program.redact)
+            await self._start_program()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ToolError(
                 f"its program {self._program.command} could not be started in {self._program.folder}: {reason}"
             ) from None
 
-    async def _start(self) -> None:
+    async def _start_program(self) -> None:
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             pipes = [os.pipe() for _ in range(3)]
             for near, far in ((pipes[0][1], pipes[0][0]), pipes[1], pipes[2]):
                 ours.callback(os.close, near)
                 theirs.callback(os.close, far)
                 os.set_blocking(near, False)
-            self._tree = await self._spawn(pipes[0][0], pipes[1][1], pipes[2][1])
+            self._process_tree = await self._spawn_program(pipes[0][0], pipes[1][1], pipes[2][1])
             write_end = os.fdopen(os.dup(pipes[0][1]), "wb", 0)
             self._input, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, write_end)
             os.close(pipes[0][1])
             ours.pop_all()
         self._handles = [pipes[1][0], pipes[2][0]]
-        self._loop.add_reader(pipes[1][0], self._read, pipes[1][0])
+        """The handles that are read from: the program's output and its error stream."""
+        self._loop.add_reader(pipes[1][0], self._read_output, pipes[1][0])
         self._loop.add_reader(pipes[2][0], self._read_errors, pipes[2][0])
-        self._tree.watch(self._changed)
-        self._changed()  # it may have ended meanwhile
+        self._process_tree.set_change_callback(self._check_ended)
+        self._check_ended()  # it may have ended meanwhile
 
-    async def _spawn(self, source: int, output: int, errors: int) -> Tree:
+    async def _spawn_program(self, source: int, output: int, errors: int) -> ProcessTree:
         program = self._program
-        order = Order(
+        request = LaunchRequest(
             folder=program.folder,
-            arguments=(*_SHELL, program.command, *program.arguments),
+            arguments=(*_SHELL_CALL, program.command, *program.arguments),
             environment=program.environment,
             source=source,
             output=output,
-            others=(errors,),
+            extra_handles=(errors,),
         )
-        return await self._wardens.start(order) or _without_warden(program, (source, output, errors))
+        return await self._supervisors.start(request) or _start_unsupervised(program, (source, output, errors))
 
-    async def agreed(self, version: str) -> None:
-        """Nothing changes here."""
+    async def set_version(self, version: str) -> None:
+        """Do nothing: the version changes nothing here."""
 
     async def send(self, message: bytes) -> None:
         """Send a line, without waiting until it is read. Raises `ToolError` when too much is unread."""
         if self._input is None or self._input.is_closing():
-            await asyncio.sleep(_LEAVE)  # why it does not is learnt in a moment
-            code = self._tree.code if self._tree is not None else None
-            raise ToolError("it takes no messages any more" if code is None else self._ending(code))
-        if self._input.get_write_buffer_size() > _UNREAD:
+            await asyncio.sleep(_EXIT_SECONDS)  # why it does not is learnt in a moment
+            code = self._process_tree.code if self._process_tree is not None else None
+            raise ToolError("it takes no messages any more" if code is None else self._describe_end(code))
+        if self._input.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             raise ToolError("it does not read what it is sent")
         self._input.write(message + b"\n")
 
     async def close(self) -> None:
-        """End its input, then it, with all that it started; cancelling this kills at once."""
+        """End its input, then the program, with all that it started; cancelling this kills at once."""
         if self._input is not None:
             self._input.abort() if self._input.get_write_buffer_size() else self._input.close()
-        tree = self._tree
+        tree = self._process_tree
         try:
-            gone = tree is None or await tree.gone(_LEAVE)
-            for signum, patience in _PATIENCE:
+            gone = tree is None or await tree.wait_until_gone(_EXIT_SECONDS)
+            for signum, patience in _STOP_STEPS:
                 if tree is None or gone:
                     break
-                await tree.signal(signum)
-                gone = await tree.gone(patience)
+                await tree.send_signal(signum)
+                gone = await tree.wait_until_gone(patience)
         finally:
-            if tree is not None and tree.left():
+            if tree is not None and tree.is_alive():
                 tree.kill()
             for handle in self._handles:
                 self._loop.remove_reader(handle)
@@ -201,41 +207,41 @@ class StdioLink:
                 self._log.close()
                 self._log = None
 
-    def _changed(self) -> None:
-        """Its first process may have ended: then it is over, whatever else it left."""
-        if self._tree is not None and self._tree.code is not None:
-            self._loop.call_later(_LAST_WORDS, self._lost, self._ending(self._tree.code))
+    def _check_ended(self) -> None:
+        """Report the loss if the first process has ended, whatever else it left."""
+        if self._process_tree is not None and self._process_tree.code is not None:
+            self._loop.call_later(_LAST_OUTPUT_SECONDS, self._on_lost, self._describe_end(self._process_tree.code))
 
-    def _ending(self, code: int) -> str:
-        if code in _CANNOT:
-            return f"its program {self._program.command} {_CANNOT[code]} (exit code {code})"
+    def _describe_end(self, code: int) -> str:
+        if code in _START_ERRORS:
+            return f"its program {self._program.command} {_START_ERRORS[code]} (exit code {code})"
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"its program {how}; what it said is in {self._program.log}"
 
-    def _read(self, handle: int) -> None:
-        data = _there(handle)
+    def _read_output(self, handle: int) -> None:
+        data = _read_available(handle)
         if data is None:
             return
         try:
             for line in self._lines.feed(data):
-                self._received(line)
+                self._on_message(line)
         except ValueError:
             data = b""
-            self._lost(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
+            self._on_lost(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
         if not data:
             self._loop.remove_reader(handle)
-            self._loop.call_later(_LEAVE, self._lost, "it closed its output")
+            self._loop.call_later(_EXIT_SECONDS, self._on_lost, "it closed its output")
 
     def _read_errors(self, handle: int) -> None:
-        data = _there(handle)
+        data = _read_available(handle)
         if data and self._log is not None:
             self._log.write(data)
         elif data == b"":
             self._loop.remove_reader(handle)
 
 
-def _without_warden(program: Program, streams: tuple[int, int, int]) -> Direct:
-    return Direct(
+def _start_unsupervised(program: McpProgram, streams: tuple[int, int, int]) -> UnsupervisedProcess:
+    return UnsupervisedProcess(
         subprocess.Popen(
             (program.command, *program.arguments),
             cwd=program.folder,
@@ -248,10 +254,10 @@ def _without_warden(program: Program, streams: tuple[int, int, int]) -> Direct:
     )
 
 
-def _there(handle: int) -> bytes | None:
-    """What can be read; empty at the end, None when there is nothing yet."""
+def _read_available(handle: int) -> bytes | None:
+    """Return what can be read; empty at the end, None when there is nothing yet."""
     try:
-        return os.read(handle, _CHUNK)
+        return os.read(handle, _READ_SIZE)
     except BlockingIOError:
         return None
     except OSError:

@@ -1,1 +1,3 @@
-"""What the agent remembers beyond a session."""
+"""The agent's memory beyond a session: its files, their changes, memory providers, session search and
+review.
+"""

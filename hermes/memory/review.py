@@ -1,8 +1,9 @@
-"""The review after work: one question to a model, in a context of its own, about what of it is worth keeping.
+"""The background review after work: one question to a model, in a context of its own, about what is worth
+keeping.
 
-It is shown what was said and done, without strangers' words, and answers with changes of memory and skills. Each change
-must quote the conversation; one whose quote does not stand there is dropped. What becomes of the others is decided
-elsewhere, by the person or their settings.
+The model is shown what was said and done, without untrusted content, and answers with changes of memory
+and skills. Each change must quote the conversation; one whose quote does not occur there is dropped.
+What happens to the others is decided elsewhere, by the user or their settings.
 """
 
 import re
@@ -18,13 +19,13 @@ from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.exchange import Emit
-from hermes.util.text import head_and_tail, one_line
+from hermes.util.text import to_one_line, truncate_middle
 
-CONVERSATION = 24_000
+MAX_CONVERSATION = 24_000
 """Characters of the conversation that are shown, the newest."""
-BODIES = 12_000
+MAX_BODIES = 12_000
 """Characters of the skills that were used."""
-MOST = 4
+MAX_CHANGES = 4
 """Changes of memory, and of skills, that one review may bring."""
 _WORDS = 3_000
 _TEXT = 1_200
@@ -54,8 +55,10 @@ word, that shows why. A SKILL.md begins with front matter (name, description: on
 has numbered steps, the commands that worked, and what went wrong before. Empty lists are a good answer."""
 
 
-class MemoryWish(Struct, frozen=True):
-    """A change of the memory: `target` is `memory` or `user`, `old_text` names the entry to replace or remove."""
+class MemoryProposal(Struct, frozen=True):
+    """A proposed change of the memory: `target` is `memory` or `user`, `old_text` names the entry to replace
+    or remove.
+    """
 
     action: Literal["add", "replace", "remove"]
     target: Literal["memory", "user"] = "memory"
@@ -64,8 +67,8 @@ class MemoryWish(Struct, frozen=True):
     evidence: str = ""
 
 
-class SkillWish(Struct, frozen=True):
-    """A change of a skill: a whole SKILL.md, or a replacement in one."""
+class SkillProposal(Struct, frozen=True):
+    """A proposed change of a skill: a whole SKILL.md, or a replacement in one."""
 
     action: Literal["create", "patch"]
     name: str
@@ -75,16 +78,16 @@ class SkillWish(Struct, frozen=True):
     evidence: str = ""
 
 
-class Findings(Struct, frozen=True):
-    """What a review wants to keep."""
+class ReviewFindings(Struct, frozen=True):
+    """The changes that a review proposes."""
 
-    memory: tuple[MemoryWish, ...] = ()
-    skills: tuple[SkillWish, ...] = ()
+    memory: tuple[MemoryProposal, ...] = ()
+    skills: tuple[SkillProposal, ...] = ()
     dropped: int = 0
     """Changes that quoted what nobody said."""
 
 
-class Material(Struct, frozen=True, kw_only=True):
+class ReviewMaterial(Struct, frozen=True, kw_only=True):
     """What a review is shown."""
 
     messages: Sequence[Message]
@@ -96,31 +99,31 @@ class Material(Struct, frozen=True, kw_only=True):
     """The skills that were used, by name."""
 
 
-async def review(material: Material, task: SideTask, emit: Emit) -> Findings | Failure:
-    """What of this is worth keeping. Never raises for what a model or a provider does wrong."""
-    told = conversation(material.messages)
-    answer = await task.ask(_SYSTEM, _prompt(material, told), emit, max_tokens=_ANSWER_TOKENS)
+async def review_work(material: ReviewMaterial, task: SideTask, emit: Emit) -> ReviewFindings | Failure:
+    """Return what of this is worth keeping. Never raises for what a model or a provider does wrong."""
+    told = format_conversation(material.messages)
+    answer = await task.ask(_SYSTEM, _build_prompt(material, told), emit, max_tokens=_ANSWER_TOKENS)
     if isinstance(answer, Failure):
         return answer
     found = _OBJECT.search(answer)
     try:
-        findings = msgspec.json.decode(found[0] if found else answer, type=Findings)
+        findings = msgspec.json.decode(found[0] if found else answer, type=ReviewFindings)
     except msgspec.MsgspecError as error:
-        said = f"The review's answer is not what was asked for ({one_line(str(error), 100)})."
+        said = f"The review's answer is not what was asked for ({to_one_line(str(error), 100)})."
         return Failure(kind=FailureKind.BAD_RESPONSE, message=said)
-    flat = _flat(quotable(material.messages))
-    memory = [wish for wish in findings.memory if _stands(wish.evidence, flat)]
-    skills = [wish for wish in findings.skills if _stands(wish.evidence, flat)]
+    flat = _normalize_text(collect_quotable(material.messages))
+    memory = [wish for wish in findings.memory if _is_quoted(wish.evidence, flat)]
+    skills = [wish for wish in findings.skills if _is_quoted(wish.evidence, flat)]
     dropped = len(findings.memory) + len(findings.skills) - len(memory) - len(skills)
-    return Findings(tuple(memory[:MOST]), tuple(skills[:MOST]), dropped)
+    return ReviewFindings(tuple(memory[:MAX_CHANGES]), tuple(skills[:MAX_CHANGES]), dropped)
 
 
-def conversation(messages: Sequence[Message]) -> str:
-    """What was said and done, the newest `CONVERSATION` characters of it; strangers' words are left out."""
+def format_conversation(messages: Sequence[Message]) -> str:
+    """Format what was said and done, its newest `MAX_CONVERSATION` characters; untrusted content is left out."""
     lines: list[str] = []
-    room = CONVERSATION
+    room = MAX_CONVERSATION
     for message in reversed(messages):
-        line = _told(message)
+        line = _format_message(message)
         room -= len(line) + 2
         if room < 0:
             break
@@ -129,63 +132,65 @@ def conversation(messages: Sequence[Message]) -> str:
     return "\n\n".join(reversed(lines))
 
 
-def quotable(messages: Sequence[Message]) -> str:
-    """What evidence may quote: the words of the conversation themselves, without any that frame them here."""
-    return "\n\0\n".join(piece.words for message in messages for piece in _pieces(message) if piece.words)
+def collect_quotable(messages: Sequence[Message]) -> str:
+    """Return what evidence may quote: the words of the conversation themselves, without any that frame them
+    here.
+    """
+    return "\n\0\n".join(piece.words for message in messages for piece in _message_pieces(message) if piece.words)
 
 
-class _Piece(Struct, frozen=True):
-    """Something of a message: a form with a place for `words`, which are shown as far as `limit` goes."""
+class _MessagePiece(Struct, frozen=True):
+    """A piece of a message: a form with a place for `words`, which are shown up to `limit` characters."""
 
     form: str
     words: str = ""
     limit: int = 0
 
 
-def _told(message: Message) -> str:
-    pieces = [piece.form.replace("{}", head_and_tail(piece.words, piece.limit)) for piece in _pieces(message)]
+def _format_message(message: Message) -> str:
+    pieces = [piece.form.replace("{}", truncate_middle(piece.words, piece.limit)) for piece in _message_pieces(message)]
     return f"{message.role.value.upper()}: " + "\n".join(pieces) if pieces else ""
 
 
-def _pieces(message: Message) -> list[_Piece]:
+def _message_pieces(message: Message) -> list[_MessagePiece]:
     text = message.text.strip() if not message.synthetic else ""
-    pieces = [_Piece("{}", text, _WORDS if message.role is Role.USER else _TEXT)] if text else []
+    pieces = [_MessagePiece("{}", text, _WORDS if message.role is Role.USER else _TEXT)] if text else []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            pieces.append(_Piece(f"(calls {part.name} with {{}})", part.arguments, _ARGUMENTS))
+            pieces.append(_MessagePiece(f"(calls {part.name} with {{}})", part.arguments, _ARGUMENTS))
         elif isinstance(part, ToolResultPart):
-            pieces.append(_result(part))
-        elif isinstance(part, TextPart) and _strange(part):
-            pieces.append(_Piece("(strangers' words, left out)"))
+            pieces.append(_result_piece(part))
+        elif isinstance(part, TextPart) and _is_untrusted(part):
+            pieces.append(_MessagePiece("(strangers' words, left out)"))
     return pieces
 
 
-def _strange(part: TextPart | ToolResultPart) -> bool:
-    return part.provenance is not None and part.provenance.untrusted
+def _is_untrusted(part: TextPart | ToolResultPart) -> bool:
+    return part.provenance is not None and part.provenance.is_untrusted
 
 
-def _result(part: ToolResultPart) -> _Piece:
-    if _strange(part):
-        return _Piece(f"(result of {part.name}: {part.status.value}; strangers' words, left out)")
+def _result_piece(part: ToolResultPart) -> _MessagePiece:
+    if _is_untrusted(part):
+        return _MessagePiece(f"(result of {part.name}: {part.status.value}; strangers' words, left out)")
     limit = _RESULT if part.status is ToolStatus.OK else 2 * _RESULT
-    return _Piece(f"(result of {part.name}: {part.status.value}: {{}})", part.text, limit)
+    return _MessagePiece(f"(result of {part.name}: {part.status.value}: {{}})", part.text, limit)
 
 
-def _prompt(material: Material, told: str) -> str:
+def _build_prompt(material: ReviewMaterial, told: str) -> str:
     pieces = [f"Kept already:\n{material.memory or '(nothing)'}", f"Skills:\n{material.index or '(none)'}"]
-    room = BODIES
+    room = MAX_BODIES
     for name, body in material.bodies.items():
         if room > 0:
-            pieces.append(f"The skill {name}, which was used:\n{head_and_tail(body, room)}")
+            pieces.append(f"The skill {name}, which was used:\n{truncate_middle(body, room)}")
             room -= len(body)
     return "\n\n".join([*pieces, f"The conversation:\n{told}"])
 
 
-def _flat(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return _SPACE.sub(" ", text).casefold()
 
 
-def _stands(quote: str, flat: str) -> bool:
-    """Whether a quote stands in the conversation; how it is spaced and written large or small does not matter."""
-    wanted = _flat(quote).strip(" \"'“”«»")
+def _is_quoted(quote: str, flat: str) -> bool:
+    """Return whether a quote occurs in the conversation; spacing and upper or lower case do not matter."""
+    wanted = _normalize_text(quote).strip(" \"'“”«»")
     return len(wanted) >= min(_LEAST_QUOTE, max(len(flat), 1)) and wanted in flat

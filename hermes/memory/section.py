@@ -1,11 +1,11 @@
-"""The prompt's part about what is remembered: read when an epoch begins, the same to its end."""
+"""The prompt sections about memory: read when an epoch begins, the same to its end."""
 
 from collections.abc import Callable, Sequence
 
-from hermes.context.prompt import Tier
+from hermes.context.prompt import PromptTier
 from hermes.core.errors import HermesError
-from hermes.memory.files import DELIMITER, Notebook, size
-from hermes.safety.fencing import inert, visible
+from hermes.memory.files import DELIMITER, MemoryNotebook, count_characters
+from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 
 GUIDANCE = (
     "Save with the memory tool what later sessions need, a line each: who the person is and what they want, their"
@@ -13,68 +13,70 @@ GUIDANCE = (
 )
 
 
-class GuidanceSection:
-    """When to save something, and when not."""
+class MemoryGuidanceSection:
+    """The prompt section that says when to save something, and when not."""
 
     name = "memory guidance"
-    tier = Tier.STABLE
+    tier = PromptTier.STABLE
 
-    def text(self) -> str:
-        """The guidance."""
+    def render_text(self) -> str:
+        """Return the guidance."""
         return GUIDANCE
 
-    def remarks(self) -> Sequence[str]:
-        """None."""
+    def list_remarks(self) -> Sequence[str]:
+        """Return nothing: there is never a remark."""
         return ()
 
 
-class MemorySection:
-    """One of the files as it stands when an epoch begins."""
+class MemoryFileSection:
+    """The prompt section with one of the memory files as it is when an epoch begins."""
 
-    tier = Tier.VOLATILE
+    tier = PromptTier.VOLATILE
 
-    def __init__(self, book: Notebook) -> None:
+    def __init__(self, book: MemoryNotebook) -> None:
         self.name = book.target.file
         self._book = book
         self._remarks: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Its header and its entries; empty when there are none, or the file cannot be a memory, which is remarked."""
+    def render_text(self) -> str:
+        """Return the file's header and entries; empty when there are none, or with a remark when it cannot be a
+        memory.
+        """
         self._remarks = ()
         try:
-            entries = self._book.read()
+            entries = self._book.read_entries()
         except HermesError as error:
             self._remarks = (f"{error} Nothing of it is in the prompt.",)
             return ""
         if not entries:
             return ""
-        shown = DELIMITER.join(visible(inert(entry)).text for entry in entries)
+        shown = DELIMITER.join(reveal_hidden_text(show_control_characters(entry)).text for entry in entries)
         limit = self._book.limit
-        if size(entries) > limit:
+        if count_characters(entries) > limit:
             shown = f"{shown[:limit]}\n[... the rest is over the limit]"
-            held = f"{self._book.path} holds {self._book.usage(entries)} characters"
+            held = f"{self._book.path} holds {self._book.format_usage(entries)} characters"
             self._remarks = (f"{held}: the model sees the first {limit:,}. Shorten it.",)
-        return f"{self._book.target.header} [{self._book.usage(entries)} characters]\n{shown}"
+        return f"{self._book.target.header} [{self._book.format_usage(entries)} characters]\n{shown}"
 
-    def remarks(self) -> Sequence[str]:
-        """What is wrong with the file."""
+    def list_remarks(self) -> Sequence[str]:
+        """Return what is wrong with the file."""
         return self._remarks
 
 
-class ProviderSection:
-    """What the session's memory provider adds to the prompt, as it was when the session was opened."""
+class MemoryProviderSection:
+    """The prompt section of the session's memory provider, as it was when the session was opened."""
 
     name = "memory provider"
-    tier = Tier.VOLATILE
+    tier = PromptTier.VOLATILE
 
     def __init__(self, block: Callable[[], str], lines: Callable[[], Sequence[str]]) -> None:
         self._block = block
         self._lines = lines
 
-    def text(self) -> str:
-        """Its text."""
+    def render_text(self) -> str:
+        """Return the provider's block."""
         return self._block()
 
-    def remarks(self) -> Sequence[str]:
-        """What went wrong while it was got ready."""
+    def list_remarks(self) -> Sequence[str]:
+        """Return what went wrong while the provider was initialized."""
         return self._lines()

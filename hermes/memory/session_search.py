@@ -1,6 +1,8 @@
-"""`session_search`: what was ever said, found by words, read around a place, or listed by session. No model is asked.
+"""The `session_search` tool: finds earlier messages by words, reads around one, or lists sessions. No
+model is asked.
 
-A session that holds strangers' words gives them on with what is found in it: the result carries their sources.
+A session that holds untrusted content passes that on with what is found in it: the result carries its
+sources.
 """
 
 import time
@@ -9,32 +11,32 @@ from typing import Annotated, Literal
 
 from hermes.core.messages import Role
 from hermes.core.parts import Provenance, Source
-from hermes.store.rows import Glimpse, Hit, Search, SessionRow, StoredMessage
+from hermes.store.rows import SearchHit, SearchQuery, SessionPreview, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import provenance_from_sources, sources_from_provenance
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 MOST_SESSIONS = 10
 MOST_AROUND = 20
-_HITS = 60
+_MAX_HITS = 60
 """Hits that are grouped by session."""
-_OF_ONE = 3
-_OF_ALL = 20
+_HITS_OF_SESSION = 3
+_HITS_OF_ONLY_SESSION = 20
 """Hits of one session that are shown, and of the only one that is searched."""
 _ENDS = 2
 _LINE = 300
 _MESSAGE = 1_500
-_MEANT = 20_000
+_CENTER_MESSAGE = 20_000
 """Characters of a message beside the one that is meant, and of that one."""
 
 
 _ROLES: Mapping[str, tuple[Role, ...]] = {"": (), **{role: (role,) for role in (Role.USER, Role.ASSISTANT, Role.TOOL)}}
 
 
-def session_search_tool(store: Store, *, person: str = "") -> Tool:
-    """The tool over what was said in this person's sessions; empty: in the owner's."""
+def build_session_search_tool(store: Store, *, person: str = "") -> Tool:
+    """Build the tool over this person's sessions; an empty `person` means the owner's."""
 
     @tool(
         "session_search",
@@ -53,134 +55,146 @@ def session_search_tool(store: Store, *, person: str = "") -> Tool:
         limit: Annotated[int, "Sessions (at most 10), or messages before and after (at most 20)."] = 5,
     ) -> ToolOutput:
         """Search earlier conversations (all of them are kept), read on in one, or list them."""
-        if session_id and not await _is_of(store, session_id, person):
-            return ToolOutput(text=f"There is no session {one_line(session_id, 80)}.", failed=True, is_own_text=True)
+        if session_id and not await _belongs_to(store, session_id, person):
+            return ToolOutput(text=f"There is no session {to_one_line(session_id, 80)}.", failed=True, is_own_text=True)
         if around_message_id:
-            return await _read(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
+            return await _read_around(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
         count = max(1, min(limit, MOST_SESSIONS))
         if not query.strip():
-            return await _listed(store, session_id, count, person)
-        search = Search(
+            return await _list_sessions(store, session_id, count, person)
+        search = SearchQuery(
             query=query,
-            limit=_HITS,
+            limit=_MAX_HITS,
             newest=sort == "newest",
             session=session_id or None,
             roles=_ROLES[role_filter],
             person=person,
         )
-        own = () if session_id else (ctx.session_id, *await store.lineage(ctx.session_id))
-        hits = [hit for hit in await store.find(search) if hit.session_id not in own]
-        return await _found(store, hits, (count, _OF_ALL if session_id else _OF_ONE), oldest=sort == "oldest")
+        own = () if session_id else (ctx.session_id, *await store.list_lineage(ctx.session_id))
+        hits = [hit for hit in await store.find_messages(search) if hit.session_id not in own]
+        return await _group_hits(
+            store, hits, (count, _HITS_OF_ONLY_SESSION if session_id else _HITS_OF_SESSION), oldest=sort == "oldest"
+        )
 
     return session_search
 
 
-async def _is_of(store: Store, session_id: str, person: str) -> bool:
-    """Whether a session is this person's."""
-    row = await store.session(session_id)
+async def _belongs_to(store: Store, session_id: str, person: str) -> bool:
+    """Return whether a session is this person's."""
+    row = await store.get_session(session_id)
     return row is not None and row.user_id == person
 
 
-async def _found(store: Store, hits: Sequence[Hit], most: tuple[int, int], *, oldest: bool) -> ToolOutput:
-    """Hits by session, the session of the best hit first: at most so many sessions, and hits of each."""
+async def _group_hits(store: Store, hits: Sequence[SearchHit], most: tuple[int, int], *, oldest: bool) -> ToolOutput:
+    """Format hits by session, the session of the best hit first: at most so many sessions, and hits of each."""
     count, of_one = most
-    by_session: dict[str, list[Hit]] = {}
+    by_session: dict[str, list[SearchHit]] = {}
     for hit in sorted(hits, key=lambda hit: hit.created_at) if oldest else hits:
         by_session.setdefault(hit.session_id, []).append(hit)
     if not by_session:
         return ToolOutput(text="Nothing was found. Other words may find it; with an empty query sessions are listed.")
     shown = dict(list(by_session.items())[:count])
-    glimpses = {one.session.id: one for one in await store.glimpses(list(shown), _ENDS)}
+    glimpses = {one.session.id: one for one in await store.list_previews(list(shown), _ENDS)}
     # A session that was deleted meanwhile has no glimpse.
-    lines = [line for name, found in shown.items() if name in glimpses for line in _hits(glimpses[name], found, of_one)]
+    lines = [
+        line
+        for name, found in shown.items()
+        if name in glimpses
+        for line in _format_hits(glimpses[name], found, of_one)
+    ]
     left = len(by_session) - len(shown)
     more = f" {left} more sessions hold some of it." if left else ""
     lines.append(f"[Read on: session_id and around_message_id (the number behind #).{more}]")
-    return await _told(store, lines, list(shown))
+    return await _build_output(store, lines, list(shown))
 
 
-def _hits(glimpse: Glimpse, found: Sequence[Hit], most: int) -> list[str]:
-    """The best hits of a session between its beginning and its end."""
+def _format_hits(glimpse: SessionPreview, found: Sequence[SearchHit], most: int) -> list[str]:
+    """Format the best hits of a session between its beginning and its end."""
     known = {hit.message_id for hit in found[:most]}
     more = len(found) - most
     return [
-        _headline(glimpse.session),
-        *(_row(row, "begins") for row in glimpse.first[:1] if row.id not in known),
-        *(f"  #{hit.message_id} {hit.role.value}: {one_line(hit.snippet, _LINE)}" for hit in found[:most]),
+        _format_headline(glimpse.session),
+        *(_format_row(row, "begins") for row in glimpse.first[:1] if row.id not in known),
+        *(f"  #{hit.message_id} {hit.role.value}: {to_one_line(hit.snippet, _LINE)}" for hit in found[:most]),
         *([f"  ... {more} more hits; session_id={glimpse.session.id} finds them"] if more > 0 else []),
-        *(_row(row, "ends") for row in glimpse.last[-1:] if row.id not in known),
+        *(_format_row(row, "ends") for row in glimpse.last[-1:] if row.id not in known),
     ]
 
 
-async def _read(store: Store, session_id: str, message_id: int, window: int) -> ToolOutput:
-    """A message, whole unless it is very long, and beginnings of those around it."""
+async def _read_around(store: Store, session_id: str, message_id: int, window: int) -> ToolOutput:
+    """Read a message, whole unless it is very long, and beginnings of those around it."""
     if not session_id:
         return ToolOutput(text="Give the session_id too.", failed=True, is_own_text=True)
-    rows = await store.around(session_id, message_id, window)
+    rows = await store.read_around(session_id, message_id, window)
     if not rows:
-        said = f"Session {one_line(session_id, 80)} has no message {message_id}."
+        said = f"Session {to_one_line(session_id, 80)} has no message {message_id}."
         return ToolOutput(text=said, failed=True, is_own_text=True)
     lines = [
-        f"#{row.id} {row.message.role.value}, {_moment(row.created_at)}:\n"
-        + _whole(row, _MEANT if row.id == message_id else _MESSAGE)
+        f"#{row.id} {row.message.role.value}, {_format_time(row.created_at)}:\n"
+        + _clip_message(row, _CENTER_MESSAGE if row.id == message_id else _MESSAGE)
         for row in rows
     ]
-    return await _told(store, lines, [session_id])
+    return await _build_output(store, lines, [session_id])
 
 
-async def _listed(store: Store, session_id: str, count: int, person: str) -> ToolOutput:
-    """One session, or the newest ones, each with its beginning and end."""
+async def _list_sessions(store: Store, session_id: str, count: int, person: str) -> ToolOutput:
+    """List one session, or the newest ones, each with its beginning and end."""
     wanted = [session_id] if session_id else [row.id for row in await store.list_sessions(count, person=person)]
-    glimpses = await store.glimpses(wanted, _ENDS)
+    glimpses = await store.list_previews(wanted, _ENDS)
     if not glimpses:
-        said = f"There is no session {one_line(session_id, 80)}." if session_id else "Nothing was said before."
+        said = f"There is no session {to_one_line(session_id, 80)}." if session_id else "Nothing was said before."
         return ToolOutput(text=said, failed=bool(session_id), is_own_text=True)
-    lines = [line for glimpse in glimpses for line in _seen(glimpse)]
-    return await _told(store, lines, [one.session.id for one in glimpses])
+    lines = [line for glimpse in glimpses for line in _format_preview(glimpse)]
+    return await _build_output(store, lines, [one.session.id for one in glimpses])
 
 
-def _seen(glimpse: Glimpse) -> list[str]:
+def _format_preview(glimpse: SessionPreview) -> list[str]:
     rows = [*glimpse.first, *glimpse.last]
     gap = ["  ..."] if glimpse.session.message_count > len(rows) and glimpse.last else []
     return [
-        _headline(glimpse.session),
-        *(_row(row) for row in glimpse.first),
+        _format_headline(glimpse.session),
+        *(_format_row(row) for row in glimpse.first),
         *gap,
-        *(_row(row) for row in glimpse.last),
+        *(_format_row(row) for row in glimpse.last),
     ]
 
 
-def _headline(row: SessionRow) -> str:
-    title = f' "{one_line(row.title, 80)}"' if row.title else ""
-    return f"{row.id}{title}, {_moment(row.updated_at)}, {row.message_count} messages"
+def _format_headline(row: SessionRow) -> str:
+    title = f' "{to_one_line(row.title, 80)}"' if row.title else ""
+    return f"{row.id}{title}, {_format_time(row.updated_at)}, {row.message_count} messages"
 
 
-def _row(row: StoredMessage, word: str = "") -> str:
-    from hermes.store.search.text import message_text
+def _format_row(row: StoredMessage, word: str = "") -> str:
+    from hermes.store.search.text import extract_message_text
 
     label = f"{word}: " if word else ""
-    return f"  #{row.id} {row.message.role.value}: {label}{one_line(message_text(row.message), _LINE)}"
+    return f"  #{row.id} {row.message.role.value}: {label}{to_one_line(extract_message_text(row.message), _LINE)}"
 
 
-def _whole(row: StoredMessage, most: int) -> str:
-    from hermes.store.search.text import message_text
+def _clip_message(row: StoredMessage, most: int) -> str:
+    from hermes.store.search.text import extract_message_text
 
-    text = message_text(row.message)
+    text = extract_message_text(row.message)
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[... {len(text) - most} characters more]"
 
 
-def _moment(at: float) -> str:
+def _format_time(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
-async def _told(store: Store, lines: Sequence[str], session_ids: Sequence[str]) -> ToolOutput:
-    return ToolOutput(text="\n".join(lines), provenance=_made_of(await store.strangers(session_ids)))
+async def _build_output(store: Store, lines: Sequence[str], session_ids: Sequence[str]) -> ToolOutput:
+    return ToolOutput(
+        text="\n".join(lines), provenance=_combine_provenance(await store.list_untrusted_sources(session_ids))
+    )
 
 
-def _made_of(origins: Sequence[Provenance]) -> Provenance | None:
-    """Whose words the lines may repeat. A file's are a stranger's here: it was not read now, so no path says more."""
+def _combine_provenance(origins: Sequence[Provenance]) -> Provenance | None:
+    """Return whose words the lines may repeat.
+
+    Those of a file count as untrusted here: it was not read now, so no path says more.
+    """
     listed = list(dict.fromkeys(source for origin in origins for source in sources_from_provenance(origin)))
     made = provenance_from_sources(listed)
     return Provenance(Source.OTHER, listed[0]) if made is not None and made.source is Source.FILE else made

@@ -1,1 +1,1 @@
-"""The wire: core messages to and from vendor HTTP, streaming. A vendor is a record, not code."""
+"""Providers: core messages to and from vendors' HTTP APIs, with streaming. A vendor is a record, not code."""

@@ -1,6 +1,8 @@
-"""Anthropic's wire: `POST /v1/messages`. Source: the Anthropic API reference, chapters Messages and Streaming.
+"""Anthropic's API format: `POST /v1/messages`. Source: the Anthropic API reference, chapters Messages and
+Streaming.
 
-Content is always a list of blocks, the system prompt too, so that a cache mark is one more member of a block.
+Content is always a list of blocks, the system prompt too, so that a cache mark is one more member of a
+block.
 """
 
 from collections.abc import Sequence
@@ -12,12 +14,12 @@ from hermes.core.stream import Answer, ReasoningDelta, StreamDelta, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers import decoding as d
 from hermes.providers import encoding as e
-from hermes.providers.wire import Endpoint, ServerEvent, matches
+from hermes.providers.wire import Endpoint, ServerEvent, matches_model
 
 _FALLBACK_MAX_TOKENS = 16_384
 _TO_LAST_BLOCK = len("}]}")
 _LEAST_BUDGET = 1_024
-_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
+_THINKING_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 24_576}
 _FINISH = {
     "end_turn": FinishReason.STOP,
     "stop_sequence": FinishReason.STOP,
@@ -28,15 +30,15 @@ _FINISH = {
 }
 
 
-class AnthropicMessages:
-    """The encoder. Pure; one instance serves every endpoint."""
+class AnthropicMessagesWire:
+    """The encoder of Anthropic's API format. Pure; one instance serves every endpoint."""
 
     name = "anthropic_messages"
     version = 1
     path = "/v1/messages"
 
-    def headers(self, endpoint: Endpoint) -> dict[str, str]:
-        """The key in a header of its own, the API's version, and what the record adds."""
+    def build_headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """Return the key in a header of its own, the API's version, and what the record adds."""
         fields = {
             "content-type": "application/json",
             "accept": "text/event-stream",
@@ -47,18 +49,21 @@ class AnthropicMessages:
         return {**fields, **endpoint.record.quirks.extra_headers}
 
     def encode_message(self, message: Message, endpoint: Endpoint) -> bytes:
-        """The message as one element of `messages`; results first, then the text that joins them."""
+        """Encode the message as one element of `messages`; results first, then the text that joins them."""
         if message.role is Role.ASSISTANT:
-            own = e.same_origin(message, endpoint)
+            own = e.is_same_origin(message, endpoint)
             blocks = [block for part in message.parts for block in _answer_block(part, endpoint, own=own)]
-            return e.encode({"role": "assistant", "content": blocks or [_text("(no text)")]})
-        ordered = [*message.results(), *(part for part in message.parts if not isinstance(part, ToolResultPart))]
+            return e.encode_json({"role": "assistant", "content": blocks or [_text_block("(no text)")]})
+        ordered = [*message.tool_results(), *(part for part in message.parts if not isinstance(part, ToolResultPart))]
         blocks = [block for part in ordered for block in _input_block(part, endpoint)]
-        return e.encode({"role": "user", "content": blocks or [_text("(no text)")]})
+        return e.encode_json({"role": "user", "content": blocks or [_text_block("(no text)")]})
 
-    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
-        """Behind the last member of the last block; thinking takes no mark (the API's page on prompt caching)."""
-        own = e.same_origin(message, endpoint)
+    def find_mark_offset(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """Return the place behind the last member of the last block.
+
+        Thinking takes no mark (the API's page on prompt caching).
+        """
+        own = e.is_same_origin(message, endpoint)
         for part in reversed(message.parts) if message.role is Role.ASSISTANT else ():
             if _answer_block(part, endpoint, own=own):
                 return -1 if isinstance(part, ReasoningPart) else len(encoded) - _TO_LAST_BLOCK
@@ -73,37 +78,41 @@ class AnthropicMessages:
         final: bool,
         places: Sequence[int] = (),
     ) -> bytes:
-        """A whole request; the system prompt stands apart from the messages."""
+        """Encode a whole request; the system prompt is separate from the messages."""
         quirks = endpoint.record.quirks
         head: dict[str, e.Json] = {"model": endpoint.model, "stream": True}
-        head |= e.sampling_members(frame, endpoint)
+        head |= e.build_sampling_members(frame, endpoint)
         head |= _reasoning_members(frame, endpoint, head)
         if frame.system:
-            head["system"] = [{**_text(frame.system), **e.cache_mark(endpoint)}]
+            head["system"] = [{**_text_block(frame.system), **e.build_cache_mark(endpoint)}]
         if frame.tools:
-            head["tools"] = [_tool(tool) for tool in frame.tools]
+            head["tools"] = [_tool_definition(tool) for tool in frame.tools]
         none = final and frame.tools and quirks.tool_choice_none
         tail = b',"tool_choice":{"type":"none"}' if none else b""
-        return e.body(head, "messages", [e.spliced(messages, places, endpoint)], tail, quirks.extra_body)
+        return e.build_body(
+            head, "messages", [e.splice_cache_marks(messages, places, endpoint)], tail, quirks.extra_body
+        )
 
-    def decoder(self, endpoint: Endpoint) -> "AnthropicDecoder":
-        """A fresh decoder for one answer."""
+    def create_decoder(self, endpoint: Endpoint) -> "AnthropicDecoder":
+        """Create a decoder for one answer."""
         return AnthropicDecoder(endpoint)
 
 
 def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.Json]) -> dict[str, e.Json]:
-    """The limit of tokens, which this wire demands, and thinking: as an effort, or as a budget for older models."""
+    """Return the limit of tokens, which this format demands, and thinking: as an effort, or as a budget for
+    older models.
+    """
     quirks = endpoint.record.quirks
     set_limit = head.get(quirks.max_tokens_field)
     limit = set_limit if isinstance(set_limit, int) else _FALLBACK_MAX_TOKENS
     members: dict[str, e.Json] = {quirks.max_tokens_field: limit}
     effort = frame.sampling.reasoning_effort
-    if not effort or effort == "none" or matches(endpoint.model, quirks.unreasoning_models):
+    if not effort or effort == "none" or matches_model(endpoint.model, quirks.unreasoning_models):
         return members
-    if matches(endpoint.model, quirks.budget_models):
-        budget = _BUDGETS.get(effort, _BUDGETS["medium"])
+    if matches_model(endpoint.model, quirks.budget_models):
+        budget = _THINKING_BUDGETS.get(effort, _THINKING_BUDGETS["medium"])
         if frame.sampling.ceiling:
-            return members | _thinking_below(limit, budget)
+            return members | _thinking_under_limit(limit, budget)
         members["thinking"] = {"type": "enabled", "budget_tokens": budget}
         members[quirks.max_tokens_field] = max(limit, budget + 4_096)
         return members
@@ -112,43 +121,47 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
     return members
 
 
-def _thinking_below(limit: int, budget: int) -> dict[str, e.Json]:
-    """Thinking that leaves half of a limit that must stand to the answer; none where less than the least would be."""
+def _thinking_under_limit(limit: int, budget: int) -> dict[str, e.Json]:
+    """Return thinking that leaves half of a fixed limit to the answer; none where less than the least would
+    remain.
+    """
     budget = min(budget, limit // 2)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
 
 
-def _tool(tool: ToolSchema) -> e.Json:
+def _tool_definition(tool: ToolSchema) -> e.Json:
     return {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": e.raw_json(tool.parameters.decode(), "{"),
+        "input_schema": e.parse_raw_json(tool.parameters.decode(), "{"),
     }
 
 
-def _text(text: str) -> dict[str, e.Json]:
+def _text_block(text: str) -> dict[str, e.Json]:
     return {"type": "text", "text": text}
 
 
-def _image(image: ImagePart) -> e.Json:
+def _image_block(image: ImagePart) -> e.Json:
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
 def _input_block(part: Part, endpoint: Endpoint) -> list[e.Json]:
-    """A part of a user's or a tool's message; blank text has no block, the API refuses it."""
+    """Return the blocks of a part of a user's or a tool's message; blank text has none, since the API refuses
+    it.
+    """
     if isinstance(part, TextPart):
-        return [_text(part.text)] if part.text.strip() else []
+        return [_text_block(part.text)] if part.text.strip() else []
     if isinstance(part, ImagePart):
-        return [_image(part)]
+        return [_image_block(part)]
     if not isinstance(part, ToolResultPart):
         return []
-    content: list[e.Json] = [_text(part.text)] if part.text.strip() else []
-    content += [_image(image) for image in part.images]
+    content: list[e.Json] = [_text_block(part.text)] if part.text.strip() else []
+    content += [_image_block(image) for image in part.images]
     block: dict[str, e.Json] = {
         "type": "tool_result",
-        "tool_use_id": e.call_id(part.call_id, endpoint.record.quirks, strict=True),
+        "tool_use_id": e.encode_call_id(part.call_id, endpoint.record.quirks, strict=True),
     }
     if content:
         block["content"] = content
@@ -159,11 +172,11 @@ def _input_block(part: Part, endpoint: Endpoint) -> list[e.Json]:
 
 def _answer_block(part: Part, endpoint: Endpoint, *, own: bool) -> list[e.Json]:
     if isinstance(part, TextPart):
-        return [_text(part.text)] if part.text.strip() else []
+        return [_text_block(part.text)] if part.text.strip() else []
     if isinstance(part, ToolCallPart):
-        call_id = e.call_id(part.call_id, endpoint.record.quirks, strict=True)
-        arguments = e.call_arguments(part.arguments)
-        return [{"type": "tool_use", "id": call_id, "name": e.call_name(part.name), "input": arguments}]
+        call_id = e.encode_call_id(part.call_id, endpoint.record.quirks, strict=True)
+        arguments = e.encode_call_arguments(part.arguments)
+        return [{"type": "tool_use", "id": call_id, "name": e.encode_call_name(part.name), "input": arguments}]
     if isinstance(part, ReasoningPart) and own:
         if part.kind == "redacted_thinking" and part.opaque:
             return [{"type": "redacted_thinking", "data": part.opaque}]
@@ -172,23 +185,23 @@ def _answer_block(part: Part, endpoint: Endpoint, *, own: bool) -> list[e.Json]:
     return []
 
 
-class _Block:
+class _ContentBlock:
     """One content block while it arrives."""
 
     def __init__(self, start: d.Table) -> None:
-        self.kind = d.text_of(start, "type")
+        self.kind = d.get_text(start, "type")
         self.text = d.TextPieces()
-        self.signature = d.text_of(start, "signature")
-        self.data = d.text_of(start, "data")
-        self.call = d.CallPieces(d.text_of(start, "id"), d.text_of(start, "name"))
+        self.signature = d.get_text(start, "signature")
+        self.data = d.get_text(start, "data")
+        self.call = d.CallPieces(d.get_text(start, "id"), d.get_text(start, "name"))
         self.done = False
         given = start.get("input")
         if isinstance(given, dict) and given:
-            self.call.add_arguments(d.json_text(given))
+            self.call.add_arguments(d.to_json_text(given))
 
-    def part(self, *, whole: bool) -> Part | None:
-        """The block as a stored part; None for what is empty, unknown or cut."""
-        text = self.text.whole()
+    def to_part(self, *, whole: bool) -> Part | None:
+        """Return the block as a stored part; None for what is empty, unknown or cut."""
+        text = self.text.join_text()
         if self.kind == "text":
             return TextPart(text=text) if text else None
         if self.kind == "thinking":
@@ -202,7 +215,7 @@ class _Block:
     def _call_part(self) -> ToolCallPart | None:
         if not self.call.name:
             return None
-        part = self.call.part()
+        part = self.call.to_part()
         # A tool without parameters is called without a single argument delta: its block starts with `{}`.
         arguments = part.arguments or ("{}" if self.done else "")
         return ToolCallPart(call_id=part.call_id, name=part.name, arguments=arguments)
@@ -213,7 +226,7 @@ class AnthropicDecoder:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _ContentBlock] = {}
         self._stop = ""
         self._ended = False
         self._model = ""
@@ -221,51 +234,51 @@ class AnthropicDecoder:
 
     @property
     def finished(self) -> bool:
-        """A stop reason has come."""
+        """Return whether a stop reason has come."""
         return bool(self._stop) or self._ended
 
     @property
     def ended(self) -> bool:
-        """`message_stop` has come."""
+        """Return whether `message_stop` has come."""
         return self._ended
 
     @property
     def pieces(self) -> int:
-        """Pieces of all calls."""
+        """Return pieces of all calls."""
         return sum(block.call.pieces for block in self._blocks.values())
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
         """Take the next event; unknown ones and pings are passed over, as the API asks."""
         if event.data.strip() == "[DONE]":
             return []
-        data = d.parse(event.data)
-        kind = d.kind_of(event, data)
+        data = d.parse_event(event.data)
+        kind = d.get_event_kind(event, data)
         if kind == "content_block_delta":
-            return self._delta(self._block(data), d.table_of(data, "delta"))
+            return self._apply_delta(self._find_block(data), d.get_object(data, "delta"))
         if kind == "content_block_start":
-            return self._start(data)
+            return self._start_block(data)
         if kind == "message":
-            return self._whole(data)
-        d.raise_reported(kind, data)
-        self._note(kind, data)
+            return self._read_whole_message(data)
+        d.raise_if_error(kind, data)
+        self._record_event(kind, data)
         return []
 
-    def _note(self, kind: str, data: d.Table) -> None:
+    def _record_event(self, kind: str, data: d.Table) -> None:
         """Take an event that shows nothing."""
         if kind == "content_block_stop":
-            self._block(data).done = True
+            self._find_block(data).done = True
         elif kind == "message_start":
-            self._message(d.table_of(data, "message"))
+            self._read_message(d.get_object(data, "message"))
         elif kind == "message_delta":
-            self._stop = d.text_of(d.table_of(data, "delta"), "stop_reason") or self._stop
-            self._count(d.table_of(data, "usage"))
+            self._stop = d.get_text(d.get_object(data, "delta"), "stop_reason") or self._stop
+            self._merge_counts(d.get_object(data, "usage"))
         elif kind == "message_stop":
             self._ended = True
 
-    def answer(self) -> Answer:
-        """What has arrived."""
+    def build_answer(self) -> Answer:
+        """Return what has arrived."""
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        found = (block.part(whole=self.finished) for block in blocks)
+        found = (block.to_part(whole=self.finished) for block in blocks)
         parts = tuple(part for part in found if part is not None)
         finish = _FINISH.get(self._stop, FinishReason.UNKNOWN if self._stop else FinishReason.STOP)
         called = any(isinstance(part, ToolCallPart) for part in parts)
@@ -278,60 +291,60 @@ class AnthropicDecoder:
         endpoint = self._endpoint
         origin = Origin(provider=endpoint.record.name, model=endpoint.model, wire=endpoint.wire)
         message = Message(role=Role.ASSISTANT, parts=parts, finish=finish, origin=origin)
-        return Answer(message=message, usage=self._usage(), served_model=self._model)
+        return Answer(message=message, usage=self._build_usage(), served_model=self._model)
 
-    def _block(self, data: d.Table) -> _Block:
-        """The block that an event is about; a start that was left out is made up for from the delta's type."""
-        index = d.number_of(data, "index")
+    def _find_block(self, data: d.Table) -> _ContentBlock:
+        """Return the block that an event is about; a start that was left out is inferred from the delta's type."""
+        index = d.get_count(data, "index")
         block = self._blocks.get(index)
         if block is None:
             kinds = {"thinking_delta": "thinking", "signature_delta": "thinking", "input_json_delta": "tool_use"}
-            kind = kinds.get(d.text_of(d.table_of(data, "delta"), "type"), "text")
-            block = self._blocks[index] = _Block({"type": kind})
+            kind = kinds.get(d.get_text(d.get_object(data, "delta"), "type"), "text")
+            block = self._blocks[index] = _ContentBlock({"type": kind})
         return block
 
-    def _start(self, data: d.Table) -> list[StreamDelta]:
-        start = d.table_of(data, "content_block")
-        block = self._blocks[d.number_of(data, "index")] = _Block(start)
+    def _start_block(self, data: d.Table) -> list[StreamDelta]:
+        start = d.get_object(data, "content_block")
+        block = self._blocks[d.get_count(data, "index")] = _ContentBlock(start)
         if block.kind == "tool_use":
-            return list(block.call.announce())
-        return self._shown(block, d.text_of(start, "text") or d.text_of(start, "thinking"))
+            return list(block.call.announce_start())
+        return self._add_text(block, d.get_text(start, "text") or d.get_text(start, "thinking"))
 
-    def _delta(self, block: _Block, delta: d.Table) -> list[StreamDelta]:
-        kind = d.text_of(delta, "type")
+    def _apply_delta(self, block: _ContentBlock, delta: d.Table) -> list[StreamDelta]:
+        kind = d.get_text(delta, "type")
         if kind == "input_json_delta":
-            block.call.add_arguments(d.text_of(delta, "partial_json"))
+            block.call.add_arguments(d.get_text(delta, "partial_json"))
         elif kind == "signature_delta":
-            block.signature += d.text_of(delta, "signature")
-        return self._shown(block, d.text_of(delta, "text") or d.text_of(delta, "thinking"))
+            block.signature += d.get_text(delta, "signature")
+        return self._add_text(block, d.get_text(delta, "text") or d.get_text(delta, "thinking"))
 
-    def _shown(self, block: _Block, text: str) -> list[StreamDelta]:
-        shown = block.text.add(text)
+    def _add_text(self, block: _ContentBlock, text: str) -> list[StreamDelta]:
+        shown = block.text.add_piece(text)
         if not shown:
             return []
         return [ReasoningDelta(text=shown) if block.kind == "thinking" else TextDelta(text=shown)]
 
-    def _message(self, message: d.Table) -> None:
-        self._model = d.text_of(message, "model") or self._model
-        self._count(d.table_of(message, "usage"))
+    def _read_message(self, message: d.Table) -> None:
+        self._model = d.get_text(message, "model") or self._model
+        self._merge_counts(d.get_object(message, "usage"))
 
-    def _whole(self, message: d.Table) -> list[StreamDelta]:
+    def _read_whole_message(self, message: d.Table) -> list[StreamDelta]:
         deltas: list[StreamDelta] = []
-        self._message(message)
-        for index, content in enumerate(d.tables_of(message, "content")):
-            deltas += self._start({"index": index, "content_block": content})
+        self._read_message(message)
+        for index, content in enumerate(d.get_objects(message, "content")):
+            deltas += self._start_block({"index": index, "content_block": content})
             self._blocks[index].done = True
-        self._stop = d.text_of(message, "stop_reason")
+        self._stop = d.get_text(message, "stop_reason")
         self._ended = True
         return deltas
 
-    def _count(self, usage: d.Table) -> None:
-        """Later counts replace earlier ones: the API's `message_delta` counts are cumulative."""
-        given = {**usage, **d.table_of(usage, "output_tokens_details")}
+    def _merge_counts(self, usage: d.Table) -> None:
+        """Merge counts: later ones replace earlier ones, since the API's `message_delta` counts are cumulative."""
+        given = {**usage, **d.get_object(usage, "output_tokens_details")}
         for key in given:
-            self._counts[key] = d.number_of(given, key) or self._counts.get(key, 0)
+            self._counts[key] = d.get_count(given, key) or self._counts.get(key, 0)
 
-    def _usage(self) -> Usage | None:
+    def _build_usage(self) -> Usage | None:
         counts = self._counts
         if not any(counts.values()):
             return None
@@ -342,7 +355,7 @@ class AnthropicDecoder:
             cache_read=read,
             cache_write=write,
             reasoning=counts.get("thinking_tokens", 0),
-        ).bounded()
+        ).clamp_counts()
 
 
-WIRE = AnthropicMessages()
+WIRE = AnthropicMessagesWire()

@@ -1,4 +1,4 @@
-"""What the decoders of all wires share: reading JSON whose shape nobody guarantees, joining what comes in pieces."""
+"""Shared by all decoders: reading JSON whose shape nobody guarantees, joining what comes in pieces."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import msgspec
 from hermes.core.ids import new_call_id
 from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
-from hermes.core.usage import MOST_TOKENS, MOST_USD
+from hermes.core.usage import MAX_CALL_TOKENS, MAX_CALL_USD
 from hermes.providers.wire import ServerEvent, WireError
 from hermes.util.text import clean_surrogates
 
@@ -17,11 +17,11 @@ _BARE_MEMBERS = 4
 """An answer or one of its events has more members, or none of these names."""
 
 
-def parse(data: str) -> Table:
-    """One event's JSON object, or the first of a list, which is how Google reports an error.
+def parse_event(data: str) -> Table:
+    """Parse one event's JSON object, or the first of a list, which is how Google reports an error.
 
-    Half of a surrogate pair (an emoji split over two deltas) is legal here and stays a lone surrogate until its other
-    half arrives. Raises `WireError` when the text is not a JSON object.
+    Half of a surrogate pair (an emoji split over two deltas) is legal here and stays a lone surrogate until
+    its other half arrives. Raises `WireError` when the text is not a JSON object.
     """
     try:
         value = msgspec.json.decode(data)
@@ -39,63 +39,69 @@ def parse(data: str) -> Table:
     return value
 
 
-def kind_of(event: ServerEvent, data: Table) -> str:
-    """What an event is: the `type` in its data, which gateways keep; but an event named `error` is one in any case.
+def get_event_kind(event: ServerEvent, data: Table) -> str:
+    """Return the kind of an event: the `type` in its data, which gateways keep; an event named `error` is one
+    in any case.
 
-    llama-server's errors on the Anthropic wire have the error's own type there (`server_error`).
+    llama-server's errors in the Anthropic format have the error's own type there (`server_error`).
     """
-    return "error" if event.event == "error" else text_of(data, "type") or event.event
+    return "error" if event.event == "error" else get_text(data, "type") or event.event
 
 
-def text_of(table: Table, key: str) -> str:
-    """The member as a string; empty when it is missing, null or anything else."""
+def get_text(table: Table, key: str) -> str:
+    """Return the member as a string; empty when it is missing, null or anything else."""
     value = table.get(key)
     return value if isinstance(value, str) else ""
 
 
-def number_of(table: Table, key: str) -> int:
-    """The member as a count, at most `MOST_TOKENS`; 0 when it is missing, null, below zero or not a number."""
+def get_count(table: Table, key: str) -> int:
+    """Return the member as a count, at most `MOST_TOKENS`; 0 when it is missing, null, below zero or not a
+    number.
+    """
     value = table.get(key)
-    return int(min(value, MOST_TOKENS)) if isinstance(value, int | float) and value >= 0 else 0
+    return int(min(value, MAX_CALL_TOKENS)) if isinstance(value, int | float) and value >= 0 else 0
 
 
-def amount_of(table: Table, key: str) -> float | None:
-    """The member as dollars, at most `MOST_USD`; None when it is missing, null, below zero or not a number."""
+def get_amount(table: Table, key: str) -> float | None:
+    """Return the member as dollars, at most `MOST_USD`; None when it is missing, null, below zero or not a
+    number.
+    """
     value = table.get(key)
-    return float(min(value, MOST_USD)) if isinstance(value, int | float) and value >= 0 else None
+    return float(min(value, MAX_CALL_USD)) if isinstance(value, int | float) and value >= 0 else None
 
 
-def cost_of(usage: Table) -> float | None:
-    """What the provider says a call cost, in dollars.
+def parse_cost(usage: Table) -> float | None:
+    """Return what the provider says a call cost, in dollars.
 
     With the user's own key behind OpenRouter (`is_byok`), `cost` is OpenRouter's share alone and
-    `cost_details.upstream_inference_cost` is billed beside it. Source: OpenRouter's guide "Usage Accounting".
+    `cost_details.upstream_inference_cost` is billed beside it. Source: OpenRouter's guide "Usage
+    Accounting".
     """
-    own = amount_of(usage, "cost")
-    upstream = amount_of(table_of(usage, "cost_details"), "upstream_inference_cost")
+    own = get_amount(usage, "cost")
+    upstream = get_amount(get_object(usage, "cost_details"), "upstream_inference_cost")
     return (own or 0.0) + upstream if usage.get("is_byok") is True and upstream is not None else own
 
 
-def index_of(table: Table, key: str) -> int | None:
-    """The member as a position, or None when there is none."""
+def get_index(table: Table, key: str) -> int | None:
+    """Return the member as a position, or None when there is none."""
     value = table.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def table_of(table: Table, key: str) -> Table:
-    """The member as an object; empty when it is anything else."""
+def get_object(table: Table, key: str) -> Table:
+    """Return the member as an object; empty when it is anything else."""
     value = table.get(key)
     return value if isinstance(value, dict) else EMPTY
 
 
-def tables_of(table: Table, key: str) -> list[Table]:
-    """The objects in a list member."""
+def get_objects(table: Table, key: str) -> list[Table]:
+    """Return the objects in a list member."""
     value = table.get(key)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def json_text(value: object) -> str:
-    """A value of the provider as JSON text, to be stored and given back."""
+def to_json_text(value: object) -> str:
+    """Return a value of the provider as JSON text, to be stored and given back."""
     import json
 
     return clean_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
@@ -105,32 +111,32 @@ def raise_error(error: object) -> None:
     """Raise the `WireError` that an error object (or a bare string) of any vendor describes."""
     if isinstance(error, dict):
         code = error.get("code")
-        metadata = table_of(error, "metadata")
-        named = code if isinstance(code, int) and 400 <= code < 600 else number_of(error, "status_code")
-        message = text_of(error, "message") or json_text(error)
+        metadata = get_object(error, "metadata")
+        named = code if isinstance(code, int) and 400 <= code < 600 else get_count(error, "status_code")
+        message = get_text(error, "message") or to_json_text(error)
         raw = metadata.get("raw")
         if isinstance(raw, str) and raw and raw not in message:
             message = f"{message}: {raw}"
-        error_type = text_of(error, "type") or text_of(error, "status") or text_of(metadata, "error_type")
+        error_type = get_text(error, "type") or get_text(error, "status") or get_text(metadata, "error_type")
         raise WireError(message, code=str(code or ""), error_type=error_type, status=named, error=error)
     raise WireError(str(error))
 
 
-def raise_reported(kind: str, data: Table) -> None:
+def raise_if_error(kind: str, data: Table) -> None:
     """Raise the `WireError` that an event reports, if it reports one.
 
-    It does by its kind, by an `error` member, by calling itself one (vLLM, Mistral), by a `base_resp` that counts no
-    success (MiniMax), or as the bare `message` or `detail` of a gateway.
+    It does by its kind, by an `error` member, by calling itself one (vLLM, Mistral), by a `base_resp` that
+    counts no success (MiniMax), or as the bare `message` or `detail` of a gateway.
     """
-    refused = number_of(table_of(data, "base_resp"), "status_code")
-    bare = len(data) <= _BARE_MEMBERS and ("detail" in data or bool(text_of(data, "message")))
+    refused = get_count(get_object(data, "base_resp"), "status_code")
+    bare = len(data) <= _BARE_MEMBERS and ("detail" in data or bool(get_text(data, "message")))
     if refused or kind == "error" or data.get("error") or data.get("object") == "error" or bare:
         error = data.get("error")
         raise_error(error if error and not isinstance(error, bool) else dict(data))
 
 
 def is_whole_object(text: str) -> bool:
-    """Whether the text is one complete JSON object."""
+    """Return whether the text is one complete JSON object."""
     stripped = text.strip()
     if not (stripped.startswith("{") and stripped.endswith("}")):
         return False
@@ -155,8 +161,8 @@ class TextPieces:
         self._pieces: list[str] = []
         self._half = ""
 
-    def add(self, text: str) -> str:
-        """Take a piece; what can be shown now (a high surrogate at the end waits for its other half)."""
+    def add_piece(self, text: str) -> str:
+        """Take a piece; return what can be shown now (a high surrogate at the end waits for its other half)."""
         if not text:
             return ""
         if len(self._pieces) >= _BLOCK:  # many small strings take ten times the room of their text
@@ -171,8 +177,8 @@ class TextPieces:
         self._pieces.append(text)
         return text
 
-    def whole(self) -> str:
-        """All of it."""
+    def join_text(self) -> str:
+        """Return all of the text."""
         return "".join((*self._blocks, *self._pieces)) + ("\ufffd" if self._half else "")
 
     def __bool__(self) -> bool:
@@ -197,7 +203,7 @@ class CallPieces:
         """Take a piece of the arguments; a whole object that is sent a second time is not taken twice."""
         if not text:
             return
-        if text.lstrip()[:1] == "{" and self.complete:
+        if text.lstrip()[:1] == "{" and self.is_complete:
             return
         self._arguments.append(text)
         self.pieces += 1
@@ -208,28 +214,28 @@ class CallPieces:
 
     @property
     def arguments(self) -> str:
-        """The raw JSON text so far."""
+        """Return the raw JSON text so far."""
         return clean_surrogates("".join(self._arguments))
 
     @property
-    def complete(self) -> bool:
-        """Whether the arguments are a whole object by now."""
+    def is_complete(self) -> bool:
+        """Return whether the arguments are a whole object by now."""
         return (
             bool(self._arguments) and self._arguments[-1].rstrip()[-1:] in ("}", "") and is_whole_object(self.arguments)
         )
 
-    def announce(self) -> list[CallStarted]:
-        """The event that says a call has begun, once, as soon as its name is known."""
+    def announce_start(self) -> list[CallStarted]:
+        """Return the event that says a call has begun, once, as soon as its name is known."""
         if self._announced or not self.name:
             return []
         self._announced = True
         self.call_id = self.call_id or new_call_id()
         return [CallStarted(call_id=self.call_id, name=self.name)]
 
-    def part(self) -> ToolCallPart:
-        """The call as it is stored."""
+    def to_part(self) -> ToolCallPart:
+        """Return the call as it is stored."""
         self.call_id = self.call_id or new_call_id()
-        extra = json_text(self.extra) if self.extra else ""
+        extra = to_json_text(self.extra) if self.extra else ""
         return ToolCallPart(
             call_id=clean_surrogates(self.call_id),
             name=clean_surrogates(self.name),
@@ -239,18 +245,19 @@ class CallPieces:
         )
 
 
-def call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPart]:
-    """The calls as parts, each with an id of its own; of a cut answer only those whose arguments are complete.
+def build_call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPart]:
+    """Return the calls as parts, each with an id of its own; of a cut answer only those whose arguments are
+    complete.
 
-    Providers that give two parallel calls the same id are known; a result must find its own call, so the second one
-    gets a fresh id.
+    Providers that give two parallel calls the same id are known; a result must find its own call, so the
+    second one gets a fresh id.
     """
     parts: list[ToolCallPart] = []
     seen: set[str] = set()
     for call in calls:
-        if not call.name or not (whole or call.done or call.complete):
+        if not call.name or not (whole or call.done or call.is_complete):
             continue
-        part = call.part()
+        part = call.to_part()
         if part.call_id in seen:
             part = ToolCallPart(
                 call_id=new_call_id(), name=part.name, arguments=part.arguments, extra=part.extra, item_id=part.item_id
@@ -260,6 +267,6 @@ def call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPart]:
     return parts
 
 
-def plain_parts(reasoning: list[ReasoningPart], text: str, calls: list[ToolCallPart]) -> tuple[Part, ...]:
-    """Parts in the order in which a model produces them: reasoning, text, calls."""
+def order_parts(reasoning: list[ReasoningPart], text: str, calls: list[ToolCallPart]) -> tuple[Part, ...]:
+    """Return the parts in the order in which a model produces them: reasoning, text, calls."""
     return (*reasoning, *([TextPart(text=text)] if text else []), *calls)

@@ -1,8 +1,9 @@
 """HTTP/1.1 without a library, for the way a model is nearly always reached: no proxy in between.
 
-A model call is one POST and one streamed answer. What that needs of RFC 9112 stands here in full: three framings of a
-body, pooled connections, interim answers. It saves the 130 ms of CPU that importing an HTTP library costs, and most of
-what each call and each chunk cost there. It knows no proxies: `http.Transport` sends what needs one another way.
+A model call is one POST and one streamed answer. What that needs of RFC 9112 stands here in full: three
+framings of a body, pooled connections, interim answers. It saves the 130 ms of CPU that importing an
+HTTP library costs, and most of what each call and each chunk cost there. It knows no proxies:
+`http.DefaultHttpTransport` sends what needs one another way.
 """
 
 import asyncio
@@ -15,34 +16,34 @@ from typing import cast
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.dialling import AHEAD, dialled
+from hermes.providers.dialling import ATTEMPT_DELAY, connect_first
 from hermes.providers.exchange import (
-    BodyCoding,
-    Target,
+    BodyDecoder,
+    HttpTarget,
     connect_failure,
     cut_failure,
     late_failure,
+    parse_target,
     slow_failure,
-    target,
 )
-from hermes.providers.http_framing import Framing, Head, UntilClose, parse_head
-from hermes.providers.room import Room
-from hermes.providers.tls import tls_context
+from hermes.providers.http_framing import BodyFraming, CloseFraming, ResponseHead, parse_head
+from hermes.providers.room import ConnectionLimit
+from hermes.providers.tls import create_tls_context
 
 _HIGH_WATER = 1024 * 1024
-_ONE_WRITE = 64 * 1024
+_MAX_SINGLE_WRITE = 64 * 1024
 _SLICE = 256 * 1024
 _MAX_HEAD = 128 * 1024
 _MAX_INTERIM = 100
 _IDLE_SECONDS = 55.0
-_MOST_CONNECTIONS = 320
+_MAX_CONNECTIONS = 320
 """Requests to one server that are under way at once; more wait in line. With a turn's 7 ms of CPU and its 2 s on the
 line this many keep one core busy."""
 _FLOWING = 20
 """Small pieces in a row, each at the heels of the one before, after which an answer is taken to flow."""
-_AT_ONCE = 0.02
+_FLOWING_GAP = 0.02
 _SMALL = 32_768
-_REST = 0.02
+_GATHER_SECONDS = 0.02
 """Seconds that a flowing answer is left to gather in the socket: waking for every token costs more than the token."""
 
 
@@ -55,7 +56,7 @@ class DirectTransport:
         self._uds = uds
         self._tls: SSLContext | None = None
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
-        self._rooms: dict[tuple[str, str, int], Room] = {}
+        self._limits: dict[tuple[str, str, int], ConnectionLimit] = {}
         self._closed = False
 
     def open(
@@ -67,19 +68,19 @@ class DirectTransport:
         body: bytes,
         timeouts: HttpTimeouts,
         addresses: Sequence[str] = (),
-    ) -> "_Exchange":
+    ) -> "_RequestContext":
         """Send a request and wait for the answer's head; see `HttpTransport.open`.
 
         With `addresses` (of the URL's host, judged by the caller) a connection of its own is made to the first of them
         that answers, and the name is not looked up; Host and the TLS server name stay the URL's.
         """
-        where = target(url)
+        where = parse_target(url)
         lines = [f"{method} {where.path} HTTP/1.1", f"Host: {where.authority}", "Accept-Encoding: identity"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body or method not in ("GET", "HEAD"):
             lines.append(f"Content-Length: {len(body)}")
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
-        return _Exchange(self, where, head, body, timeouts, tuple(addresses))
+        return _RequestContext(self, where, head, body, timeouts, tuple(addresses))
 
     async def close(self) -> None:
         """Close every idle connection; one in use is closed by leaving its context."""
@@ -91,26 +92,26 @@ class DirectTransport:
         if idle:
             await asyncio.sleep(0)  # lets the loop close the sockets before it may be stopped itself
 
-    def take(self, where: Target) -> "_Connection | None":
-        """A pooled connection that is still open, or None."""
+    def take_idle(self, where: HttpTarget) -> "_Connection | None":
+        """Return a pooled connection that is still open, or None."""
         connections = self._idle.get((where.scheme, where.host, where.port))
         now = asyncio.get_running_loop().time()
         while connections:
             connection = connections.pop()
             if connection.usable and now - connection.idle_since < _IDLE_SECONDS:
-                connection.begin(reused=True)
+                connection.prepare_request(reused=True)
                 return connection
             connection.abort()
         return None
 
-    def room(self, where: Target) -> Room:
-        """Where requests to this server wait for their turn."""
-        return self._rooms.setdefault((where.scheme, where.host, where.port), Room(_MOST_CONNECTIONS))
+    def get_limit(self, where: HttpTarget) -> ConnectionLimit:
+        """Return the connection limit at which requests to this server wait for their turn."""
+        return self._limits.setdefault((where.scheme, where.host, where.port), ConnectionLimit(_MAX_CONNECTIONS))
 
-    def give_back(self, where: Target, connection: "_Connection") -> None:
+    def release_connection(self, where: HttpTarget, connection: "_Connection") -> None:
         """Keep a connection for the next request to the same place."""
         connections = self._idle.setdefault((where.scheme, where.host, where.port), [])
-        if self._closed or len(connections) >= _MOST_CONNECTIONS or not connection.usable:
+        if self._closed or len(connections) >= _MAX_CONNECTIONS or not connection.usable:
             connection.abort()
             return
         now = connection.idle_since = asyncio.get_running_loop().time()
@@ -118,19 +119,21 @@ class DirectTransport:
             connections.pop(0).abort()
         connections.append(connection)
 
-    async def connect(self, where: Target, seconds: float, addresses: Sequence[str] = ()) -> "_Connection":
-        """A fresh connection, to the first of `addresses` that answers if there are any. Raises `TransportError`."""
+    async def open_connection(self, where: HttpTarget, seconds: float, addresses: Sequence[str] = ()) -> "_Connection":
+        """Open a connection, to the first of `addresses` that answers if there are any. Raises `TransportError`."""
         for address in addresses[:-1]:
             with contextlib.suppress(TransportError):
-                return await self._connect(where, seconds / len(addresses), address)
-        return await self._connect(where, seconds / max(len(addresses), 1), addresses[-1] if addresses else where.host)
+                return await self._connect_address(where, seconds / len(addresses), address)
+        return await self._connect_address(
+            where, seconds / max(len(addresses), 1), addresses[-1] if addresses else where.host
+        )
 
-    async def _connect(self, where: Target, seconds: float, address: str) -> "_Connection":
+    async def _connect_address(self, where: HttpTarget, seconds: float, address: str) -> "_Connection":
         loop = asyncio.get_running_loop()
-        if where.secure and self._tls is None:
-            self._tls = tls_context(self._environ, self._ca_file)
-        context = self._tls if where.secure else None
-        name = where.host if where.secure else None
+        if where.is_secure and self._tls is None:
+            self._tls = create_tls_context(self._environ, self._ca_file)
+        context = self._tls if where.is_secure else None
+        name = where.host if where.is_secure else None
         connection = _Connection(loop)
         dial = loop.create_connection
         try:
@@ -146,10 +149,10 @@ class DirectTransport:
                         where.port,
                         ssl=context,
                         server_hostname=name,
-                        happy_eyeballs_delay=AHEAD,
+                        happy_eyeballs_delay=ATTEMPT_DELAY,
                     )
                 else:  # uvloop does not race addresses
-                    reached = await dialled(address, where.port)
+                    reached = await connect_first(address, where.port)
                     await dial(lambda: connection, sock=reached, ssl=context, server_hostname=name)
         except OSError as error:
             raise connect_failure(error, where, seconds, uds=self._uds) from error
@@ -183,36 +186,36 @@ class _Connection(asyncio.Protocol):
         if self._size > _HIGH_WATER and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
-        self._wake()
+        self._wake_waiter()
 
     def eof_received(self) -> None:
         self._over = True
-        self._wake()
+        self._wake_waiter()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over = True
-        self._wake()
+        self._wake_waiter()
 
     def pause_writing(self) -> None:
         self._full = True
 
     def resume_writing(self) -> None:
         self._full = False
-        self._wake()
+        self._wake_waiter()
 
     @property
     def usable(self) -> bool:
-        """Whether another request can be sent: open, and the server has said nothing unasked."""
+        """Return whether another request can be sent: open, and the server has said nothing unasked."""
         if self._over or self._unsent or self._arrived or self._transport is None:
             return False
         return not self._transport.is_closing()
 
-    def begin(self, *, reused: bool) -> None:
+    def prepare_request(self, *, reused: bool) -> None:
         """Make ready for the next request."""
         self.reused = reused
         self.received = False
 
-    async def send(self, head: bytes, body: bytes, seconds: float) -> None:
+    async def send_request(self, head: bytes, body: bytes, seconds: float) -> None:
         """Send a request; a large body in slices as the socket takes them, without copying it once more.
 
         Returns early when the server answers (or is gone) before it has read all. Raises TimeoutError.
@@ -220,7 +223,7 @@ class _Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if len(body) <= _ONE_WRITE:
+        if len(body) <= _MAX_SINGLE_WRITE:
             transport.write(head + body)
             return
         transport.write(head)
@@ -228,7 +231,7 @@ class _Connection(asyncio.Protocol):
         for start in range(0, len(body), _SLICE):
             transport.write(view[start : start + _SLICE])
             if self._full and not self._arrived and not self._over:
-                await self._wait(seconds)
+                await self._wait_for_event(seconds)
             if self._arrived or self._over:
                 self._unsent = True
                 return
@@ -238,10 +241,10 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def read(self, seconds: float) -> bytes:
-        """What has arrived, waiting for it; empty at the end. Raises TimeoutError."""
+    async def read_data(self, seconds: float) -> bytes:
+        """Return what has arrived, waiting for it; empty at the end. Raises TimeoutError."""
         while not self._arrived and not self._over:
-            await self._wait(seconds)
+            await self._wait_for_event(seconds)
         arrived = self._arrived
         if not arrived:
             return b""
@@ -254,45 +257,45 @@ class _Connection(asyncio.Protocol):
                 self._transport.resume_reading()
         return data
 
-    async def rest(self) -> None:
-        """Leave what arrives to the socket for a moment."""
+    async def gather_input(self) -> None:
+        """Leave what arrives in the socket for a moment."""
         transport = self._transport
         if transport is None or self._paused or self._over or transport.is_closing():
             return
         transport.pause_reading()
         try:
-            await asyncio.sleep(_REST)
+            await asyncio.sleep(_GATHER_SECONDS)
         finally:
             if not transport.is_closing() and not self._paused:
                 transport.resume_reading()
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait_for_event(self, seconds: float) -> None:
         """Return when something has arrived, room has come for more to send, or the connection is over."""
         waiter = self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(seconds, _expire, waiter)
+        timer = self._loop.call_later(seconds, _time_out, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
             self._waiter = None
 
-    def _wake(self) -> None:
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
-def _expire(waiter: "asyncio.Future[None]") -> None:
+def _time_out(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_exception(TimeoutError())
 
 
-class _Exchange:
+class _RequestContext:
     """One request and its answer, as an async context."""
 
     def __init__(
         self,
         transport: DirectTransport,
-        where: Target,
+        where: HttpTarget,
         head: bytes,
         body: bytes,
         timeouts: HttpTimeouts,
@@ -305,52 +308,54 @@ class _Exchange:
         self._timeouts = timeouts
         self._addresses = addresses
         self._connection: _Connection | None = None
-        self._room: Room | None = None
-        self._stream: _Stream | None = None
+        self._limit: ConnectionLimit | None = None
+        self._stream: _ResponseStream | None = None
 
-    async def __aenter__(self) -> "_Stream":
-        room = None if self._addresses else self._owner.room(self._where)
+    async def __aenter__(self) -> "_ResponseStream":
+        room = None if self._addresses else self._owner.get_limit(self._where)
         if room is None:
-            return await self._begin()
-        await room.enter()
+            return await self._begin_request()
+        await room.acquire_slot()
         try:
-            stream = await self._begin()
+            stream = await self._begin_request()
         except BaseException:
-            room.leave()
+            room.release_slot()
             raise
-        self._room = room
+        self._limit = room
         return stream
 
-    async def _begin(self) -> "_Stream":
-        connection = None if self._addresses else self._owner.take(self._where)
+    async def _begin_request(self) -> "_ResponseStream":
+        connection = None if self._addresses else self._owner.take_idle(self._where)
         if connection is not None:
             try:
-                return await self._send(connection)
+                return await self._send_request(connection)
             except TransportError as error:
                 # The server closed the pooled connection before it saw the request: that is no failure of the request.
                 if connection.received or error.kind is not FailureKind.CUT:
                     raise
-        return await self._send(await self._owner.connect(self._where, self._timeouts.connect, self._addresses))
+        return await self._send_request(
+            await self._owner.open_connection(self._where, self._timeouts.connect, self._addresses)
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        room, self._room = self._room, None
+        room, self._limit = self._limit, None
         if room is not None:
-            room.leave()
+            room.release_slot()
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._stream is not None and self._stream.reusable and not self._addresses:
-            self._owner.give_back(self._where, connection)
+            self._owner.release_connection(self._where, connection)
         else:
             connection.abort()
 
-    async def _send(self, connection: _Connection) -> "_Stream":
+    async def _send_request(self, connection: _Connection) -> "_ResponseStream":
         self._connection = connection
         try:
-            await _sent(connection, self._head, self._body, self._where, self._timeouts.read)
-            self._stream = await _answer(connection, self._where, self._timeouts.read)
+            await _send_or_fail(connection, self._head, self._body, self._where, self._timeouts.read)
+            self._stream = await _read_response_head(connection, self._where, self._timeouts.read)
         except BaseException:
             self._connection = None
             connection.abort()
@@ -358,14 +363,14 @@ class _Exchange:
         return self._stream
 
 
-async def _sent(connection: _Connection, head: bytes, body: bytes, where: Target, seconds: float) -> None:
+async def _send_or_fail(connection: _Connection, head: bytes, body: bytes, where: HttpTarget, seconds: float) -> None:
     try:
-        await connection.send(head, body, seconds)
+        await connection.send_request(head, body, seconds)
     except TimeoutError:
         raise slow_failure(where, seconds) from None
 
 
-async def _answer(connection: _Connection, where: Target, seconds: float) -> "_Stream":
+async def _read_response_head(connection: _Connection, where: HttpTarget, seconds: float) -> "_ResponseStream":
     """Read up to the end of the final answer's head; interim answers (1xx) are passed over.
 
     Its last byte comes within `seconds` of the request's, and at most `_MAX_INTERIM` interim answers before it.
@@ -380,7 +385,7 @@ async def _answer(connection: _Connection, where: Target, seconds: float) -> "_S
             head = parse_head(arrived[:end], where)
             arrived = arrived[end + 4 :]
             if head.status >= 200:
-                return _Stream(connection, where, head, arrived, seconds)
+                return _ResponseStream(connection, where, head, arrived, seconds)
             interim += 1
             if interim > _MAX_INTERIM:
                 raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless interim answers.")
@@ -389,7 +394,7 @@ async def _answer(connection: _Connection, where: Target, seconds: float) -> "_S
             raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless header fields.")
         left = deadline - loop.time()
         try:
-            data = await connection.read(left) if left > 0 else None
+            data = await connection.read_data(left) if left > 0 else None
         except TimeoutError:
             data = None
         if data is None:
@@ -399,9 +404,9 @@ async def _answer(connection: _Connection, where: Target, seconds: float) -> "_S
         arrived += data
 
 
-async def _read(connection: _Connection, where: Target, seconds: float, *, answered: bool) -> bytes:
+async def _read_or_fail(connection: _Connection, where: HttpTarget, seconds: float, *, answered: bool) -> bytes:
     try:
-        data = await connection.read(seconds)
+        data = await connection.read_data(seconds)
     except TimeoutError:
         raise slow_failure(where, seconds) from None
     if not data:
@@ -409,55 +414,59 @@ async def _read(connection: _Connection, where: Target, seconds: float, *, answe
     return data
 
 
-class _Stream:
-    """An answer whose head has arrived."""
+class _ResponseStream:
+    """A response whose head has arrived."""
 
-    def __init__(self, connection: _Connection, where: Target, head: Head, arrived: bytes, seconds: float) -> None:
+    def __init__(
+        self, connection: _Connection, where: HttpTarget, head: ResponseHead, arrived: bytes, seconds: float
+    ) -> None:
         self.status = head.status
         self.headers = head.fields
         self._connection = connection
         self._where = where
         self._arrived = arrived
         self._seconds = seconds
-        self._coding = BodyCoding(head.fields.get("content-encoding", ""), where)
-        self._framing: Framing = head.framing()
-        self._persistent = head.persistent and not isinstance(self._framing, UntilClose)
+        self._coding = BodyDecoder(head.fields.get("content-encoding", ""), where)
+        self._framing: BodyFraming = head.select_framing()
+        self._persistent = head.is_persistent and not isinstance(self._framing, CloseFraming)
 
     @property
     def reusable(self) -> bool:
-        """Whether the body was read to its end and the connection may serve again."""
+        """Return whether the body was read to its end and the connection may serve again."""
         return self._persistent and self._framing.done and not self._framing.surplus
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises `TransportError` when it ends too early or nothing comes for too long."""
+        """Yield the body as it arrives. Raises `TransportError` when it ends too early or nothing comes for too
+        long.
+        """
         framing, clock = self._framing, asyncio.get_running_loop().time
         data, self._arrived = self._arrived, b""
         flowing, before = 0, clock()
         while True:
-            flowing = flowing + 1 if 0 < len(data) < _SMALL and clock() - before < _AT_ONCE else 0
+            flowing = flowing + 1 if 0 < len(data) < _SMALL and clock() - before < _FLOWING_GAP else 0
             for start in range(0, len(data), _SMALL):
                 if start:
                     await asyncio.sleep(0)  # a flood must not keep everything else waiting
-                for plain in self._plain(data[start : start + _SMALL]):
+                for plain in self._decode_body(data[start : start + _SMALL]):
                     yield plain
             if framing.done:
                 return
             if flowing >= _FLOWING:
-                await self._connection.rest()
+                await self._connection.gather_input()
             before = clock()
-            if (more := await self._more()) is None:
+            if (more := await self._read_more()) is None:
                 return
             data = more
 
-    def _plain(self, data: bytes) -> Iterator[bytes]:
-        """What of the body these bytes hold, decoded."""
+    def _decode_body(self, data: bytes) -> Iterator[bytes]:
+        """Return what of the body these bytes hold, decoded."""
         return filter(None, self._coding.feed(self._framing.feed(data, self._where)))
 
-    async def _more(self) -> bytes | None:
-        """What comes next; None at the end of a body that ends with its connection."""
-        if not isinstance(self._framing, UntilClose):
-            return await _read(self._connection, self._where, self._seconds, answered=True)
+    async def _read_more(self) -> bytes | None:
+        """Return what comes next; None at the end of a body that ends with its connection."""
+        if not isinstance(self._framing, CloseFraming):
+            return await _read_or_fail(self._connection, self._where, self._seconds, answered=True)
         try:
-            return await self._connection.read(self._seconds) or None
+            return await self._connection.read_data(self._seconds) or None
         except TimeoutError:
             raise slow_failure(self._where, self._seconds) from None

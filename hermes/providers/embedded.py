@@ -23,15 +23,17 @@ CONTEXT_LENGTH = 8192
 LOAD_SECONDS = 60.0
 
 
-class Embedded(Struct, frozen=True):
-    """Where the running model is: a socket that only this user can reach, and the key it asks for."""
+class EmbeddedModel(Struct, frozen=True):
+    """The address of the running model: a socket that only this user can reach, and the key it asks for."""
 
     socket: str
     key: str
 
 
-def embedded_model_file() -> Path | None:
-    """The model file inside the package that carries it, found without importing it; None when it is not installed."""
+def find_embedded_model() -> Path | None:
+    """Return the model file inside the package that carries it, found without importing it; None when it is
+    not installed.
+    """
     if importlib.util.find_spec("xllamacpp") is None:
         return None
     spec = importlib.util.find_spec(MODEL_PACKAGE)
@@ -43,19 +45,19 @@ def embedded_model_file() -> Path | None:
 
 
 @asynccontextmanager
-async def embedded_model() -> AsyncIterator[Embedded]:
+async def serve_embedded_model() -> AsyncIterator[EmbeddedModel]:
     """Load the model and serve it until the context is left. Raises ConfigError when it cannot be loaded."""
-    file = embedded_model_file()
+    file = find_embedded_model()
     if file is None:
         raise ConfigError(
             "No model is configured, and the embedded one is not installed.",
             "Set model.default, model.base_url and a key in config.yaml, or run `make run` in a clone.",
         )
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
-        served = Embedded(socket=str(Path(folder) / "model.sock"), key=secrets.token_urlsafe(24))
+        served = EmbeddedModel(socket=str(Path(folder) / "model.sock"), key=secrets.token_urlsafe(24))
         try:
             async with asyncio.timeout(LOAD_SECONDS):
-                server = await asyncio.to_thread(_start, file, served)
+                server = await asyncio.to_thread(_start_server, file, served)
         except TimeoutError:
             raise ConfigError("The embedded model did not load within a minute.", "Configure another model.") from None
         except (RuntimeError, OSError) as error:
@@ -63,20 +65,20 @@ async def embedded_model() -> AsyncIterator[Embedded]:
         try:
             yield served
         finally:
-            await asyncio.to_thread(server.close)
+            await asyncio.to_thread(server.close_server)
 
 
-class _Server:
+class _ServerHandle:
     """Holds the library's server object; letting go of it ends its thread."""
 
     def __init__(self, server: object) -> None:
         self._server: object | None = server
 
-    def close(self) -> None:
+    def close_server(self) -> None:
         self._server = None
 
 
-def _start(file: Path, served: Embedded) -> _Server:
+def _start_server(file: Path, served: EmbeddedModel) -> _ServerHandle:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -93,4 +95,4 @@ def _start(file: Path, served: Embedded) -> _Server:
     params.ui = False
     params.endpoint_slots = False
     params.verbosity = 0
-    return _Server(xllamacpp.Server(params))
+    return _ServerHandle(xllamacpp.Server(params))

@@ -1,4 +1,4 @@
-"""What the encoders of all wires share: JSON that is always valid, ids and names that vendors accept."""
+"""Shared by all encoders: JSON that is always valid, ids and names that vendors accept."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ import msgspec
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
-from hermes.providers.wire import Endpoint, Quirks, matches
+from hermes.providers.wire import Endpoint, Quirks, matches_model
 from hermes.util.text import clean_surrogates
 
 Buffer = bytes | bytearray | memoryview
@@ -22,26 +22,30 @@ _PRINTABLE_ID = re.compile(r"[!-~]+")
 _PLAIN_ID = re.compile(r"[a-zA-Z0-9]+")
 
 
-def encode(value: Json) -> bytes:
-    """The value as JSON in UTF-8; halves of surrogate pairs become U+FFFD. The same value gives the same bytes."""
+def encode_json(value: Json) -> bytes:
+    """Encode the value as JSON in UTF-8; halves of surrogate pairs become U+FFFD. The same value gives the
+    same bytes.
+    """
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        return _ENCODER.encode(_clean(value))
+        return _ENCODER.encode(_clean_json(value))
 
 
-def _clean(value: Json) -> Json:
+def _clean_json(value: Json) -> Json:
     if isinstance(value, str):
         return clean_surrogates(value)
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [_clean_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {clean_surrogates(key): _clean(item) for key, item in value.items()}
+        return {clean_surrogates(key): _clean_json(item) for key, item in value.items()}
     return value
 
 
-def raw_json(text: str, opening: str) -> msgspec.Raw | None:
-    """The text as JSON to be put into a request untouched, or None when it is not valid or opens with another sign."""
+def parse_raw_json(text: str, opening: str) -> msgspec.Raw | None:
+    """Return the text as JSON to be put into a request untouched, or None when it is not valid or opens with
+    another sign.
+    """
     stripped = text.strip()
     if not stripped.startswith(opening):
         return None
@@ -54,7 +58,7 @@ def raw_json(text: str, opening: str) -> msgspec.Raw | None:
 
 
 def _without_lone_surrogates(text: str) -> msgspec.Raw | None:
-    """JSON that only breaks the rules by halves of surrogate pairs, written anew without them; else None."""
+    """Return JSON that only breaks the rules by halves of surrogate pairs, rewritten without them; else None."""
     if "\\ud" not in text.lower() and text == clean_surrogates(text):
         return None
     import json  # msgspec takes no half of a surrogate pair
@@ -65,25 +69,26 @@ def _without_lone_surrogates(text: str) -> msgspec.Raw | None:
         return None
     try:
         return msgspec.Raw(
-            json.dumps(_clean(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+            json.dumps(_clean_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         )
     except ValueError:
         return None
 
 
-def call_arguments(text: str) -> msgspec.Raw:
-    """A stored call's arguments as a JSON object, whatever the model wrote.
+def encode_call_arguments(text: str) -> msgspec.Raw:
+    """Return a stored call's arguments as a JSON object, whatever the model wrote.
 
-    An object stands as it was written; nothing at all becomes `{}`; anything else is wrapped as `{"_raw": "..."}`, so
-    that the model sees its own broken text and the request is valid.
+    An object stays as it was written; nothing at all becomes `{}`; anything else is wrapped as `{"_raw":
+    "..."}`, so that the model sees its own broken text and the request is valid.
     """
     if not text.strip():
         return msgspec.Raw(b"{}")
-    return raw_json(text, "{") or msgspec.Raw(encode({"_raw": text}))
+    return parse_raw_json(text, "{") or msgspec.Raw(encode_json({"_raw": text}))
 
 
-def call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
-    """The call's id as this provider accepts it: its own, or a hash of it, the same one in call and result.
+def encode_call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
+    """Return the call's id as this provider accepts it: its own, or a hash of it, the same one in call and
+    result.
 
     `strict` demands letters, digits, `_` and `-` only.
     """
@@ -97,23 +102,25 @@ def call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
     return digest[: quirks.call_id_limit] if quirks.call_id_exact else f"call_{digest[:24]}"
 
 
-def call_name(text: str) -> str:
-    """A tool's name as every vendor accepts it; a name that the model made up may hold anything."""
+def encode_call_name(text: str) -> str:
+    """Return a tool's name as every vendor accepts it; a name that the model made up may hold anything."""
     return _BAD_NAME.sub("_", text)[:64] or "unknown"
 
 
-def joined_text(message: Message) -> str:
-    """The message's text parts as one string."""
+def join_text(message: Message) -> str:
+    """Return the message's text parts as one string."""
     return "\n\n".join(part.text for part in message.parts if isinstance(part, TextPart) and part.text)
 
 
-def image_url(image: ImagePart) -> str:
-    """A picture's address, or the picture itself as a data URL."""
+def get_image_url(image: ImagePart) -> str:
+    """Return a picture's address, or the picture itself as a data URL."""
     return image.url or f"data:{image.media_type};base64,{image.data}"
 
 
-def same_origin(message: Message, endpoint: Endpoint) -> bool:
-    """Whether the very model that is asked now wrote the message; only then may its own marks go back to it."""
+def is_same_origin(message: Message, endpoint: Endpoint) -> bool:
+    """Return whether the very model that is asked now wrote the message; only then may its own marks go back
+    to it.
+    """
     origin = message.origin
     return (
         origin is not None
@@ -123,42 +130,48 @@ def same_origin(message: Message, endpoint: Endpoint) -> bool:
     )
 
 
-def result_pictures(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:
-    """Pictures of tool results with a line that says whose they are, for wires whose results hold text only."""
+def collect_result_images(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:
+    """Return pictures of tool results with a line that says whose they are, for formats whose results hold
+    text only.
+    """
     return [
-        (f"[picture from the result of {call_name(result.name)}, call {result.call_id}]", image)
+        (f"[picture from the result of {encode_call_name(result.name)}, call {result.call_id}]", image)
         for result in results
         for image in result.images
     ]
 
 
-def call_extra(call: ToolCallPart) -> dict[str, Json]:
-    """What the provider attached to the call and wants back, as members of the call's object."""
-    raw = raw_json(call.extra, "{") if call.extra else None
+def decode_call_extra(call: ToolCallPart) -> dict[str, Json]:
+    """Return what the provider attached to the call and wants back, as members of the call's object."""
+    raw = parse_raw_json(call.extra, "{") if call.extra else None
     if raw is None:
         return {}
     members: dict[str, msgspec.Raw] = msgspec.json.decode(bytes(raw), type=dict[str, msgspec.Raw])
     return dict(members)
 
 
-def marked_form(endpoint: Endpoint) -> bool:
-    """Whether the endpoint's requests have the form that can carry cache marks, whether or not any are sent."""
-    return matches(endpoint.model, endpoint.record.quirks.cache_marks)
+def supports_cache_marks(endpoint: Endpoint) -> bool:
+    """Return whether the endpoint's requests have the form that can carry cache marks, whether or not any are
+    sent.
+    """
+    return matches_model(endpoint.model, endpoint.record.quirks.cache_marks)
 
 
-def cache_mark(endpoint: Endpoint) -> dict[str, Json]:
-    """The member that marks the end of what is to be cached; nothing where no marks are sent."""
+def build_cache_mark(endpoint: Endpoint) -> dict[str, Json]:
+    """Return the member that marks the end of what is to be cached; nothing where no marks are sent."""
     if not endpoint.cache_ttl:
         return {}
     longer: dict[str, Json] = {"ttl": endpoint.cache_ttl} if endpoint.cache_ttl != "5m" else {}
     return {"cache_control": {"type": "ephemeral", **longer}}
 
 
-def spliced(messages: bytes | bytearray, places: Sequence[int], endpoint: Endpoint) -> list[Buffer]:
-    """The messages with a cache mark at each place, in pieces that are joined once; nothing is copied here."""
+def splice_cache_marks(messages: bytes | bytearray, places: Sequence[int], endpoint: Endpoint) -> list[Buffer]:
+    """Return the messages with a cache mark at each place, in pieces that are joined once; nothing is copied
+    here.
+    """
     if not places or not endpoint.cache_ttl:
         return [messages]
-    mark = b"," + encode(cache_mark(endpoint))[1:-1]
+    mark = b"," + encode_json(build_cache_mark(endpoint))[1:-1]
     view = memoryview(messages)
     starts = (0, *places)
     pieces: list[Buffer] = []
@@ -167,12 +180,13 @@ def spliced(messages: bytes | bytearray, places: Sequence[int], endpoint: Endpoi
     return [*pieces, view[places[-1] :]]
 
 
-def body(head: Mapping[str, Json], field: str, elements: list[list[Buffer]], tail: bytes, extra: bytes) -> bytes:
-    """A whole request in one concatenation: `head`'s members, the record's own, `field` with its elements, `tail`.
+def build_body(head: Mapping[str, Json], field: str, elements: list[list[Buffer]], tail: bytes, extra: bytes) -> bytes:
+    """Build a whole request in one concatenation: `head`'s members, the record's own, `field` with its
+    elements, `tail`.
 
     Each of `elements` comes in pieces; one without bytes is left out.
     """
-    start = encode(head)[:-1]
+    start = encode_json(head)[:-1]
     more = b"," + extra if extra else b""
     listed = [element for element in elements if any(element)]
     pieces: list[Buffer] = [start, more, b',"', field.encode(), b'":[']
@@ -184,8 +198,8 @@ def body(head: Mapping[str, Json], field: str, elements: list[list[Buffer]], tai
     return b"".join(pieces)
 
 
-def sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, Json]:
-    """Temperature, top_p and the limit of generated tokens, as far as they are set."""
+def build_sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, Json]:
+    """Return temperature, top_p and the limit of generated tokens, as far as they are set."""
     sampling = frame.sampling
     limit = sampling.max_tokens if sampling.max_tokens is not None else endpoint.record.quirks.default_max_tokens
     members: dict[str, Json] = {}
@@ -198,8 +212,8 @@ def sampling_members(frame: EpochFrame, endpoint: Endpoint) -> dict[str, Json]:
     return members
 
 
-def bearer_headers(endpoint: Endpoint) -> dict[str, str]:
-    """The fields of a request whose key goes as a bearer token, and what the record adds."""
+def build_bearer_headers(endpoint: Endpoint) -> dict[str, str]:
+    """Return the fields of a request whose key goes as a bearer token, and what the record adds."""
     fields = {"content-type": "application/json", "accept": "text/event-stream"}
     if endpoint.api_key:
         fields["authorization"] = f"Bearer {endpoint.api_key}"

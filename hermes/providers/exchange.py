@@ -1,4 +1,4 @@
-"""What every HTTP transport shares: addresses taken apart, failures in words, encoded bodies."""
+"""Shared by all HTTP transports: parsing of addresses, failures in words, encoded bodies."""
 
 import socket
 import ssl
@@ -12,15 +12,15 @@ from msgspec import Struct
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.providers.proxies import is_loopback
-from hermes.util.text import shown_address
+from hermes.util.text import redact_url
 
 _PIECE = 256 * 1024
 _LOCAL_WAIT = 0.5
 """Seconds between tries to reach a server on this machine that refuses connections."""
 
 
-class Target(Struct, frozen=True):
-    """An http or https address, taken apart. `host` is as a resolver wants it, `authority` as a Host field does."""
+class HttpTarget(Struct, frozen=True):
+    """A parsed http or https address. `host` is as a resolver wants it, `authority` as a Host field does."""
 
     scheme: str
     host: str
@@ -29,14 +29,14 @@ class Target(Struct, frozen=True):
     path: str
 
     @property
-    def secure(self) -> bool:
-        """Whether TLS is spoken."""
+    def is_secure(self) -> bool:
+        """Return whether TLS is spoken."""
         return self.scheme == "https"
 
 
 @lru_cache(maxsize=64)
-def target(url: str) -> Target:
-    """Take an address apart. Raises `TransportError` when it is not one that can be asked."""
+def parse_target(url: str) -> HttpTarget:
+    """Parse an address. Raises `TransportError` when it is not one that can be requested."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
@@ -45,13 +45,13 @@ def target(url: str) -> Target:
     if parts.scheme not in ("http", "https") or not host:
         raise TransportError(
             FailureKind.UNREACHABLE,
-            f"`{shown_address(url)}` is not an http or https address.",
+            f"`{redact_url(url)}` is not an http or https address.",
             "Check `model.base_url`.",
         )
     default = 443 if parts.scheme == "https" else 80
     shown = f"[{host}]" if ":" in host else host
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(
+    return HttpTarget(
         scheme=parts.scheme,
         host=host,
         port=port or default,
@@ -60,10 +60,10 @@ def target(url: str) -> Target:
     )
 
 
-def connect_failure(error: BaseException, where: Target, seconds: float, *, uds: str = "") -> TransportError:
-    """Say in one line why no connection came about. Looks through the causes of a library's own errors."""
+def connect_failure(error: BaseException, where: HttpTarget, seconds: float, *, uds: str = "") -> TransportError:
+    """Describe in one line why no connection came about. Looks through the causes of a library's own errors."""
     name = uds or where.authority
-    chain = _causes(error)
+    chain = _list_causes(error)
     for cause in chain:
         if isinstance(cause, ssl.SSLError):
             return _tls_failure(cause, name)
@@ -94,23 +94,23 @@ def _tls_failure(error: ssl.SSLError, name: str) -> TransportError:
     return TransportError(FailureKind.TLS, f"TLS with {name} failed: {reason}.", "Is it really https?")
 
 
-def cut_failure(where: Target, *, answered: bool) -> TransportError:
-    """The connection ended too early."""
+def cut_failure(where: HttpTarget, *, answered: bool) -> TransportError:
+    """Return the error of a connection that ended too early."""
     what = "before the answer was complete" if answered else "without an answer"
     return TransportError(FailureKind.CUT, f"{where.authority} closed the connection {what}.")
 
 
-def slow_failure(where: Target, seconds: float) -> TransportError:
-    """Nothing came for too long."""
+def slow_failure(where: HttpTarget, seconds: float) -> TransportError:
+    """Return the error when nothing came for too long."""
     return TransportError(FailureKind.TIMEOUT, f"{where.authority} sent nothing for {seconds:g} s.")
 
 
-def late_failure(where: Target, seconds: float) -> TransportError:
-    """Something came, but no whole head of an answer."""
+def late_failure(where: HttpTarget, seconds: float) -> TransportError:
+    """Return the error when something came, but no whole head of an answer."""
     return TransportError(FailureKind.TIMEOUT, f"{where.authority} did not begin its answer within {seconds:g} s.")
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _list_causes(error: BaseException) -> list[BaseException]:
     found: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(found) < 16:
@@ -124,10 +124,10 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-class BodyCoding:
+class BodyDecoder:
     """Undoes a content encoding that we did not ask for but some gateways apply all the same."""
 
-    def __init__(self, name: str, where: Target) -> None:
+    def __init__(self, name: str, where: HttpTarget) -> None:
         self._where = where
         wanted = name.strip().lower()
         if wanted not in ("", "identity", "gzip", "x-gzip", "deflate"):
@@ -137,7 +137,7 @@ class BodyCoding:
         self._decoder = zlib.decompressobj(47) if wanted not in ("", "identity") else None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The plain bytes, in pieces of at most 256 KB: a few packed bytes may stand for very many.
+        """Yield the plain bytes, in pieces of at most 256 KB: a few packed bytes may decode to very many.
 
         Raises `TransportError` when they are not what the server says.
         """

@@ -1,20 +1,20 @@
-"""The transport that Hermes uses: the direct one, and httpx2 where a proxy is set."""
+"""The default HTTP transport: the direct one, and httpx2 where a proxy is set."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
-from hermes.providers.exchange import target
-from hermes.providers.proxies import proxy_for
+from hermes.providers.exchange import parse_target
+from hermes.providers.proxies import find_proxy
 
 
-def http_transport(environ: Mapping[str, str], *, ca_file: str = "", uds: str = "") -> HttpTransport:
-    """The transport to use; see `Transport`."""
-    return Transport(environ, ca_file=ca_file, uds=uds)
+def create_http_transport(environ: Mapping[str, str], *, ca_file: str = "", uds: str = "") -> HttpTransport:
+    """Create the transport to use; see `DefaultHttpTransport`."""
+    return DefaultHttpTransport(environ, ca_file=ca_file, uds=uds)
 
 
-class Transport:
+class DefaultHttpTransport:
     """An `HttpTransport` for one event loop.
 
     `environ` is read for proxies (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE,
@@ -33,9 +33,9 @@ class Transport:
     ) -> AbstractAsyncContextManager[HttpStream]:
         """Send a request and wait for the answer's head; see `HttpTransport.open`."""
         way: HttpTransport = self._direct
-        where = target(url)
-        if not self._uds and proxy_for(where.scheme, where.host, where.port, self._environ):
-            way = self._proxied = self._proxied or self._over_httpx2()
+        where = parse_target(url)
+        if not self._uds and find_proxy(where.scheme, where.host, where.port, self._environ):
+            way = self._proxied = self._proxied or self._create_proxied()
         return way.open(method, url, headers=headers, body=body, timeouts=timeouts)
 
     async def close(self) -> None:
@@ -44,7 +44,7 @@ class Transport:
         if self._proxied is not None:
             await self._proxied.close()
 
-    def _over_httpx2(self) -> HttpTransport:
+    def _create_proxied(self) -> HttpTransport:
         from hermes.providers.proxied import Httpx2Transport
 
         return Httpx2Transport(self._environ, ca_file=self._ca_file)

@@ -6,26 +6,26 @@ from msgspec import Struct
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
-from hermes.providers.exchange import Target
+from hermes.providers.exchange import HttpTarget
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _MAX_LINE = 16 * 1024
 _LENGTH_DIGITS = 18
 
 
-class Framing(Protocol):
+class BodyFraming(Protocol):
     """Finds the end of a body."""
 
     done: bool
     surplus: bool
     """Whether bytes stood behind the end."""
 
-    def feed(self, data: bytes, where: Target) -> bytes:
-        """The body's own bytes in what has arrived. Raises `TransportError` when they break the rules."""
+    def feed(self, data: bytes, where: HttpTarget) -> bytes:
+        """Return the body's own bytes in what has arrived. Raises `TransportError` when they break the rules."""
         ...
 
 
-class Counted:
+class LengthFraming:
     """A body of a length known beforehand."""
 
     def __init__(self, length: int) -> None:
@@ -33,8 +33,8 @@ class Counted:
         self.done = length == 0
         self.surplus = False
 
-    def feed(self, data: bytes, where: Target) -> bytes:
-        """Bytes up to the length."""
+    def feed(self, data: bytes, where: HttpTarget) -> bytes:
+        """Return bytes up to the length."""
         taken = data[: self._left]
         self._left -= len(taken)
         self.done = self._left == 0
@@ -42,19 +42,19 @@ class Counted:
         return taken
 
 
-class UntilClose:
+class CloseFraming:
     """A body that ends with the connection."""
 
     def __init__(self) -> None:
         self.done = False
         self.surplus = False
 
-    def feed(self, data: bytes, where: Target) -> bytes:
-        """All of it."""
+    def feed(self, data: bytes, where: HttpTarget) -> bytes:
+        """Return all of it."""
         return data
 
 
-class Chunked:
+class ChunkedFraming:
     """A body in chunks, each with its length before it."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Chunked:
         self.done = False
         self.surplus = False
 
-    def feed(self, data: bytes, where: Target) -> bytes:
-        """The chunks' contents, joined."""
+    def feed(self, data: bytes, where: HttpTarget) -> bytes:
+        """Return the chunks' contents, joined."""
         data = self._rest + data if self._rest else data
         self._rest = b""
         position, size = 0, len(data)
@@ -82,35 +82,35 @@ class Chunked:
             end = data.find(b"\r\n", position)
             if end < 0:
                 if size - position > _MAX_LINE:
-                    raise _broken(where)
+                    raise _framing_error(where)
                 self._rest = data[position:]
                 break
-            self._line(data[position:end], where)
+            self._read_line(data[position:end], where)
             position = end + 2
         self.surplus = self.done and position < size
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
-    def _line(self, line: bytes, where: Target) -> None:
-        """A line between chunks: the end of the last one, the length of the next, or a trailer field."""
+    def _read_line(self, line: bytes, where: HttpTarget) -> None:
+        """Read a line between chunks: the end of the last one, the length of the next, or a trailer field."""
         if self._trailer:
             self.done = not line
         elif self._ending:
             if line:
-                raise _broken(where)
+                raise _framing_error(where)
             self._ending = False
         else:
             digits = line.split(b";", 1)[0].strip()
             if not digits or len(digits) > 15 or not _HEX.issuperset(digits):
-                raise _broken(where)
+                raise _framing_error(where)
             self._left = int(digits, 16)
             self._trailer = self._left == 0
 
 
-def _broken(where: Target) -> TransportError:
+def _framing_error(where: HttpTarget) -> TransportError:
     return TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent a body that breaks the rules of HTTP.")
 
 
-class Head(Struct, frozen=True):
+class ResponseHead(Struct, frozen=True):
     """Status and fields of an answer; names in lower case, repeated ones joined by commas."""
 
     status: int
@@ -118,23 +118,23 @@ class Head(Struct, frozen=True):
     fields: dict[str, str]
 
     @property
-    def persistent(self) -> bool:
-        """Whether the connection may serve another request."""
+    def is_persistent(self) -> bool:
+        """Return whether the connection may serve another request."""
         options = self.fields.get("connection", "").lower()
         return "close" not in options and (self.version == "HTTP/1.1" or "keep-alive" in options)
 
-    def framing(self) -> Framing:
-        """How the body ends."""
+    def select_framing(self) -> BodyFraming:
+        """Return the framing that tells where the body ends."""
         if self.status in (204, 304):
-            return Counted(0)
+            return LengthFraming(0)
         if "chunked" in self.fields.get("transfer-encoding", "").lower():
-            return Chunked()
+            return ChunkedFraming()
         length = self.fields.get("content-length", "").split(",")[0].strip()
         known = length.isascii() and length.isdigit() and len(length) <= _LENGTH_DIGITS
-        return Counted(int(length)) if known else UntilClose()
+        return LengthFraming(int(length)) if known else CloseFraming()
 
 
-def parse_head(raw: bytes, where: Target) -> Head:
+def parse_head(raw: bytes, where: HttpTarget) -> ResponseHead:
     """Read the lines before a body. Raises `TransportError` when they are not HTTP/1."""
     first, *lines = raw.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
@@ -147,4 +147,4 @@ def parse_head(raw: bytes, where: Target) -> Head:
         key = name.strip().lower()
         value = value.strip()
         fields[key] = f"{fields[key]}, {value}" if key in fields else value
-    return Head(status=int(code), version=version, fields=fields)
+    return ResponseHead(status=int(code), version=version, fields=fields)

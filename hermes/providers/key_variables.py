@@ -8,25 +8,27 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-_BETWEEN = re.compile(r"[\s,;]+")
+_KEY_SEPARATORS = re.compile(r"[\s,;]+")
 _KEY_CHARACTERS = re.compile(r"[!-~]+")
 
 
-def sound_key(key: str) -> bool:
-    """Whether the text can be a key: one that holds a space, a line break or a typographic sign never is."""
+def is_valid_key(key: str) -> bool:
+    """Return whether the text can be a key: one that holds a space, a line break or a typographic sign never
+    is.
+    """
     return _KEY_CHARACTERS.fullmatch(key) is not None
 
 
-def variable_keys(names: tuple[str, ...], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every key of these variables with the name of its place, each value once."""
+def list_variable_keys(names: tuple[str, ...], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield every key of these variables with the name of its place, each value once."""
     seen = set()
-    for place, key in chain.from_iterable(_of_name(name, environ) for name in names):
+    for place, key in chain.from_iterable(_keys_of_name(name, environ) for name in names):
         if key not in seen:
             seen.add(key)
             yield place, key
 
 
-def _of_name(name: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _keys_of_name(name: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if key := environ.get(name, "").strip():
         yield name, key
     for number in count(1):
@@ -37,5 +39,5 @@ def _of_name(name: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]
             break
     listed = environ.get(f"{name}S", "")
     if listed:
-        for number, key in enumerate(filter(None, _BETWEEN.split(listed)), 1):
+        for number, key in enumerate(filter(None, _KEY_SEPARATORS.split(listed)), 1):
             yield f"{name}S#{number}", key

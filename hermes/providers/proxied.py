@@ -1,7 +1,7 @@
 """HTTP over httpx2: every address, and every way there (proxies, SOCKS, a company's CA).
 
-httpx2 is imported when the first request is sent. Its transport is used without its client: no cookies, no redirects,
-no decoding of bodies nobody asked to be encoded.
+httpx2 is imported when the first request is sent. Its transport is used without its client: no cookies,
+no redirects, and a body is decoded only here.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts
 from hermes.providers.exchange import (
-    BodyCoding,
-    Target,
+    BodyDecoder,
+    HttpTarget,
     connect_failure,
     cut_failure,
     late_failure,
+    parse_target,
     slow_failure,
-    target,
 )
-from hermes.providers.proxies import proxy_for
-from hermes.providers.tls import tls_context
+from hermes.providers.proxies import find_proxy
+from hermes.providers.tls import create_tls_context
 
 if TYPE_CHECKING:
     import ssl
@@ -44,11 +44,11 @@ class Httpx2Transport:
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes, timeouts: HttpTimeouts
     ) -> AbstractAsyncContextManager[HttpStream]:
         """Send a request and wait for the answer's head; see `HttpTransport.open`."""
-        where = target(url)
+        where = parse_target(url)
         fields = {"host": where.authority, "accept-encoding": "identity", **headers}
         if body or method not in ("GET", "HEAD"):
             fields["content-length"] = str(len(body))
-        return self._exchange(where, method, url, fields, body, timeouts)
+        return self._open_exchange(where, method, url, fields, body, timeouts)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -58,32 +58,32 @@ class Httpx2Transport:
             await pool.aclose()
 
     @asynccontextmanager
-    async def _exchange(
-        self, where: Target, method: str, url: str, fields: dict[str, str], body: bytes, timeouts: HttpTimeouts
+    async def _open_exchange(
+        self, where: HttpTarget, method: str, url: str, fields: dict[str, str], body: bytes, timeouts: HttpTimeouts
     ) -> AsyncIterator[HttpStream]:
-        answer = await self._send(where, method, url, fields, body, timeouts)
+        answer = await self._send_request(where, method, url, fields, body, timeouts)
         try:
             yield _Httpx2Stream(answer, where, timeouts.read)
         finally:
             await answer.aclose()
 
-    async def _send(
-        self, where: Target, method: str, url: str, fields: dict[str, str], body: bytes, timeouts: HttpTimeouts
+    async def _send_request(
+        self, where: HttpTarget, method: str, url: str, fields: dict[str, str], body: bytes, timeouts: HttpTimeouts
     ) -> "httpx2.Response":
         """Send once, and once more when a pooled connection turns out to have been closed."""
         import httpx2
 
-        pool = self._pool(where)
+        pool = self._pool_for(where)
         for last in (False, True):
             fresh: list[str] = []
 
-            async def trace(name: str, info: Mapping[str, object], seen: list[str] = fresh) -> None:
+            async def record_connect(name: str, info: Mapping[str, object], seen: list[str] = fresh) -> None:
                 if name.endswith(("connect_tcp.started", "connect_unix_socket.started")):
                     seen.append(name)
 
             limits = {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.read, "pool": None}
             request = httpx2.Request(
-                method, url, headers=fields, content=body, extensions={"timeout": limits, "trace": trace}
+                method, url, headers=fields, content=body, extensions={"timeout": limits, "trace": record_connect}
             )
             try:
                 # httpx2 bounds each wait for bytes, and nothing in all: a way has up to three hellos, then the answer.
@@ -102,19 +102,19 @@ class Httpx2Transport:
                     raise cut_failure(where, answered=False) from error
         raise cut_failure(where, answered=False)
 
-    def _pool(self, where: Target) -> "httpx2.AsyncHTTPTransport":
-        """The connections that go the same way. A TLS context is built only for a way that needs one."""
+    def _pool_for(self, where: HttpTarget) -> "httpx2.AsyncHTTPTransport":
+        """Return the connections that go the same way. A TLS context is built only for a way that needs one."""
         import ssl
 
         import httpx2
 
-        proxy = "" if self._uds else proxy_for(where.scheme, where.host, where.port, self._environ)
-        secure = where.secure or proxy.startswith("https:")
+        proxy = "" if self._uds else find_proxy(where.scheme, where.host, where.port, self._environ)
+        secure = where.is_secure or proxy.startswith("https:")
         pool = self._pools.get((proxy, secure))
         if pool is not None:
             return pool
         if secure and self._tls is None:
-            self._tls = tls_context(self._environ, self._ca_file)
+            self._tls = create_tls_context(self._environ, self._ca_file)
         context = self._tls if secure and self._tls is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             way = httpx2.Proxy(proxy, ssl_context=context if proxy.startswith("https:") else None) if proxy else None
@@ -136,9 +136,9 @@ class Httpx2Transport:
 
 
 class _Httpx2Stream:
-    """An answer whose head has arrived."""
+    """A response whose head has arrived."""
 
-    def __init__(self, answer: "httpx2.Response", where: Target, seconds: float) -> None:
+    def __init__(self, answer: "httpx2.Response", where: HttpTarget, seconds: float) -> None:
         self.status = answer.status_code
         self.headers: Mapping[str, str] = dict(answer.headers)
         self._answer = answer
@@ -146,10 +146,10 @@ class _Httpx2Stream:
         self._seconds = seconds
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
+        """Yield the body as it arrives."""
         import httpx2
 
-        coding = BodyCoding(self.headers.get("content-encoding", ""), self._where)
+        coding = BodyDecoder(self.headers.get("content-encoding", ""), self._where)
         try:
             async for chunk in self._answer.aiter_raw():
                 for plain in coding.feed(chunk):

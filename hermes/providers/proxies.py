@@ -1,4 +1,4 @@
-"""Which proxy, if any, stands between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
+"""Finds the proxy, if any, between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
 
-def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:
-    """The proxy's URL, or an empty string: go there directly.
+def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:
+    """Return the proxy's URL, or an empty string to go there directly.
 
-    Lower-case variables win over upper-case ones. Addresses of this machine are never asked of a proxy.
+    Lower-case variables win over upper-case ones. Addresses of this machine are never requested through a
+    proxy.
     """
-    proxy = _variable(environ, f"{scheme}_proxy") or _variable(environ, "all_proxy")
-    if not proxy or is_loopback(host) or _excepted(host, port, _variable(environ, "no_proxy")):
+    proxy = _read_variable(environ, f"{scheme}_proxy") or _read_variable(environ, "all_proxy")
+    if not proxy or is_loopback(host) or _is_excepted(host, port, _read_variable(environ, "no_proxy")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is this machine, by name or number."""
+    """Return whether the host is this machine, by name or number."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    address = _address(host)
+    address = _parse_address(host)
     return address is not None and address.is_loopback
 
 
-def _variable(environ: Mapping[str, str], name: str) -> str:
+def _read_variable(environ: Mapping[str, str], name: str) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     import ipaddress  # only where a proxy is set
 
     try:
@@ -41,16 +42,18 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _excepted(host: str, port: int, rules: str) -> bool:
-    """Whether NO_PROXY names the host: `*`, a name and all below it, an address, a network, any with a port."""
-    address = _address(host)
+def _is_excepted(host: str, port: int, rules: str) -> bool:
+    """Return whether NO_PROXY names the host: `*`, a name and all below it, an address, a network, any with a
+    port.
+    """
+    address = _parse_address(host)
     for item in rules.replace(" ", ",").split(","):
         rule = item.strip().lower()
         if not rule:
             continue
         if rule == "*":
             return True
-        if address is not None and _in_network(address, rule):
+        if address is not None and _is_in_network(address, rule):
             return True
         name, _, wanted = rule.partition(":")
         if wanted and wanted != str(port):
@@ -61,7 +64,7 @@ def _excepted(host: str, port: int, rules: str) -> bool:
     return False
 
 
-def _in_network(address: IPv4Address | IPv6Address, rule: str) -> bool:
+def _is_in_network(address: IPv4Address | IPv6Address, rule: str) -> bool:
     import ipaddress
 
     try:

@@ -1,7 +1,7 @@
-"""Find a provider's record by name. Listing names imports nothing; using one imports that one file."""
+"""Finds a provider's record by name. Listing names imports nothing; using one imports that one file."""
 
 from hermes.core.errors import ConfigError
-from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
+from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.providers import catalogue
 from hermes.providers.wire import ProviderRecord
 
@@ -55,12 +55,14 @@ HOSTS = {
     "open.bigmodel.cn": "glm",
     "openrouter.ai": "openrouter",
 }
-"""Whose host an address has. The same as in the records, here so that none has to be imported to find out."""
+"""The provider that owns a host. The same as in the records, here so that none has to be imported to find
+out.
+"""
 
 LOCAL_PORTS = {1234: "lmstudio", 8000: "vllm", 8080: "llamacpp", 11434: "ollama"}
-"""Who usually listens on a port of this machine."""
+"""The server that usually listens on a port of this machine."""
 
-KEYS = {
+KEY_VARIABLES = {
     "openrouter": ("OPENROUTER_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
@@ -77,24 +79,25 @@ KEYS = {
     "together": ("TOGETHER_API_KEY",),
     "fireworks": ("FIREWORKS_API_KEY",),
 }
-"""Whose key decides when nothing else names a provider: the first of these that has one in the environment."""
+"""When nothing else names a provider, the first of these that has a key in the environment decides."""
 
 
-def provider_names() -> tuple[str, ...]:
-    """All built-in providers, sorted."""
-    return builtin_names(catalogue)
+def list_provider_names() -> tuple[str, ...]:
+    """Return all built-in providers, sorted."""
+    return list_builtin_names(catalogue)
 
 
-def record(name: str) -> ProviderRecord:
-    """The record of that name or alias, built in or from an entry point of the group `hermes.providers`.
+def load_record(name: str) -> ProviderRecord:
+    """Return the record of that name or alias, built in or from an entry point of the group
+    `hermes.providers`.
 
     Raises `ConfigError` with the nearest name for one that nobody offers.
     """
     wanted = name.strip().lower()
     wanted = ALIASES.get(wanted, wanted)
-    known = provider_names()
-    found = load_builtin(catalogue, wanted).RECORD if wanted in known else load_outside("providers", wanted)
+    known = list_provider_names()
+    found = load_builtin(catalogue, wanted).RECORD if wanted in known else load_entry_point("providers", wanted)
     if not isinstance(found, ProviderRecord):
-        near = suggestion(wanted, [*known, *ALIASES]) or f"Known are: {', '.join(known)}."
+        near = suggest_name(wanted, [*known, *ALIASES]) or f"Known are: {', '.join(known)}."
         raise ConfigError(f"There is no provider `{name}`.", f"{near} Set it in `model.provider`.")
     return found

@@ -1,4 +1,4 @@
-"""From what the person chose to an endpoint that can be called (rows AM-04 and EP-19 of the feature list)."""
+"""Resolves the user's choice of a model to an endpoint that can be called."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,18 +8,18 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
-from hermes.providers.key_variables import sound_key, variable_keys
+from hermes.providers.key_variables import is_valid_key, list_variable_keys
 from hermes.providers.proxies import is_loopback
-from hermes.providers.records import ALIASES, HOSTS, KEYS, LOCAL_PORTS, provider_names, record
-from hermes.providers.wire import Endpoint, ProviderRecord, matches
-from hermes.providers.wires import wire_name
-from hermes.util.text import shown_address
+from hermes.providers.records import ALIASES, HOSTS, KEY_VARIABLES, LOCAL_PORTS, list_provider_names, load_record
+from hermes.providers.wire import Endpoint, ProviderRecord, matches_model
+from hermes.providers.wires import resolve_wire_name
+from hermes.util.text import redact_url
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 class ModelChoice(KeyHolder, frozen=True):
-    """What a person (or a session, or an option) says about the model; empty means: find it."""
+    """What a user (or a session, or an option) says about the model; an empty field is resolved."""
 
     model: str = ""
     provider: str = ""
@@ -35,38 +35,42 @@ class ModelChoice(KeyHolder, frozen=True):
     """Providers that the home holds keys for, beside the environment's."""
 
 
-def configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
-    """Whether anything says which model to use: a setting, an address, or a key in the environment."""
+def is_configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+    """Return whether anything says which model to use: a setting, an address, or a key in the environment."""
     named = choice.model or choice.provider or choice.base_url
-    return bool(named or _by_key(choice, environ) or _variable_url(environ))
+    return bool(named or _provider_by_key(choice, environ) or _read_base_url_variable(environ))
 
 
-def resolve(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
-    """The endpoint of a choice.
+def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
+    """Resolve a choice to an endpoint.
 
-    The provider is the one that is named; else the one that owns the address; else the one that a `provider/model`
-    name begins with, if its key is there; else the first of `records.KEYS` with a key. The wire is the one that is
-    named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
+    The provider is the one that is named; else the one that owns the address; else the one that a
+    `provider/model` name begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a
+    key. The
+    API format is the one that is named; else what the address says; else the provider's. Raises
+    `ConfigError`, never with a key in it.
     """
-    found = _provider(choice, environ)
-    base_url = _base_url(choice, found, environ)
+    found = _choose_provider(choice, environ)
+    base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
-        found = structs.replace(found, title=f"The server at {_place(base_url)}")
-    wire = _wire(choice, found, base_url)
-    model = _model(choice, found)
+        found = structs.replace(found, title=f"The server at {_format_host(base_url)}")
+    wire = _choose_wire(choice, found, base_url)
+    model = _resolve_model(choice, found)
     return Endpoint(
         record=found,
         model=model,
-        base_url=_without_version(base_url) if wire == "anthropic_messages" else base_url,
-        api_key=_key(choice, found, base_url, environ),
+        base_url=_strip_version(base_url) if wire == "anthropic_messages" else base_url,
+        api_key=_resolve_key(choice, found, base_url, environ),
         wire=wire,
-        context_length=choice.context_length or known_length(found, model),
-        cache_ttl=choice.cache_ttl if matches(model, found.quirks.cache_marks) and wire != "responses" else "",
+        context_length=choice.context_length or find_known_length(found, model),
+        cache_ttl=choice.cache_ttl if matches_model(model, found.quirks.cache_marks) and wire != "responses" else "",
     )
 
 
-def known_length(found: ProviderRecord, model: str) -> int | None:
-    """The record's own word on a model's window: by its name, else by the longest prefix; None when it has none."""
+def find_known_length(found: ProviderRecord, model: str) -> int | None:
+    """Return the record's own word on a model's window: by its name, else by the longest prefix; None when it
+    has none.
+    """
     lengths = found.context_lengths
     if model in lengths:
         return lengths[model]
@@ -74,17 +78,17 @@ def known_length(found: ProviderRecord, model: str) -> int | None:
     return lengths[max(prefixes, key=len)] if prefixes else None
 
 
-def _provider(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord:
+def _choose_provider(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord:
     if choice.provider and choice.provider.lower() != "auto":
-        return record(choice.provider)
+        return load_record(choice.provider)
     if choice.base_url:
-        return _by_address(choice.base_url)
-    named = _by_prefix(choice, environ)
+        return _provider_by_address(choice.base_url)
+    named = _provider_by_prefix(choice, environ)
     if named is not None:
         return named
-    if _variable_url(environ):
-        return record("custom")
-    keyed = _by_key(choice, environ)
+    if _read_base_url_variable(environ):
+        return load_record("custom")
+    keyed = _provider_by_key(choice, environ)
     if keyed is None:
         raise ConfigError(
             "No model provider is configured.",
@@ -93,71 +97,73 @@ def _provider(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord
     return keyed
 
 
-def _by_address(base_url: str) -> ProviderRecord:
-    """The provider whose host the address has; loopback servers are told apart by their usual port."""
-    host, port = _split(base_url)
+def _provider_by_address(base_url: str) -> ProviderRecord:
+    """Return the provider whose host the address has; loopback servers are told apart by their usual port."""
+    host, port = _split_address(base_url)
     name = LOCAL_PORTS.get(port or 80) if is_loopback(host) else HOSTS.get(host)
-    return record(name or "custom")
+    return load_record(name or "custom")
 
 
-def _place(base_url: str) -> str:
-    """Host and port, as an error message names a server of the person's own."""
-    host, port = _split(base_url)
+def _format_host(base_url: str) -> str:
+    """Return host and port, as an error message names a server of the user's own."""
+    host, port = _split_address(base_url)
     return f"{host}:{port}" if port else host
 
 
-def _split(url: str) -> tuple[str, int | None]:
+def _split_address(url: str) -> tuple[str, int | None]:
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"`{shown_address(url)}` is not an http or https address.", "Check `model.base_url`.")
+        raise ConfigError(f"`{redact_url(url)}` is not an http or https address.", "Check `model.base_url`.")
     return host, port
 
 
-def _by_prefix(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
-    """The provider that `provider/model` names, if it can be used; OpenRouter's names look the same and go there."""
+def _provider_by_prefix(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
+    """Return the provider that `provider/model` names, if it can be used; OpenRouter's names look the same and
+    go there.
+    """
     prefix, _, rest = choice.model.partition("/")
     if not rest:
         return None
     name = ALIASES.get(prefix.lower(), prefix.lower())
-    if name not in provider_names():
+    if name not in list_provider_names():
         return None
-    found = record(name)
-    keyed = name in choice.stored or any(environment_keys(found, environ))
+    found = load_record(name)
+    keyed = name in choice.stored or any(list_environment_keys(found, environ))
     return found if keyed or not found.key_required else None
 
 
-def _by_key(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
-    """The first provider with a key in the environment, else the first with one in the home."""
-    name = next((name for name, keys in KEYS.items() if any(variable_keys(keys, environ))), None)
-    name = name or next((name for name in KEYS if name in choice.stored), None)
-    return record(name) if name else None
+def _provider_by_key(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
+    """Return the first provider with a key in the environment, else the first with one in the home."""
+    name = next((name for name, keys in KEY_VARIABLES.items() if any(list_variable_keys(keys, environ))), None)
+    name = name or next((name for name in KEY_VARIABLES if name in choice.stored), None)
+    return load_record(name) if name else None
 
 
-def _variable_url(environ: Mapping[str, str]) -> str:
-    """OPENAI_BASE_URL, by which many guides point every tool at one server."""
+def _read_base_url_variable(environ: Mapping[str, str]) -> str:
+    """Return OPENAI_BASE_URL, by which many guides point every tool at one server."""
     return environ.get("OPENAI_BASE_URL", "").strip()
 
 
-def _base_url(choice: ModelChoice, found: ProviderRecord, environ: Mapping[str, str]) -> str:
+def _resolve_base_url(choice: ModelChoice, found: ProviderRecord, environ: Mapping[str, str]) -> str:
     variable = environ.get(found.base_url_variable, "").strip() if found.base_url_variable else ""
     base_url = (choice.base_url or variable or found.base_url).strip().rstrip("/")
     if not base_url:
         if found.name == "local":
             return ""
         raise ConfigError(f"The provider `{found.name}` needs an address.", "Set `model.base_url`.")
-    _split(base_url)
+    _split_address(base_url)
     return base_url
 
 
-def _wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
+def _choose_wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
     if choice.api_mode:
-        return wire_name(choice.api_mode)
+        return resolve_wire_name(choice.api_mode)
     if choice.base_url or found.name == "custom":
-        host, path = _split(base_url)[0], urlsplit(base_url).path.rstrip("/")
+        host, path = _split_address(base_url)[0], urlsplit(base_url).path.rstrip("/")
         if host == "api.anthropic.com" or path.endswith("/anthropic"):
             return "anthropic_messages"
         if path.endswith("/codex"):
@@ -167,13 +173,13 @@ def _wire(choice: ModelChoice, found: ProviderRecord, base_url: str) -> str:
     return found.wire
 
 
-def _without_version(base_url: str) -> str:
-    """The Anthropic wire's own path begins with the version."""
+def _strip_version(base_url: str) -> str:
+    """Return the address without the version, with which the Anthropic format's own path begins."""
     return base_url.removesuffix("/v1")
 
 
-def _model(choice: ModelChoice, found: ProviderRecord) -> str:
-    """The model's name as this provider knows it: without the prefix that only names the provider."""
+def _resolve_model(choice: ModelChoice, found: ProviderRecord) -> str:
+    """Return the model's name as this provider knows it: without the prefix that only names the provider."""
     model = choice.model.strip() or found.default_model
     if not model:
         raise ConfigError(f"No model is named for {found.title}.", "Set `model.default` or give `-m MODEL`.")
@@ -188,35 +194,36 @@ def _model(choice: ModelChoice, found: ProviderRecord) -> str:
     return rest if not quirks.vendor_names or "/" in rest or found_by_prefix else model
 
 
-def environment_keys(
+def list_environment_keys(
     found: ProviderRecord, environ: Mapping[str, str], *, own_address: bool = True
 ) -> Iterator[tuple[str, str]]:
-    """The provider's keys in the environment, each with its variable's name, in order of preference.
+    """Yield the provider's keys in the environment, each with its variable's name, in order of preference.
 
-    One that belongs to the environment's address only goes there: `own_address` says whether that is where it goes.
+    One that belongs to the environment's address only goes there: `own_address` says whether that is where
+    it goes.
     """
-    return variable_keys((*found.key_variables, *(found.address_keys if own_address else ())), environ)
+    return list_variable_keys((*found.key_variables, *(found.address_keys if own_address else ())), environ)
 
 
-def at_own_address(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
-    """Whether the call goes to the address that the environment or the provider's record names."""
-    return not choice.base_url or choice.base_url.strip().rstrip("/") == _variable_url(environ).rstrip("/")
+def is_own_address(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+    """Return whether the call goes to the address that the environment or the provider's record names."""
+    return not choice.base_url or choice.base_url.strip().rstrip("/") == _read_base_url_variable(environ).rstrip("/")
 
 
-def _key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str]) -> str:
-    """The key, or the first of several; empty where none is needed or the home holds it."""
+def _resolve_key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Mapping[str, str]) -> str:
+    """Return the key, or the first of several; empty where none is needed or the home holds it."""
     given = next((key for key in (choice.api_key.strip(), *choice.more_keys) if key), "")
-    own = environment_keys(found, environ, own_address=at_own_address(choice, environ))
-    key = _referenced(given, environ) if given else next((key for _, key in own), "")
+    own = list_environment_keys(found, environ, own_address=is_own_address(choice, environ))
+    key = _resolve_reference(given, environ) if given else next((key for _, key in own), "")
     if not key:
-        if not found.key_required or found.name in choice.stored or is_loopback(_split(base_url)[0]):
+        if not found.key_required or found.name in choice.stored or is_loopback(_split_address(base_url)[0]):
             return ""
         names = " or ".join(found.key_variables)
         raise ConfigError(
             f"No API key for {found.title}.",
             f"Set {names}, or `model.api_key`. `hermes auth add {found.name}` keeps one.",
         )
-    if not sound_key(key):
+    if not is_valid_key(key):
         raise ConfigError(
             f"The API key for {found.title} holds a space, a line break or a typographic sign, which no key does.",
             f"Check {' or '.join([*found.key_variables, '`model.api_key`'])}.",
@@ -224,8 +231,8 @@ def _key(choice: ModelChoice, found: ProviderRecord, base_url: str, environ: Map
     return key
 
 
-def _referenced(value: str, environ: Mapping[str, str]) -> str:
-    """A key given as `${VARIABLE}` or `$VARIABLE` is that variable's value."""
+def _resolve_reference(value: str, environ: Mapping[str, str]) -> str:
+    """Return the key, or the value of the variable when it is given as `${VARIABLE}` or `$VARIABLE`."""
     match = _REFERENCE.fullmatch(value)
     if match is None:
         return value

@@ -1,4 +1,4 @@
-"""Server-sent events, read as they arrive (WHATWG HTML, section 9.2.6 "Interpreting an event stream")."""
+"""Reads server-sent events as they arrive (WHATWG HTML, section 9.2.6 "Interpreting an event stream")."""
 
 from hermes.providers.wire import ServerEvent, WireError
 
@@ -7,10 +7,11 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseReader:
-    """Takes bytes cut anywhere, gives whole events.
+    """Takes bytes cut anywhere, returns whole events.
 
-    Fields other than `event` and `data` mean nothing here. An event without data is not dispatched, as the standard
-    says. Raises `WireError` for an event larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
+    Fields other than `event` and `data` are ignored. An event without data is not dispatched, as the
+    standard says. Raises `WireError` for an event larger than `limit` bytes. Bytes that are not UTF-8
+    become U+FFFD.
     """
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
@@ -24,11 +25,11 @@ class SseReader:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that `chunk` completes, in order."""
+        """Return the events that `chunk` completes, in order."""
         if not self._started:
-            chunk = self._without_bom(chunk)
+            chunk = self._strip_bom(chunk)
         if not self._rest and not self._data and not self._event and not self._skip_lf:
-            whole = _whole_lines(chunk)
+            whole = _parse_whole_lines(chunk)
             if whole is not None:
                 return whole
         if self._skip_lf and chunk:
@@ -36,26 +37,26 @@ class SseReader:
             chunk = chunk[1:] if chunk[:1] == b"\n" else chunk
         self._rest += chunk
         events: list[ServerEvent] = []
-        for line in self._lines():
-            self._take(line, events)
+        for line in self._cut_lines():
+            self._take_line(line, events)
         if len(self._rest) + self._size > self._limit:
             raise WireError(f"The provider sent one event of more than {self._limit} bytes.")
         return events
 
     def close(self) -> list[ServerEvent]:
-        """The event that the stream ended in the middle of, if its data line is there.
+        """Return the event that the stream ended in the middle of, if its data line is there.
 
-        The standard discards it; providers that forget the last empty line are common, and a line of JSON that was
-        cut is noticed by its decoder.
+        The standard discards it; providers that forget the last empty line are common, and a line of JSON that
+        was cut is noticed by its decoder.
         """
         events: list[ServerEvent] = []
         if self._rest:
-            self._take(bytes(self._rest), events)
+            self._take_line(bytes(self._rest), events)
             self._rest.clear()
-        self._take(b"", events)
+        self._take_line(b"", events)
         return events
 
-    def _without_bom(self, chunk: bytes) -> bytes:
+    def _strip_bom(self, chunk: bytes) -> bytes:
         """Hold back what may still become a byte order mark; drop a whole one."""
         head = bytes(self._rest) + chunk
         self._rest.clear()
@@ -65,7 +66,7 @@ class SseReader:
         self._started = True
         return head.removeprefix(_BOM)
 
-    def _lines(self) -> list[bytes]:
+    def _cut_lines(self) -> list[bytes]:
         """Cut the whole lines off the buffer. CR, LF and CR LF end a line; an LF after a final CR may come later."""
         if not self._started:
             return []
@@ -84,7 +85,7 @@ class SseReader:
         lines.pop()
         return lines
 
-    def _take(self, line: bytes, events: list[ServerEvent]) -> None:
+    def _take_line(self, line: bytes, events: list[ServerEvent]) -> None:
         if not line:
             if self._data:
                 data = b"\n".join(self._data).decode("utf-8", "replace")
@@ -102,8 +103,10 @@ class SseReader:
             self._event = value.decode("utf-8", "replace")
 
 
-def _whole_lines(chunk: bytes) -> list[ServerEvent] | None:
-    """The fast path: a chunk that is nothing but whole `data: ...` lines, each followed by an empty line."""
+def _parse_whole_lines(chunk: bytes) -> list[ServerEvent] | None:
+    """Parse a chunk that is nothing but whole `data: ...` lines, each followed by an empty line: the fast
+    path.
+    """
     if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or b"\r" in chunk:
         return None
     blocks = chunk[:-2].split(b"\n\n")

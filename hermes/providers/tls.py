@@ -16,25 +16,25 @@ _BUNDLES = (
 )
 
 
-def tls_context(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
-    """A verifying client context.
+def create_tls_context(environ: Mapping[str, str], ca_file: str = "") -> ssl.SSLContext:
+    """Create a verifying client context.
 
-    SSL_CERT_FILE and SSL_CERT_DIR in `environ` replace the system's certificates, as everywhere; `ca_file` (from the
-    config) is trusted beside them. Raises `TransportError` when one of them cannot be read.
+    SSL_CERT_FILE and SSL_CERT_DIR in `environ` replace the system's certificates, as everywhere; `ca_file`
+    (from the config) is trusted beside them. Raises `TransportError` when one of them cannot be read.
     """
     file, folder = environ.get("SSL_CERT_FILE", ""), environ.get("SSL_CERT_DIR", "")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     if file or folder:
-        _load(context, file, folder, "SSL_CERT_FILE or SSL_CERT_DIR")
+        _load_certificates(context, file, folder, "SSL_CERT_FILE or SSL_CERT_DIR")
     else:
-        _load_system(context)
+        _load_system_certificates(context)
     if ca_file:
-        _load(context, ca_file, "", "the configured CA file")
+        _load_certificates(context, ca_file, "", "the configured CA file")
     return context
 
 
-def _load(context: ssl.SSLContext, file: str, folder: str, source: str) -> None:
+def _load_certificates(context: ssl.SSLContext, file: str, folder: str, source: str) -> None:
     try:
         context.load_verify_locations(file or None, folder or None)
     except (OSError, ssl.SSLError) as error:
@@ -45,7 +45,7 @@ def _load(context: ssl.SSLContext, file: str, folder: str, source: str) -> None:
         ) from error
 
 
-def _load_system(context: ssl.SSLContext) -> None:
+def _load_system_certificates(context: ssl.SSLContext) -> None:
     paths = ssl.get_default_verify_paths()
     file = paths.openssl_cafile if os.path.isfile(paths.openssl_cafile) else ""
     if not file:

@@ -1,4 +1,4 @@
-"""The contract of a wire, and the two records that describe who is at its other end."""
+"""The contract of an API format (a "wire"), and the records that describe a provider and an endpoint."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -57,13 +57,13 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """How the server tells a context length: `models`, `props` (llama.cpp), `show` (Ollama), or empty: it does not."""
 
 
-def matches(model: str, patterns: Iterable[str]) -> bool:
-    """Whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
+def matches_model(model: str, patterns: Iterable[str]) -> bool:
+    """Return whether the model's name is in a record's list: literally, or by a prefix that ends in `*`."""
     return any(model == item or (item.endswith("*") and model.startswith(item[:-1])) for item in patterns)
 
 
 class ProviderRecord(Struct, frozen=True, kw_only=True):
-    """One provider: where it is, how to prove who one is, which wire it speaks."""
+    """One provider: its address, its authentication, and its API format."""
 
     name: str
     title: str
@@ -98,7 +98,9 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(KeyHolder, frozen=True, kw_only=True):
-    """A record resolved for use: the model, where and with which key. `context_length` is None when nobody knows it."""
+    """A record resolved for use: the model, its address and its key. `context_length` is None when it is
+    unknown.
+    """
 
     record: ProviderRecord
     model: str
@@ -118,10 +120,10 @@ class ServerEvent(Struct, frozen=True):
 
 
 class WireError(HermesError):
-    """A provider reported an error inside a stream, or sent what its wire does not know.
+    """A provider reported an error inside a stream, or sent what its API format does not know.
 
-    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none), `error` the
-    whole object that it sent, where it sent one.
+    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none),
+    `error` the whole object that it sent, where it sent one.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class WireError(HermesError):
         self.error = error
 
 
-class Decoder(Protocol):
+class AnswerDecoder(Protocol):
     """Turns one answer's events into deltas and, at the end, into the whole answer. Used for one answer only."""
 
     def feed(self, event: ServerEvent) -> list[StreamDelta]:
@@ -152,41 +154,49 @@ class Decoder(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether the provider said that the answer is whole; a stream that ends before this was cut."""
+        """Return whether the provider said that the answer is whole; a stream that ends before this was cut."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come; after `finished` a few streams still bring usage."""
+        """Return whether nothing more will come; after `finished` a few streams still bring usage."""
         ...
 
     @property
     def pieces(self) -> int:
-        """How many pieces of calls have come; `feed` gives no delta for them, and a long call is no silence."""
+        """Return how many pieces of calls have come; `feed` gives no delta for them, and a long call is no
+        silence.
+        """
         ...
 
-    def answer(self) -> Answer:
-        """What has arrived; when not finished: without any call whose arguments are still incomplete, finish `cut`."""
+    def build_answer(self) -> Answer:
+        """Return what has arrived; when not finished: without any call whose arguments are still incomplete,
+        finish `cut`.
+        """
         ...
 
 
-class Wire(Protocol):
-    """A family of vendor APIs. Encoding is pure: the same values give the same bytes, today and after a restart."""
+class WireFormat(Protocol):
+    """A family of vendor APIs. Encoding is pure: the same values give the same bytes, today and after a
+    restart.
+    """
 
     name: str
     version: int
     path: str
 
-    def headers(self, endpoint: Endpoint) -> dict[str, str]:
-        """Header fields of a request, authentication included."""
+    def build_headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """Return the header fields of a request, authentication included."""
         ...
 
     def encode_message(self, message: Message, endpoint: Endpoint) -> bytes:
-        """The message as JSON array elements joined by commas (none: empty), whatever stands beside it."""
+        """Encode the message as JSON array elements joined by commas (none: empty), whatever stands beside it."""
         ...
 
-    def mark_place(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
-        """Where a cache mark can be put into the encoded message, as an offset; -1 when it cannot carry one."""
+    def find_mark_offset(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
+        """Return where a cache mark can be put into the encoded message, as an offset; -1 when it cannot carry
+        one.
+        """
         ...
 
     def encode_body(
@@ -198,12 +208,13 @@ class Wire(Protocol):
         final: bool,
         places: Sequence[int] = (),
     ) -> bytes:
-        """A whole request. `messages` is the joined elements; `final` asks for an answer without further calls.
+        """Encode a whole request.
 
-        `places` are offsets in `messages`, rising, at which cache marks are put; the system prompt gets one by itself
-        where the endpoint wants marks.
+        `messages` is the joined elements; `final` asks for an answer without further calls. `places` are
+        offsets in `messages`, rising, at which cache marks are put; the system prompt gets one by itself where
+        the endpoint wants marks.
         """
 
-    def decoder(self, endpoint: Endpoint) -> Decoder:
-        """A fresh decoder for one answer."""
+    def create_decoder(self, endpoint: Endpoint) -> AnswerDecoder:
+        """Create a decoder for one answer."""
         ...

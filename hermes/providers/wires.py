@@ -1,9 +1,9 @@
-"""Find a wire by name. Only the module of the wire that is used is imported."""
+"""Finds an API format by name. Only the module of the format that is used is imported."""
 
 from importlib import import_module
 
 from hermes.core.errors import ConfigError
-from hermes.providers.wire import Wire
+from hermes.providers.wire import WireFormat
 
 _MODULES = {
     "chat_completions": "chat_completions",
@@ -19,8 +19,8 @@ _ALIASES = {
 }
 
 
-def wire_name(name: str) -> str:
-    """The wire's own name for a name or an alias. Raises `ConfigError` for one that does not exist."""
+def resolve_wire_name(name: str) -> str:
+    """Return the format's own name for a name or an alias. Raises `ConfigError` for one that does not exist."""
     wanted = name.strip().lower()
     wanted = _ALIASES.get(wanted, wanted)
     if wanted not in _MODULES:
@@ -31,7 +31,7 @@ def wire_name(name: str) -> str:
     return wanted
 
 
-def wire(name: str) -> Wire:
-    """The wire of that name or alias."""
-    found: Wire = import_module(f"hermes.providers.{_MODULES[wire_name(name)]}").WIRE
+def load_wire(name: str) -> WireFormat:
+    """Return the format of that name or alias."""
+    found: WireFormat = import_module(f"hermes.providers.{_MODULES[resolve_wire_name(name)]}").WIRE
     return found

@@ -1,4 +1,6 @@
-"""Questions to the person, and what becomes of them. No answer, nobody there and no surface to ask on all mean no."""
+"""A session's approval prompts and their answers. Without an answer, a person or a front-end, the answer
+is no.
+"""
 
 import asyncio
 import contextlib
@@ -9,22 +11,22 @@ from msgspec import structs
 
 from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
-from hermes.store.approvals import ApprovalRow, Given
+from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
 from hermes.store.store import Store
 from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, WITHDRAWN, ApprovalAnswer, ApprovalRequest
 from hermes.util.clock import Clock
 
 _LOG = logging.getLogger(__name__)
-_LOOK_AGAIN = 0.5
-"""Seconds between looks at whether another process has put an answer into the store."""
+_POLL_SECONDS = 0.5
+"""Seconds between checks whether another process has put an answer into the store."""
 
 
-class Approvals:
-    """The questions of one session; an `Approver` for its executor.
+class SessionApprovals:
+    """The approval prompts of one session; an `Approver` for its executor.
 
-    A question is on disk before it is shown, an answer before it counts, and each is taken once, whoever gives it and
-    however often. A question whose process died is the same question when its turn goes on. `turn` names the turn that
-    runs.
+    A prompt is on disk before it is shown, an answer before it counts, and each is taken once, whoever
+    gives it and however often. A prompt whose process died is the same prompt when its turn is resumed.
+    `turn` returns the id of the running turn.
     """
 
     def __init__(self, store: Store, session_id: str, clock: Clock, *, seconds: float, turn: Callable[[], str]) -> None:
@@ -36,82 +38,84 @@ class Approvals:
         self._pending: dict[str, asyncio.Event] = {}
         self._writing: set[asyncio.Task[None]] = set()
         self.can_ask = False
-        """Whether a front-end that can show a question is attached."""
+        """Whether a front-end that can show a prompt is attached."""
         self.guests = 0
-        """Front-ends of other processes that take part, and can show one."""
+        """The number of front-ends in other processes that are attached and can show a prompt."""
         self.stays_open = False
-        """Whether a question outlives the turn that asks it here: another process goes on with both."""
+        """Whether a prompt outlives the turn that shows it here: another process resumes both."""
         self.unasked = 0
-        """Questions that were answered with no because nobody could be asked."""
+        """The number of prompts that were answered with no because nobody could be asked."""
 
     async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
-        known = await self._store.waiting_approval(self._turn(), request.call_id, request.fingerprint)
-        if not (self.can_ask or self.guests) and not (known and await self._store.answered(known)):
+        known = await self._store.find_open_approval(self._turn(), request.call_id, request.fingerprint)
+        if not (self.can_ask or self.guests) and not (known and await self._store.has_approval_answer(known)):
             self.unasked += 1
             return ApprovalAnswer(scope=AnswerScope.DENY, by=NOBODY)
         if known:
             request = structs.replace(request, approval_id=known)
         else:
-            await self._store.ask_approval(self._row(request))
+            await self._store.create_approval(self._make_row(request))
         answered = self._pending[request.approval_id] = asyncio.Event()
         try:
             show(request)
             async with asyncio.timeout(self._seconds):
-                return await self._answer(request.approval_id, answered)
+                return await self._wait_for_answer(request.approval_id, answered)
         except TimeoutError:
-            await self._drop(request.approval_id, TIMED_OUT)
+            await self._close_question(request.approval_id, TIMED_OUT)
             return ApprovalAnswer(scope=AnswerScope.DENY, by=TIMED_OUT)
         except asyncio.CancelledError:
             if not self.stays_open:
-                self._go(self._drop(request.approval_id, WITHDRAWN))
+                self._start_write(self._close_question(request.approval_id, WITHDRAWN))
             raise
         finally:
             self._pending.pop(request.approval_id, None)
 
     def answer(self, approval_id: str, *, scope: AnswerScope, by: str) -> bool:
-        """Answer a pending question of this session; False when there is no such question (any more)."""
+        """Answer a pending prompt of this session; return False when it is not pending any more."""
         waiting = self._pending.pop(approval_id, None)
         if waiting is None:
             return False
-        self._go(self._write(approval_id, Given(scope, by), waiting))
+        self._start_write(self._write_answer(approval_id, StoredApprovalAnswer(scope, by), waiting))
         return True
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes."""
         if self._writing:
             await asyncio.wait(self._writing)
 
-    def _go(self, work: Coroutine[object, object, None]) -> None:
+    def _start_write(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _write(self, approval_id: str, given: Given, waiting: asyncio.Event) -> None:
-        """An answer that cannot be stored does not count: the question then runs out of time, which means no."""
+    async def _write_answer(self, approval_id: str, given: StoredApprovalAnswer, waiting: asyncio.Event) -> None:
+        """Store an answer. One that cannot be stored does not count: the prompt then times out, which means no."""
         try:
             await self._store.answer_approval(approval_id, given, session_id=self._session_id)
         except StoreError as error:
             _LOG.warning("an answer could not be stored: %s", error)
         waiting.set()
 
-    async def _drop(self, approval_id: str, why: str) -> None:
+    async def _close_question(self, approval_id: str, why: str) -> None:
         try:
-            await self._store.drop_approval(approval_id, why)
+            await self._store.close_approval(approval_id, why)
         except StoreError as error:
             _LOG.warning("a question could not be closed, and runs out of time: %s", error)
 
-    async def _answer(self, approval_id: str, answered: asyncio.Event) -> ApprovalAnswer:
+    async def _wait_for_answer(self, approval_id: str, answered: asyncio.Event) -> ApprovalAnswer:
         """Wait until the answer is in the store, put there by this process or another, and take it."""
         while True:
-            if await self._store.answered(approval_id) and (given := await self._store.take_answer(approval_id)):
+            if await self._store.has_approval_answer(approval_id) and (
+                given := await self._store.take_approval_answer(approval_id)
+            ):
                 return ApprovalAnswer(scope=AnswerScope(given.scope), by=given.by)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_AGAIN):
+                async with asyncio.timeout(_POLL_SECONDS):
                     await answered.wait()
                     answered.clear()
 
-    def _row(self, request: ApprovalRequest) -> ApprovalRow:
+    def _make_row(self, request: ApprovalRequest) -> ApprovalRow:
         now = self._clock.now()
         return ApprovalRow(
             id=request.approval_id,

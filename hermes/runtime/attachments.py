@@ -1,40 +1,42 @@
-"""What comes along with a person's message, frozen into it: what it refers to, what a memory recalls."""
+"""Attachments of a person's message, frozen into it: what it refers to, and what a memory recalls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from hermes.core.parts import ImagePart, TextPart
-from hermes.runtime.mailbox import Inbound
-from hermes.util.cancellation import finished
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.cancellation import wait_for_task
 
-Bringer = Callable[[Inbound], Awaitable[Sequence[ImagePart | TextPart]]]
-"""Brings something along with a message. It says itself what it could not bring; what it raises ends the turn."""
+AttachmentProvider = Callable[[InboundMessage], Awaitable[Sequence[ImagePart | TextPart]]]
+"""Returns parts to attach to a message. It reports by itself what it could not attach; what it raises ends
+the turn.
+"""
 
 
-class Bringing:
-    """Asks every bringer in order; a stop gives up the one that is at work."""
+class AttachmentCollector:
+    """Asks every attachment provider in order; a stop cancels the one that is at work."""
 
     def __init__(self) -> None:
-        self.bringers: list[Bringer] = []
+        self.providers: list[AttachmentProvider] = []
         self._task: asyncio.Task[None] | None = None
 
-    def stop(self) -> None:
-        """Give up what is being brought."""
+    def stop_collecting(self) -> None:
+        """Cancel the provider that is at work."""
         if self._task is not None:
             self._task.cancel()
 
-    async def bring(self, inbound: Inbound) -> list[ImagePart | TextPart]:
-        """What comes along; where a stop came in between, what was there by then."""
+    async def collect_parts(self, inbound: InboundMessage) -> list[ImagePart | TextPart]:
+        """Return the attached parts; after a stop, those that were collected by then."""
         parts: list[ImagePart | TextPart] = []
 
-        async def ask() -> None:
-            for bringer in tuple(self.bringers):  # one may be for this message only
-                parts.extend(await bringer(inbound))
+        async def ask_providers() -> None:
+            for provider in tuple(self.providers):  # one may be for this message only
+                parts.extend(await provider(inbound))
 
-        if self.bringers:
-            self._task = asyncio.create_task(ask(), name="bring along")
+        if self.providers:
+            self._task = asyncio.create_task(ask_providers(), name="bring along")
             try:
-                await finished(self._task)
+                await wait_for_task(self._task)
                 if not self._task.cancelled():
                     self._task.result()
             finally:

@@ -1,11 +1,13 @@
-"""A session brought back to life: its epoch restored or begun, its transcript encoded, its last turn found."""
+"""The live part of a session: opening it restores or begins its epoch, encodes its transcript, and finds a
+lost turn.
+"""
 
 from collections.abc import Sequence
 
 from msgspec import Struct, field, structs
 
 from hermes.agent import prompts
-from hermes.agent.turn import Resumed
+from hermes.agent.turn import ResumedTurn
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
@@ -13,41 +15,42 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.runtime.transcript import Transcript
+from hermes.runtime.transcript import PackedTranscript
 from hermes.store.rows import EffectRow, StoredMessage
 from hermes.store.store import Store
 
 
-class Conversation(Struct):
+class LiveConversation(Struct):
     """The live part of a session."""
 
     session_id: str
     epoch: int
-    began: str
+    epoch_reason: str
     """Why the epoch began, when it began just now; empty for a restored one."""
     frame: EpochFrame
     lineage: Lineage
     client: ModelClient
-    messages: Transcript
+    messages: PackedTranscript
     """The transcript without the messages of the turn that runs, or that is yet to be resumed."""
-    lost: Resumed | None = None
-    """A turn whose process died, until it is gone on with."""
+    lost_turn: ResumedTurn | None = None
+    """A turn whose process died, until it is resumed."""
     last_told: float | None = None
-    """When date and time were last told to the model, in seconds since the epoch."""
+    """When the model was last told date and time, in seconds since the epoch."""
     last_cwd: str | None = None
     epoch_bytes: dict[int, int] = field(default_factory=dict)
-    """By epoch that this process began: the bytes of the conversation that were sent without help from a cache."""
+    """By epoch that this process began: the bytes of the conversation that were sent without a prompt cache."""
 
-    def begin(self, number: int, frame: EpochFrame, lineage: Lineage, client: ModelClient) -> None:
-        """Go on in another epoch."""
+    def enter_epoch(self, number: int, frame: EpochFrame, lineage: Lineage, client: ModelClient) -> None:
+        """Continue in another epoch."""
         self.epoch, self.frame, self.lineage, self.client = number, frame, lineage, client
         self.epoch_bytes[number] = lineage.message_bytes
 
 
-def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
-    """Why `stored` cannot be gone on with as `wanted`; empty when it can.
+def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
+    """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
-    Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
+    Tools are compared by name: what a newer program would say of the same tool is not worth the cached
+    prefix.
     """
     if not stored.provider:
         return "what was stored could not be read"
@@ -59,7 +62,7 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
         return "other model parameters"
     if stored.encoder_version != wanted.encoder_version:
         return "a newer encoder"
-    if stored.aside_mark != wanted.aside.mark:
+    if stored.aside_mark != wanted.aside.digest:
         return "another ephemeral prompt"
     if not stored.system and wanted.system:
         return "a system prompt"
@@ -68,59 +71,60 @@ def same_lineage(stored: EpochFrame, wanted: EpochFrame) -> str:
 
 async def open_conversation(
     store: Store, session_id: str, *, wanted: EpochFrame, client: ModelClient, system: str | None = None
-) -> Conversation:
+) -> LiveConversation:
     """Restore the session's epoch, or begin one with the frame `wanted`.
 
-    `system` is a prompt that the caller insists on; one that differs from the stored one begins a new epoch.
+    `system` is a prompt that the caller insists on; one that differs from the stored one begins a new
+    epoch. Raises NotFoundError for an unknown session.
     """
-    if await store.session(session_id) is None:
+    if await store.get_session(session_id) is None:
         raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
-    stored = await store.current_epoch(session_id)
+    stored = await store.get_open_epoch(session_id)
     frame = wanted
-    reason = "a new session" if stored is None else _epoch_ends(stored.frame, frame, system)
+    reason = "a new session" if stored is None else _find_epoch_end(stored.frame, frame, system)
     if stored is not None and not reason:
         number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
         number = await store.begin_epoch(session_id, frame, reason)
-    rows = await store.transcript(session_id)
-    lost, own = await _lost_turn(store, session_id, rows)
+    rows = await store.read_transcript(session_id)
+    lost, own = await _adopt_lost_turn(store, session_id, rows)
     lineage = Lineage(frame, client.endpoint)
-    _extend(lineage, rows, number)
-    conversation = Conversation(
+    _extend_lineage(lineage, rows, number)
+    conversation = LiveConversation(
         session_id=session_id,
         epoch=number,
-        began=reason,
+        epoch_reason=reason,
         frame=frame,
         lineage=lineage,
         client=client,
-        messages=Transcript(row.message for row in rows[:own]),
-        lost=lost,
+        messages=PackedTranscript(row.message for row in rows[:own]),
+        lost_turn=lost,
         epoch_bytes={number: lineage.message_bytes} if reason else {},
     )
-    recall_notes(conversation, [(row.created_at, row.message) for row in rows])
+    restore_note_times(conversation, [(row.created_at, row.message) for row in rows])
     return conversation
 
 
-def _extend(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None:
-    """Encode the transcript; what the provider counted for the epoch's last answer is known again, for the caps."""
+def _extend_lineage(lineage: Lineage, rows: Sequence[StoredMessage], epoch: int) -> None:
+    """Encode the transcript, and restore the provider's count for the epoch's last answer, which the caps use."""
     counted = max((place for place, row in enumerate(rows) if row.epoch == epoch and row.prompt_tokens), default=-1)
     for place, row in enumerate(rows):
         if place == counted:
-            lineage.learn_input(lineage.text_bound, row.prompt_tokens or 0)
-            lineage.counted(lineage.size, row.prompt_tokens or 0)
-        lineage.extend((row.message,), carried=row.epoch < epoch)
+            lineage.learn_input_tokens(lineage.max_text_tokens, row.prompt_tokens or 0)
+            lineage.record_count(lineage.size, row.prompt_tokens or 0)
+        lineage.append_messages((row.message,), carried=row.epoch < epoch)
 
 
-def _epoch_ends(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
-    """The named event that ends the stored epoch; empty when it goes on."""
-    reason = same_lineage(stored, wanted)
+def _find_epoch_end(stored: EpochFrame, wanted: EpochFrame, system: str | None) -> str:
+    """Return the named reason that ends the stored epoch; empty when it goes on."""
+    reason = find_frame_mismatch(stored, wanted)
     if not reason and system is not None and system != stored.system:
         reason = "another system prompt"
     return reason
 
 
-def recall_notes(conversation: Conversation, rows: Sequence[tuple[float, Message]]) -> None:
-    """Find what the model was last told about time and place."""
+def restore_note_times(conversation: LiveConversation, rows: Sequence[tuple[float, Message]]) -> None:
+    """Find when the model was last told time and folder."""
     for created_at, message in reversed(rows):
         if message.role is Role.USER and not message.synthetic and any(_is_note(part) for part in message.parts):
             conversation.last_told = created_at
@@ -131,22 +135,25 @@ def _is_note(part: Part) -> bool:
     return isinstance(part, TextPart) and part.provenance is not None and part.provenance.source is Source.PROGRAM
 
 
-async def _lost_turn(store: Store, session_id: str, rows: Sequence[StoredMessage]) -> tuple[Resumed | None, int]:
-    """The turn whose process died, taken over from it, and where in `rows` its messages begin.
+async def _adopt_lost_turn(
+    store: Store, session_id: str, rows: Sequence[StoredMessage]
+) -> tuple[ResumedTurn | None, int]:
+    """Return the turn whose process died, taken over from it, and the index in `rows` where its messages
+    begin.
 
-    Of several only the last can be gone on with; one that has no message (its person's words were never stored) and
-    those before are ended by name.
+    Of several only the last can be resumed; one that has no message (its person's words were never stored)
+    and those before are ended by name.
     """
-    lost = await store.open_turns(session_id)
+    lost = await store.list_open_turns(session_id)
     for turn in lost:
         own = next((place for place, row in enumerate(rows) if row.turn_id == turn.id), len(rows))
         fence = await store.adopt_turn(turn.id)
         if turn is lost[-1] and own < len(rows):
             last = rows[-1]
-            effects = [one for one in await store.effects(turn.id) if one.message_id in (None, last.id)]
-            results = {one.call_id: one.result or _uncertain(one) for one in effects}
+            effects = [one for one in await store.list_effects(turn.id) if one.message_id in (None, last.id)]
+            results = {one.call_id: one.result or _make_uncertain_result(one) for one in effects}
             messages = tuple(row.message for row in rows[own:])
-            return Resumed(
+            return ResumedTurn(
                 turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
             ), own
         error = "the process ended before the turn had begun"
@@ -154,8 +161,8 @@ async def _lost_turn(store: Store, session_id: str, rows: Sequence[StoredMessage
     return None, len(rows)
 
 
-def _uncertain(effect: EffectRow) -> ToolResultPart:
-    """What the model is told of a call that was under way when the process died."""
+def _make_uncertain_result(effect: EffectRow) -> ToolResultPart:
+    """Return the result that the model sees for a call that was under way when the process died."""
     return ToolResultPart(
         call_id=effect.call_id, name=effect.tool, text=prompts.CRASHED_CALL, status=ToolStatus.UNCERTAIN
     )

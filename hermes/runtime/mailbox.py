@@ -1,4 +1,4 @@
-"""What is said to a session and waits: messages for turns of their own, and words for the turn that runs."""
+"""Messages that wait in a session: some for turns of their own, some to join the running turn."""
 
 import asyncio
 from collections import deque
@@ -14,33 +14,33 @@ from hermes.core.parts import ImagePart, TextPart
 LIMIT = 256
 
 
-class Inbound(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person says: text, pictures, and the folder they said it in."""
+class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message from a person: text, pictures, and the folder it was sent from."""
 
     text: str
     images: tuple[ImagePart, ...] = ()
     cwd: str = ""
     quoted: tuple[TextPart, ...] = ()
-    """What comes along and is not the person's own words, each with where it comes from."""
+    """Attached parts that are not the person's own words, each with its provenance."""
 
     def encode(self) -> bytes:
-        """The form in which it waits in the store."""
+        """Encode the message for the store's inbox."""
         return msgspec.json.encode(self)
 
     @staticmethod
-    def decode(body: bytes) -> "Inbound":
-        """Back from that form."""
-        return msgspec.json.decode(body, type=Inbound)
+    def decode(body: bytes) -> "InboundMessage":
+        """Decode a message from the store's inbox."""
+        return msgspec.json.decode(body, type=InboundMessage)
 
 
-class Letter:
-    """One message on its way: `ended` is the end of the turn that answers it.
+class QueuedMessage:
+    """A message on its way; `ended` is the end of the turn that answers it.
 
-    `letter_id` names its row in the store's inbox; empty for one that never had to wait. With `joins_only` it is given
-    back, by cancelling `ended`, when it could not join the turn that runs.
+    `letter_id` names its row in the store's inbox; empty for one that never had to wait. With `joins_only`
+    it is given back, by cancelling `ended`, when it could not join the running turn.
     """
 
-    def __init__(self, inbound: Inbound, letter_id: str = "", *, joins_only: bool = False) -> None:
+    def __init__(self, inbound: InboundMessage, letter_id: str = "", *, joins_only: bool = False) -> None:
         self.inbound = inbound
         self.letter_id = letter_id
         self.joins_only = joins_only
@@ -52,83 +52,83 @@ class Letter:
         return self.ended.done() and not self.ended.cancelled() and self.ended.exception() is not None
 
     def settle(self, ended: TurnEnded) -> None:
-        """Tell whoever waits how the turn ended."""
+        """Tell the waiter how the turn ended."""
         if not self.ended.done():
             self.ended.set_result(ended)
 
     def fail(self, error: Exception) -> None:
-        """Tell whoever waits why there was no end."""
+        """Tell the waiter why the turn has no end."""
         if not self.ended.done():
             self.ended.set_exception(error)
 
 
-class Mailbox:
-    """Letters in the order in which they are answered, and those that want to join the running turn."""
+class SessionMailbox:
+    """Queued messages in the order in which they are answered, and those that want to join the running turn."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Letter] = deque()
-        self._steering: deque[Letter] = deque()
-        self._arrived = asyncio.Event()
+        self._waiting: deque[QueuedMessage] = deque()
+        self._steering: deque[QueuedMessage] = deque()
+        self._message_added = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._steering)
 
-    def __iter__(self) -> Iterator[Letter]:
+    def __iter__(self) -> Iterator[QueuedMessage]:
         return iter((*self._steering, *self._waiting))
 
-    def put(self, letter: Letter, *, first: bool = False) -> None:
-        """Let a letter wait for a turn of its own, behind the others or (`first`) before them."""
+    def put(self, queued: QueuedMessage, *, first: bool = False) -> None:
+        """Queue a message for a turn of its own, behind the others or (`first`) before them."""
         if first:
-            self._waiting.appendleft(letter)
+            self._waiting.appendleft(queued)
         else:
-            self._waiting.append(letter)
-        self._arrived.set()
+            self._waiting.append(queued)
+        self._message_added.set()
 
-    def restore(self, letter: Letter) -> None:
-        """Let a letter wait that a process before this one has stored, however many there are."""
-        self._waiting.append(letter)
+    def restore(self, queued: QueuedMessage) -> None:
+        """Queue a message that an earlier process has stored, however many there are."""
+        self._waiting.append(queued)
 
     @property
-    def crowded(self) -> bool:
-        """Whether letters wait for turns of their own."""
+    def has_waiting(self) -> bool:
+        """Whether messages wait for turns of their own."""
         return bool(self._waiting)
 
     def check_room(self) -> None:
-        """Raise BusyError when no more can wait; before anything is stored of what would."""
+        """Raise BusyError when the queue is full; called before a message is stored."""
         if len(self) >= LIMIT:
             raise BusyError(f"{LIMIT} messages are waiting in this session already.", "Try later.")
 
-    def steer(self, letter: Letter) -> None:
-        """Let a letter wait for the next boundary of the running turn."""
-        self._steering.append(letter)
+    def steer(self, queued: QueuedMessage) -> None:
+        """Queue a message for the next boundary of the running turn."""
+        self._steering.append(queued)
 
-    def take_steering(self) -> list[Letter]:
-        """The letters that join the running turn now."""
+    def take_steering(self) -> list[QueuedMessage]:
+        """Take the messages that join the running turn now."""
         taken = list(self._steering)
         self._steering.clear()
         return taken
 
-    def turn_is_over(self) -> None:
-        """What could not join the turn gets turns of its own, before what has come later, or is given back."""
-        for letter in reversed(self._steering):
-            if letter.joins_only:
-                letter.ended.cancel()
+    def requeue_steering(self) -> None:
+        """Requeue messages that could not join the turn, before those that came later, or give them back."""
+        for queued in reversed(self._steering):
+            if queued.joins_only:
+                queued.ended.cancel()
             else:
-                self._waiting.appendleft(letter)
+                self._waiting.appendleft(queued)
         self._steering.clear()
         if self._waiting:
-            self._arrived.set()
+            self._message_added.set()
 
-    async def next(self) -> Letter:
-        """The letter whose turn it is."""
+    async def take_next(self) -> QueuedMessage:
+        """Wait for the next message, and take it."""
         while not self._waiting:
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._message_added.clear()
+            await self._message_added.wait()
         return self._waiting.popleft()
 
-    def empty(self) -> list[Letter]:
-        """Take everything out."""
-        letters = list(self)
+    def take_all(self) -> list[QueuedMessage]:
+        """Take all messages out."""
+        queued_messages = list(self)
         self._waiting.clear()
         self._steering.clear()
-        return letters
+        return queued_messages

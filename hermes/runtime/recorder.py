@@ -1,4 +1,4 @@
-"""Writes down what the loop emits, then shows it. The order on disk is the order of the events."""
+"""Stores what the loop emits, then shows it. The order on disk is the order of the events."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,36 +7,36 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.core.scrub import plain, scrubbed
+from hermes.core.scrub import no_redaction, redact_event
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.safety.secrets.redaction import RedactingStream
 from hermes.safety.secrets.redactor import Redactor
 from hermes.store.store import Store
-from hermes.store.transcript import Entry
-from hermes.store.turns import Owner
-from hermes.util.text import one_line
+from hermes.store.transcript import TranscriptEntry
+from hermes.store.turns import TurnOwner
+from hermes.util.text import to_one_line
 
 TITLE_LIMIT = 60
-"""Characters of a session's title, which is its first message until it is given another."""
+"""Characters of a session's title, which is its first message until it is given another one."""
 
 Subscriber = Callable[[Event], None]
 
 
-class Recorder:
-    """The `emit` and the `EffectJournal` of one session's turns."""
+class TurnRecorder:
+    """The `emit` function and the `EffectJournal` of one session's turns."""
 
     def __init__(
         self, store: Store, *, session_id: str, epoch: int, untitled: bool, redactor: Redactor | None = None
     ) -> None:
         self._store = store
-        self._redact = plain if redactor is None else redactor.redact
-        self._said = None if redactor is None else RedactingStream(redactor)
-        self._saying: type[TextDelta | ReasoningDelta] = TextDelta
+        self._redact = no_redaction if redactor is None else redactor.redact
+        self._redacting_stream = None if redactor is None else RedactingStream(redactor)
+        self._delta_type: type[TextDelta | ReasoningDelta] = TextDelta
         self._session_id = session_id
         self._turn_id = ""
         self._fence = 0
         self._starting: TurnStarted | None = None
-        self._taken: tuple[str, ...] = ()
+        self._inbox_ids: tuple[str, ...] = ()
         self._untitled = untitled
         self._sealed = False
         self._unwritten: list[asyncio.Future[list[int]] | asyncio.Future[None]] = []
@@ -44,18 +44,18 @@ class Recorder:
         self.subscribers: list[Subscriber] = []
 
     async def emit(self, event: Event) -> None:
-        """Store what the event stands for and publish it. Raises StoreError when it cannot be stored.
+        """Store what the event stands for, and publish it. Raises StoreError when it cannot be stored.
 
-        Of a text that comes in pieces, what may be the beginning of a secret is held back until more of it is there.
+        Of a text that comes in pieces, a possible beginning of a secret is held back until more of it is there.
         """
-        if self._sealed or self._held_back(event):
+        if self._sealed or self._hold_back(event):
             return
-        event = scrubbed(event, self._redact)
+        event = redact_event(event, self._redact)
         match event:
             case MessageAppended() if self._starting is not None:
-                await self._start(self._starting, event)
+                await self._store_turn_start(self._starting, event)
             case MessageAppended():
-                self._unwritten.append(self._store.put(self._entry(event)))
+                self._unwritten.append(self._store.append_entry(self._make_entry(event)))
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
@@ -66,7 +66,7 @@ class Recorder:
                 self._turn_id = event.turn_id
             case TurnEnded():
                 await self.flush()
-                self._store.check_place()
+                self._store.check_file_identity()
                 await self._store.end_turn(
                     event.turn_id,
                     event.reason,
@@ -76,58 +76,59 @@ class Recorder:
                     fence=self._fence,
                 )
                 self._turn_id, self._fence = "", 0
-        self._show(event)
+        self._notify_subscribers(event)
 
-    def _held_back(self, event: Event) -> bool:
-        """Whether a piece of text was taken; what of it holds no secret for sure is shown."""
-        if self._said is None:
+    def _hold_back(self, event: Event) -> bool:
+        """Return whether a piece of text was taken; the part that certainly holds no secret is shown."""
+        if self._redacting_stream is None:
             return False
-        if type(event) is not self._saying and (rest := self._said.close()):
-            self._show(self._saying(rest))
+        if type(event) is not self._delta_type and (rest := self._redacting_stream.close()):
+            self._notify_subscribers(self._delta_type(rest))
         if not isinstance(event, TextDelta | ReasoningDelta):
             return False
-        self._saying = type(event)
-        if ready := self._said.feed(event.text):
-            self._show(self._saying(ready))
+        self._delta_type = type(event)
+        if ready := self._redacting_stream.feed(event.text):
+            self._notify_subscribers(self._delta_type(ready))
         return True
 
-    def seal(self) -> None:
-        """Write nothing more of the running turn: it stays open, as if this process had died, and whoever opens the
-        session next goes on with it."""
+    def seal_turn(self) -> None:
+        """Write nothing more of the running turn: it stays open, as if this process had died, and whoever opens
+        the session next resumes it.
+        """
         self._sealed = True
 
-    def own(self, turn_id: str, fence: int) -> None:
-        """Write as the turn's owner of this number; those before can write no more."""
+    def set_owner(self, turn_id: str, fence: int) -> None:
+        """Write as the turn's owner with this fence; writes with earlier ones are refused."""
         self._turn_id, self._fence = turn_id, fence
 
     @property
-    def owner(self) -> Owner | None:
-        """The turn that runs, and the number by which it is ours; None between turns."""
-        return Owner(self._turn_id, self._fence) if self._fence else None
+    def owner(self) -> TurnOwner | None:
+        """The running turn with our fence; None between turns."""
+        return TurnOwner(self._turn_id, self._fence) if self._fence else None
 
     @property
     def turn_id(self) -> str:
-        """The turn that runs; empty between turns."""
+        """The id of the running turn; empty between turns."""
         return self._turn_id
 
-    def take(self, letters: Sequence[str]) -> None:
-        """Let these rows of the inbox become part of the transcript with the next message."""
-        self._taken += tuple(letters)
+    def take_inbox_rows(self, letter_ids: Sequence[str]) -> None:
+        """Let these inbox rows become part of the transcript with the next message."""
+        self._inbox_ids += tuple(letter_ids)
 
-    def enqueue(self, letter_id: str, body: bytes, *, first: bool = False) -> "asyncio.Future[None]":
-        """Store something that waits to be said; `first`: before all that waits."""
-        return self._store.enqueue(self._session_id, letter_id, body, first=first)
+    def enqueue_message(self, letter_id: str, body: bytes, *, first: bool = False) -> "asyncio.Future[None]":
+        """Store a message that waits; with `first` before all others."""
+        return self._store.enqueue_message(self._session_id, letter_id, body, first=first)
 
-    def stopping(self) -> None:
-        """Note that the running turn is to stop: if this process dies now, nobody goes on with it."""
+    def mark_stopping(self) -> None:
+        """Record that the running turn is to stop: if this process dies now, nobody resumes it."""
         if self.owner is not None:
             self._unwritten.append(self._store.mark_stopping(self.owner))
 
     def publish(self, event: Event) -> None:
-        """Show an event that needs not be stored to every subscriber, in the order they came."""
-        self._show(scrubbed(event, self._redact))
+        """Show an event that needs no storing to every subscriber, in the order they came."""
+        self._notify_subscribers(redact_event(event, self._redact))
 
-    def _show(self, event: Event) -> None:
+    def _notify_subscribers(self, event: Event) -> None:
         for subscriber in tuple(self.subscribers):
             subscriber(event)
 
@@ -143,35 +144,35 @@ class Recorder:
                 if first.done():
                     self._unwritten.remove(first)
 
-    async def intend(self, intents: Sequence[Intent]) -> None:
-        """Record the intents of a batch; what was appended before is on disk too when this returns."""
+    async def record_intents(self, intents: Sequence[Intent]) -> None:
+        """Record the intents of a batch; everything appended before is on disk too when this returns."""
         if self._sealed:
             raise StoreError("The session is being closed.")
-        await self._store.intend(self._turn_id, intents, fence=self._fence)
+        await self._store.record_intents(self._turn_id, intents, fence=self._fence)
         await self.flush()
 
-    async def done(self, result: ToolResultPart) -> None:
-        """Record what a call gave back."""
+    async def record_result(self, result: ToolResultPart) -> None:
+        """Record the result of a call."""
         if self._sealed:
             return
-        await self._store.done(self._turn_id, result, fence=self._fence)
+        await self._store.record_result(self._turn_id, result, fence=self._fence)
 
-    async def _start(self, started: TurnStarted, event: MessageAppended) -> None:
-        """Write the turn and its first message, all or nothing, and show that it has begun."""
+    async def _store_turn_start(self, started: TurnStarted, event: MessageAppended) -> None:
+        """Store the turn and its first message, all or nothing, and show that it has begun."""
         self._starting, self._turn_id, self._fence = None, started.turn_id, 1
-        title = one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
+        title = to_one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
         self._untitled = self._untitled and not title
-        await self._store.start_turn(self._entry(event), title=title)
-        self._show(started)
+        await self._store.start_turn(self._make_entry(event), title=title)
+        self._notify_subscribers(started)
 
-    def _entry(self, event: MessageAppended) -> Entry:
-        taken, self._taken = self._taken, ()
-        return Entry(
+    def _make_entry(self, event: MessageAppended) -> TranscriptEntry:
+        taken, self._inbox_ids = self._inbox_ids, ()
+        return TranscriptEntry(
             session_id=self._session_id,
             epoch=self.epoch,
             turn_id=self._turn_id,
             messages=(event.message,),
             usage=event.usage,
             fence=self._fence,
-            taken=taken,
+            inbox_ids=taken,
         )

@@ -1,7 +1,7 @@
-"""A session's messages in memory, as small as they can be had: whoever needs one has it made anew.
+"""A session's messages in memory, packed: whoever needs one decodes it anew.
 
-Most turns need none of them: what is sent is the lineage's own buffer. As values a message of a chat takes five times
-what it says, packed a fifth of it.
+Most turns need none of them: what is sent is the lineage's own buffer. As values the messages of a chat
+take five times their text, packed a fifth of it.
 """
 
 import zlib
@@ -11,46 +11,46 @@ from typing import overload
 import msgspec
 
 from hermes.core.messages import Message
-from hermes.store.transcript import encode
+from hermes.store.transcript import encode_message
 
-_PACKED = 64
-"""Messages that are packed together once so many have come."""
+_PACK_SIZE = 64
+"""Messages that are compressed together once so many have come."""
 _DECODER = msgspec.json.Decoder(list[Message])
 
 
-class Transcript(Sequence[Message]):
-    """Messages in order. Each look at one makes the value anew: none is the same object twice."""
+class PackedTranscript(Sequence[Message]):
+    """Messages in order. Each access decodes the value anew: none is the same object twice."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._packed: list[bytes] = []
-        self._fresh: list[bytes] = []
+        self._unpacked: list[bytes] = []
         self.extend(messages)
 
     def extend(self, messages: Iterable[Message]) -> None:
-        """Put messages behind the others."""
+        """Append messages."""
         for message in messages:
-            self._fresh.append(encode(message))
-            if len(self._fresh) == _PACKED:
-                self._packed.append(zlib.compress(b",".join(self._fresh), 1))
-                self._fresh.clear()
+            self._unpacked.append(encode_message(message))
+            if len(self._unpacked) == _PACK_SIZE:
+                self._packed.append(zlib.compress(b",".join(self._unpacked), 1))
+                self._unpacked.clear()
 
-    def restart(self, messages: Iterable[Message]) -> None:
-        """Be these messages from now on."""
+    def replace_all(self, messages: Iterable[Message]) -> None:
+        """Replace all messages by these."""
         made = list(messages)
         self._packed.clear()
-        self._fresh.clear()
+        self._unpacked.clear()
         self.extend(made)
 
     def __len__(self) -> int:
-        return len(self._packed) * _PACKED + len(self._fresh)
+        return len(self._packed) * _PACK_SIZE + len(self._unpacked)
 
     def __iter__(self) -> Iterator[Message]:
         for part in range(len(self._packed) + 1):
-            yield from self._part(part)
+            yield from self._decode_part(part)
 
     def __reversed__(self) -> Iterator[Message]:
         for part in range(len(self._packed), -1, -1):
-            yield from reversed(self._part(part))
+            yield from reversed(self._decode_part(part))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -60,7 +60,7 @@ class Transcript(Sequence[Message]):
         if isinstance(index, slice):
             return list(self)[index]
         place = range(len(self))[index]
-        return self._part(place // _PACKED)[place % _PACKED]
+        return self._decode_part(place // _PACK_SIZE)[place % _PACK_SIZE]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -69,6 +69,6 @@ class Transcript(Sequence[Message]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _part(self, number: int) -> list[Message]:
-        body = zlib.decompress(self._packed[number]) if number < len(self._packed) else b",".join(self._fresh)
+    def _decode_part(self, number: int) -> list[Message]:
+        body = zlib.decompress(self._packed[number]) if number < len(self._packed) else b",".join(self._unpacked)
         return _DECODER.decode(b"[" + body + b"]")

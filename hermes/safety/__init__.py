@@ -1,1 +1,3 @@
-"""Pure analysis of what a command, path, URL or text would do. No I/O except what is handed in."""
+"""Pure analysis of what a command, path, URL or text would do. It does no I/O except through what is
+passed in.
+"""

@@ -1,6 +1,7 @@
-"""IP addresses: every way to write one, and which of them are open to everybody.
+"""IP addresses: every way to write one, and which of them are public.
 
-The ranges are those of the IANA special-purpose address registries (RFC 6890 and what was added since), written out
+The ranges are those of the IANA special-purpose address registries (RFC 6890 and what was added since),
+written out
 because the standard library's own table differs between patch releases.
 """
 
@@ -14,9 +15,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressJudgement(Struct, frozen=True):
-    """What an address is. `rule` is empty for one that is open to everybody, `reason` says in words what it is.
+    """The judgement of an address. `rule` is empty for a public one, `reason` says in words what it is.
 
-    `metadata` marks the addresses at which clouds hand their keys to whoever asks; nothing opens those.
+    `metadata` marks the addresses at which clouds hand out keys; no setting opens those.
     """
 
     address: str
@@ -25,8 +26,8 @@ class AddressJudgement(Struct, frozen=True):
     metadata: bool = False
 
     @property
-    def public(self) -> bool:
-        """Whether it is open to everybody."""
+    def is_public(self) -> bool:
+        """Return whether the address is public."""
         return not self.rule
 
 
@@ -73,10 +74,10 @@ _METADATA = frozenset(
 )  # fmt: skip
 """AWS, its containers, Google, Azure (and its wire server), Oracle, Alibaba, Tencent and others."""
 
-_FOUR = tuple((ipaddress.IPv4Network(net), rule, reason) for net, rule, reason in _V4)
-_SIX = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6)
-_OUTSIDE = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6_OUTSIDE)
-_GIVEN_OUT = ipaddress.IPv6Network("2000::/3")
+_IPV4_RANGES = tuple((ipaddress.IPv4Network(net), rule, reason) for net, rule, reason in _V4)
+_IPV6_RANGES = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6)
+_IPV6_OUTSIDE_RANGES = tuple((ipaddress.IPv6Network(net), rule, reason) for net, rule, reason in _V6_OUTSIDE)
+_IPV6_GLOBAL = ipaddress.IPv6Network("2000::/3")
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 _CANONICAL = re.compile(r"(?:0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,2})){3}")
@@ -84,64 +85,66 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether a host is an IPv4 address to whoever resolves it (the URL standard's rule), well written or not."""
+    """Return whether resolvers take a host for an IPv4 address (the URL standard's rule), well written or not."""
     return bool(_NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]))
 
 
-def canonical_v4(host: str) -> bool:
-    """Whether it is written as four decimal numbers without leading zeros: read alike by everybody."""
+def is_canonical_ipv4(host: str) -> bool:
+    """Return whether it is written as four decimal numbers without leading zeros, which all programs read alike."""
     return bool(_CANONICAL.fullmatch(host)) and all(int(part) < 256 for part in host.split("."))
 
 
 def judge_address(ip: str) -> AddressJudgement:
-    """What an address is, as a resolver gives it. What is not an address, or names an interface, is not public."""
-    return _judge(ip.strip())
+    """Judge an address as a resolver gives it. A text that is not an address, or names an interface, is not
+    public.
+    """
+    return _judge_text(ip.strip())
 
 
 @lru_cache(maxsize=512)
-def _judge(ip: str) -> AddressJudgement:
+def _judge_text(ip: str) -> AddressJudgement:
     text, zone, _ = ip.partition("%")
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return AddressJudgement(ip, "not-an-address", "it is no address")
-    found = _judge_v4(address) if isinstance(address, ipaddress.IPv4Address) else _judge_v6(address)
-    if zone and found.public:
+    found = _judge_ipv4(address) if isinstance(address, ipaddress.IPv4Address) else _judge_ipv6(address)
+    if zone and found.is_public:
         return AddressJudgement(str(address), "link-local", "it names an interface of this machine")
     return found
 
 
-def _judge_v4(address: ipaddress.IPv4Address) -> AddressJudgement:
+def _judge_ipv4(address: ipaddress.IPv4Address) -> AddressJudgement:
     shown = str(address)
     if shown in _METADATA:
         return AddressJudgement(shown, "metadata", "a cloud hands out its keys there", metadata=True)
-    for network, rule, reason in _FOUR:
+    for network, rule, reason in _IPV4_RANGES:
         if address in network:
             return AddressJudgement(shown, rule, reason)
     return AddressJudgement(shown)
 
 
-def _judge_v6(address: ipaddress.IPv6Address) -> AddressJudgement:
+def _judge_ipv6(address: ipaddress.IPv6Address) -> AddressJudgement:
     shown = str(address)
-    inner = _inner(address)
+    inner = _embedded_ipv4(address)
     if inner is not None:
-        found = _judge_v4(inner)
-        if not found.public:
+        found = _judge_ipv4(inner)
+        if not found.is_public:
             return AddressJudgement(shown, found.rule, f"it leads to {inner}, and {found.reason}", found.metadata)
         if address in _MAPPED or address in _TRANSLATED:
             return AddressJudgement(shown)
     if shown in _METADATA:
         return AddressJudgement(shown, "metadata", "a cloud hands out its keys there", metadata=True)
-    for network, rule, reason in _SIX if address in _GIVEN_OUT else _OUTSIDE:
+    for network, rule, reason in _IPV6_RANGES if address in _IPV6_GLOBAL else _IPV6_OUTSIDE_RANGES:
         if address in network:
             return AddressJudgement(shown, rule, reason)
-    if address not in _GIVEN_OUT:
+    if address not in _IPV6_GLOBAL:
         return AddressJudgement(shown, "reserved", "it is in no range that was given out")
     return AddressJudgement(shown)
 
 
-def _inner(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that a mapped, translated, tunnelled or compatible one leads to."""
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that a mapped, translated, tunnelled or compatible one leads to."""
     if address in _MAPPED or address in _TRANSLATED:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     if address.sixtofour is not None:

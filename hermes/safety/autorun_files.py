@@ -1,9 +1,9 @@
-"""Files that other programs run, or take for instructions, without being asked to: what is put there acts later."""
+"""Files that other programs run, or read as instructions, by themselves."""
 
 import os.path
 import re
 
-_NAMES = frozenset(
+_AUTORUN_NAMES = frozenset(
     str.split("""
     makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile
     containerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc
@@ -16,15 +16,28 @@ _NAMES = frozenset(
     mcp.json skill.md copilot-instructions.md .inputrc .bashrc .profile .zshrc .vimrc .exrc .lldbinit .gdbinit
     """)
 )
-_ENDS = (".sh", ".bash", ".zsh", ".pth", ".service", ".timer", ".desktop", ".plist", ".cron", ".mk", ".bat", ".ps1")
-_FOLDERS = re.compile(
+_AUTORUN_SUFFIXES = (
+    ".sh",
+    ".bash",
+    ".zsh",
+    ".pth",
+    ".service",
+    ".timer",
+    ".desktop",
+    ".plist",
+    ".cron",
+    ".mk",
+    ".bat",
+    ".ps1",
+)
+_AUTORUN_FOLDERS = re.compile(
     r"/(\.github/workflows|\.github/actions|\.circleci|\.husky|\.githooks|\.git|\.vscode|\.idea|\.devcontainer|\.claude|"
     r"\.cursor|\.cargo|cron\.[a-z]+|\.config/(systemd|autostart)|skills|hooks)(/|$)",
     re.IGNORECASE,
 )
 
 
-def runs_later(path: str) -> bool:
-    """Whether something else will run, or obey, what is written to this path."""
+def is_autorun_file(path: str) -> bool:
+    """Return whether programs will run, or agents obey, a file written to this path."""
     name = os.path.basename(path).lower()
-    return name in _NAMES or name.endswith(_ENDS) or _FOLDERS.search(path) is not None
+    return name in _AUTORUN_NAMES or name.endswith(_AUTORUN_SUFFIXES) or _AUTORUN_FOLDERS.search(path) is not None

@@ -1,6 +1,6 @@
-"""What is looked for in a stranger's text: classes of words, and patterns. Data for `suspicion`."""
+"""Data for the detection of prompt injection: classes of words, and patterns."""
 
-CLASSES = """
+WORD_CLASSES = """
 ignore: ignore ignoring disregard disregarding forget overrule bypass neglect discard dismiss ignora ignorar ignorez
 ignore: oublie oubliez ignoriere ignorieren vergiss missachte игнорируй игнорируйте забудь забудьте negeer vergeet
 ignore: ignorare dimentica ignoruj zignoruj zapomnij esqueça olvida yoksay abaikan ignorera
@@ -70,7 +70,7 @@ mention: such injections payloads corpus benchmark warns warn article study
 """
 """A class and words of it. A sentence with one word of each class that a rule names is marked."""
 
-CJK_CLASSES = {
+CJK_WORD_CLASSES = {
     "ignore": "忽略 无视 無視 忘记 忘記 忘れ 무시 잊어",
     "prior": "之前 以上 先前 所有 全部 以前 前の これまで 上記 이전 모든",
     "orders": "指令 指示 规则 規則 命令 提示词 설정 지시 프롬프트",
@@ -80,7 +80,7 @@ CJK_CLASSES = {
 }
 """The same for scripts without spaces between words."""
 
-PATTERNS = r"""
+INJECTION_PATTERNS = r"""
 override l+task,l+instr,l+orders,l+goal,true+instr,true+task,new+task,new+instr,new+orders,new+goal
     \b(?:real|actual|true) (?:instructions?|task|orders|goal)(?:\s(?:is|are|starts?|begins?|follows?)\b|\s{0,2}:)|
     \bnew (?:instructions|task|orders|goal)\s{0,2}:|\byour (?:real|actual|true|new) (?:task|instructions|goal|orders)\b

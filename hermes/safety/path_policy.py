@@ -1,4 +1,6 @@
-"""The one door for a path: what may be done with it, by every name that it has, as the disk is at this moment."""
+"""The single check for paths: what may be done with a path, by all of its names, as the disk is at this
+moment.
+"""
 
 import contextlib
 import os
@@ -14,15 +16,15 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from hermes.safety.paths import guarded_files, guarded_folders, read_refused, write_refused
+from hermes.safety.paths import iter_guarded_files, iter_guarded_folders, read_refusal, write_refusal
 from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
-from hermes.util.atomic import place_of
+from hermes.util.atomic import path_of_handle
 
 Operation = Literal["read", "write"]
 
 _HOMES = re.compile(r"^(/home/[^/]+|/root|/Users/[^/]+|/var/root)(?=/|$)")
-_INSIDE = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd|fd|exe)(?=/|$)")
+_PROC_INSIDE = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd|fd|exe)(?=/|$)")
 _VARIABLES = re.compile(r"\$(?:HOME|\{HOME\})(?=/|$)")
 _HERMES = re.compile(r"\$(?:HERMES_HOME|\{HERMES_HOME\})(?=/|$)")
 _KINDS = (
@@ -32,14 +34,16 @@ _KINDS = (
     (stat.S_ISBLK, "it is a disk"),
 )
 _OTHER_NAME = "it is another name of a protected file"
-_FRESH = 2.0
-"""Seconds for which the protected folders are taken to be the same: their second names are mounts, made by hand."""
-_MOST_FILES = 2_000
-_MOST_FOLDERS = 64
+_CACHE_SECONDS = 2.0
+"""Seconds for which the protected folders are taken to be unchanged: their second names are mounts, made
+by hand.
+"""
+_MAX_FILES = 2_000
+_MAX_FOLDERS = 64
 
 
 class PathJudgement(Struct, frozen=True):
-    """What may happen with a path. `real` is where it leads now, every link followed; empty when that is not known."""
+    """The judgement of a path. `real` is where it leads now, all links followed; empty when that is not known."""
 
     verdict: Verdict
     rule: str = ""
@@ -48,51 +52,55 @@ class PathJudgement(Struct, frozen=True):
 
 
 def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgement:
-    """What may be done with a path, as a person or a model writes it, from the folder `cwd`.
+    """Judge a path, as a person or a model writes it, from the folder `cwd`.
 
-    It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent signs), as the
-    disk has it with every link followed, and by what it is: another name of a protected file is protected. Whoever
-    opens it afterwards judges what is open (`opened_refused`): links may be swapped meanwhile. Never raises.
+    It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent
+    signs), as the
+    disk has it with every link followed, and by its identity: another name of a protected file is
+    protected. Code that
+    opens it afterwards must check the open file (`open_file_refusal`): links may be swapped meanwhile.
+    Never raises.
     """
     if not path.strip():
         return PathJudgement(Verdict.DENY, "no-path", "it is empty")
     if "\0" in path:
         return PathJudgement(Verdict.DENY, "no-path", "no path holds a null character")
     real = ""
-    for number, reading in enumerate(_readings(path, places)):
+    for number, reading in enumerate(_path_readings(path, places)):
         named = os.path.join(cwd, reading)
-        found = _real(named)
+        found = _resolve_real_path(named)
         if number == 0:
             real = found
         if not found:
             return PathJudgement(Verdict.DENY, "protected-path", "where it leads cannot be told")
-        why = _refused(named, found, op, places)
+        why = _path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _by_nature(real, places)
+    why = _nature_refusal(real, places)
     if why:
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    if op == "write" and write_refused(real, places):
+    if op == "write" and write_refusal(real, places):
         return PathJudgement(Verdict.ASK, "protected-path", "it holds the project's keys", real)
     return PathJudgement(Verdict.ALLOW, real=real)
 
 
-def opened_refused(handle: int, places: Places) -> str:
-    """Why an open file may not be read; empty when it may. It is judged by itself: a link that was swapped between the
-    gate and the opening changes nothing."""
-    real = place_of(handle)
+def open_file_refusal(handle: int, places: Places) -> str:
+    """Return why an open file may not be read; empty when it may. The open file itself is judged: a link that
+    was swapped between the gate and the opening changes nothing.
+    """
+    real = path_of_handle(handle)
     if not real:
         return ""
-    why = _refused(real, real, "read", places)
+    why = _path_refusal(real, real, "read", places)
     if why:
         return why
     status = os.fstat(handle)
     return _OTHER_NAME if status.st_nlink > 1 and _is_guarded(status, places) else ""
 
 
-def _readings(path: str, places: Places) -> Iterator[str]:
-    """The path as tools take it first, then as it may be meant."""
-    yield _tilde(path, places) if path.startswith("~") else path
+def _path_readings(path: str, places: Places) -> Iterator[str]:
+    """Yield the path as tools read it first, then as it may be meant."""
+    yield _expand_tilde(path, places) if path.startswith("~") else path
     seen = {path}
     meant = _HERMES.sub(lambda _: places.hermes, _VARIABLES.sub(lambda _: places.home, path, count=1), count=1)
     others = [meant, re.sub(r"^file:(?://(?:localhost)?)?(?=/)", "", meant, flags=re.IGNORECASE)]
@@ -100,11 +108,11 @@ def _readings(path: str, places: Places) -> Iterator[str]:
     for other in others:
         if other and other not in seen and "\0" not in other:
             seen.add(other)
-            yield _tilde(other, places)
+            yield _expand_tilde(other, places)
 
 
-def _tilde(path: str, places: Places) -> str:
-    """`~` and `~name` written out; nobody is looked up."""
+def _expand_tilde(path: str, places: Places) -> str:
+    """Expand `~` and `~name`; no user is looked up."""
     if not path.startswith("~"):
         return path
     user, slash, rest = path[1:].partition("/")
@@ -115,33 +123,33 @@ def _tilde(path: str, places: Places) -> str:
     return ("/root" if user == "root" else f"{os.path.dirname(places.home)}/{user}") + slash + rest
 
 
-def _real(named: str) -> str:
+def _resolve_real_path(named: str) -> str:
     try:
         return os.path.realpath(named)
     except (OSError, ValueError):
         return ""
 
 
-def _refused(named: str, real: str, op: Operation, places: Places) -> str:
-    refused = partial(write_refused, asked=True) if op == "write" else read_refused
+def _path_refusal(named: str, real: str, op: Operation, places: Places) -> str:
+    refused = partial(write_refusal, asked=True) if op == "write" else read_refusal
     names = dict.fromkeys((real, os.path.normpath(named)))
     for name in list(names):
         single = name[1:] if name.startswith("//") else name
-        inner = _INSIDE.sub("", single)
+        inner = _PROC_INSIDE.sub("", single)
         names |= dict.fromkeys((single, inner or "/", _HOMES.sub(places.home, inner, count=1)))
         if sys.platform in ("darwin", "win32"):
             names[single.lower()] = None
-    if _INSIDE.match(os.path.normpath(named)):
+    if _PROC_INSIDE.match(os.path.normpath(named)):
         return "it goes through the inside of a running program"
     return next((why for name in names if (why := refused(name, places))), "")
 
 
-def _by_nature(real: str, places: Places) -> str:
-    """What speaks against a path besides its name: what is no file, and second names of what is protected."""
+def _nature_refusal(real: str, places: Places) -> str:
+    """Return reasons against a path besides its name: it is no file, or a second name of a protected one."""
     try:
         status = os.stat(real)
     except FileNotFoundError:
-        return _mounted(os.path.dirname(real), places)
+        return _mount_refusal(os.path.dirname(real), places)
     except OSError:
         return ""
     kind = next((why for test, why in _KINDS if test(status.st_mode)), "")
@@ -149,29 +157,29 @@ def _by_nature(real: str, places: Places) -> str:
         return kind
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _is_guarded(status, places):
         return _OTHER_NAME
-    return _mounted(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
+    return _mount_refusal(real if stat.S_ISDIR(status.st_mode) else os.path.dirname(real), places)
 
 
 def _is_guarded(status: os.stat_result, places: Places) -> bool:
     wanted = (status.st_dev, status.st_ino)
-    return any(identity == wanted for identity in _identities(places))
+    return any(identity == wanted for identity in _protected_identities(places))
 
 
-def _identities(places: Places) -> Iterator[tuple[int, int]]:
-    """Device and inode of each protected file that exists, as far as that is quickly told."""
-    for path in guarded_files(places):
-        yield from _identity(path)
-    left = _MOST_FILES
-    for folder in guarded_folders(places):
-        for status in islice(_below(folder, places), left):
+def _protected_identities(places: Places) -> Iterator[tuple[int, int]]:
+    """Yield device and inode of each protected file that exists, as far as that is quickly found out."""
+    for path in iter_guarded_files(places):
+        yield from _file_identity(path)
+    left = _MAX_FILES
+    for folder in iter_guarded_folders(places):
+        for status in islice(_files_below(folder, places), left):
             left -= 1
             yield status.st_dev, status.st_ino
 
 
-def _below(folder: str, places: Places) -> Iterator[os.stat_result]:
-    """The files in a folder and in those below it, as many folders as are quickly read."""
+def _files_below(folder: str, places: Places) -> Iterator[os.stat_result]:
+    """Yield the files in a folder and in those below it, as many folders as are quickly read."""
     waiting = [folder]
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         if not waiting:
             return
         try:
@@ -183,7 +191,7 @@ def _below(folder: str, places: Places) -> Iterator[os.stat_result]:
             yield from (one.stat(follow_symlinks=False) for one in entries if one.is_file(follow_symlinks=False))
 
 
-def _identity(path: str) -> Iterator[tuple[int, int]]:
+def _file_identity(path: str) -> Iterator[tuple[int, int]]:
     try:
         status = os.stat(path)
     except OSError:
@@ -191,32 +199,35 @@ def _identity(path: str) -> Iterator[tuple[int, int]]:
     yield status.st_dev, status.st_ino
 
 
-def _mounted(folder: str, places: Places) -> str:
-    """Whether a folder, or one above it, is a protected one that was mounted here under another name."""
+def _mount_refusal(folder: str, places: Places) -> str:
+    """Return the reason when a folder, or one above it, is a protected one that was mounted here under another
+    name; else an empty text.
+    """
     there = folder
     above: set[tuple[int, int]] = set()
     while True:
-        above.update(_identity(folder))
+        above.update(_file_identity(folder))
         parent = os.path.dirname(folder)
         if parent == folder:
             break
         folder = parent
-    for guarded, identity in _guarded_folders(places.home, places.hermes, int(time.monotonic() / _FRESH)):
+    for guarded, identity in _guarded_folders(places.home, places.hermes, int(time.monotonic() / _CACHE_SECONDS)):
         # By its own name it has been judged already.
-        if identity in above and not any(_inside(place, (guarded,)) for place in (there, places.workspace)):
+        if identity in above and not any(_is_inside(place, (guarded,)) for place in (there, places.workspace)):
             return "it is a protected folder under another name"
     return ""
 
 
 @lru_cache(maxsize=4)
 def _guarded_folders(home: str, hermes: str, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """The protected folders that exist, with device and inode; looked at anew every few seconds, once for all
-    sessions: they are the same wherever one works."""
+    """Return the protected folders that exist, with device and inode; looked at anew every few seconds, once
+    for all sessions: they are the same wherever one works.
+    """
     places = Places(home=home, hermes=hermes, workspace="")
-    own = set(_identity(home))
-    found = ((path, identity) for path in guarded_folders(places) for identity in _identity(path))
+    own = set(_file_identity(home))
+    found = ((path, identity) for path in iter_guarded_folders(places) for identity in _file_identity(path))
     return tuple((path, identity) for path, identity in found if identity not in own)
 
 
-def _inside(path: str, folders: tuple[str, ...]) -> bool:
+def _is_inside(path: str, folders: tuple[str, ...]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

@@ -1,4 +1,6 @@
-"""Which paths tools may not write, and which they may not read. Paths come in resolved; nothing is opened here."""
+"""The paths that tools may not write, and those that they may not read. Paths come in resolved; nothing is
+opened here.
+"""
 
 import fnmatch
 import os.path
@@ -8,20 +10,22 @@ from collections.abc import Iterator
 from hermes.safety.places import Places
 
 
-def _lines(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_SYSTEM = _lines(
+_SYSTEM = _split_words(
     """
     /etc /boot /usr /bin /sbin /lib /lib32 /lib64 /dev /proc /sys /run /opt/homebrew/etc /var/spool/cron /var/lib
     /var/run /var/log /var/cache /System /Library /private/etc /private/var/db /snap /nix/store /efi
     """
 )
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
-_HARMLESS_DEVICES = _lines("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
-_AGENTS = _lines(".hermes .config/hermes .claude .codex .gemini .cursor .config/github-copilot .config/goose .openclaw")
-_KEY_FOLDERS = _lines(
+_HARMLESS_DEVICES = _split_words("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
+_AGENTS = _split_words(
+    ".hermes .config/hermes .claude .codex .gemini .cursor .config/github-copilot .config/goose .openclaw"
+)
+_KEY_FOLDERS = _split_words(
     """
     .ssh .aws .azure .gnupg .kube .password-store .mozilla .thunderbird .pki .config/gcloud .config/gh .config/hub
     .config/glab-cli .config/rclone .config/chromium .config/google-chrome .config/BraveSoftware
@@ -34,7 +38,7 @@ _KEY_FOLDERS = _lines(
     .config/evolution .step
     """
 )
-_KEY_FILES = _lines(
+_KEY_FILES = _split_words(
     """
     .netrc _netrc .pgpass .my.cnf .mylogin.cnf .pypirc .npmrc .yarnrc.yml .git-credentials .config/git/credentials
     .docker/config.json .dockercfg .cargo/credentials .cargo/credentials.toml .boto .s3cfg .vault-token
@@ -46,7 +50,7 @@ _KEY_FILES = _lines(
     .subversion/auth .cloudflared/cert.pem .ngrok.yml .env .envrc .Xauthority .ICEauthority
     """
 )
-_HISTORY = _lines(
+_HISTORY = _split_words(
     """
     .bash_history .zsh_history .histfile .sh_history .history .python_history .psql_history .mysql_history
     .sqlite_history .node_repl_history .rediscli_history .irb_history .viminfo .lesshst .dbshell .mongosh
@@ -54,7 +58,7 @@ _HISTORY = _lines(
     .ipython/profile_default/history.sqlite
     """
 )
-_START_FOLDERS = _lines(
+_START_FOLDERS = _split_words(
     """
     .docker .bundle .vscode .vscode-server .vim .emacs.d .cargo/bin .local/bin .local/lib bin go/bin
     .config/autostart .config/autostart-scripts .config/systemd .local/share/systemd .config/upstart .config/fish
@@ -69,7 +73,7 @@ _START_FOLDERS = _lines(
     Library/LaunchDaemons Library/Services .config/xfce4/autostart .anacron .spacemacs.d .doom.d
     """
 )
-_START_FILES = _lines(
+_START_FILES = _split_words(
     """
     .yarnrc .gitconfig .gitignore_global .gitattributes .vimrc .gvimrc .exrc .emacs .spacemacs .nanorc .inputrc
     .hgrc .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bash_completion .profile .zshrc .zshenv
@@ -97,9 +101,9 @@ _PROJECT_SECRET = re.compile(
     r"|[^/]+\.(pem|ppk|jks|keystore)|\.vault-token|\.vault_pass(word)?(\.txt)?|(aws-?)?credentials\.csv|master\.key)$"
 )
 _SSH_PUBLIC = re.compile(r"/\.ssh/([^/]+\.pub|known_hosts|config)$")
-_OPEN_HERMES = _lines("SOUL.md skills memories plugins media")
-"""What tools may read of Hermes' own folder; all else there is settings, keys, and what other sessions said."""
-_SECRET_SYSTEM = _lines(
+_OPEN_HERMES = _split_words("SOUL.md skills memories plugins media")
+"""Names that tools may read in Hermes' own folder; the rest is settings, keys, and other sessions' content."""
+_SECRET_SYSTEM = _split_words(
     """
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
     /etc/krb5.keytab /etc/security/opasswd /etc/master.passwd /etc/wireguard /etc/NetworkManager/system-connections
@@ -108,7 +112,7 @@ _SECRET_SYSTEM = _lines(
     /root/.ssh /root/.aws
     """
 )
-_SECRET_FILES = _lines(
+_SECRET_FILES = _split_words(
     "/etc/shadow /etc/gshadow /etc/sudoers /etc/passwd /etc/group /etc/crontab /etc/hosts /etc/profile"
 )
 _SECRET_NAME = re.compile(r"/(id_(rsa|dsa|ecdsa|ed25519)(_sk)?|ssh_host_\w+_key|[^/]+\.(keytab|kdbx|p12|pfx))$")
@@ -122,176 +126,185 @@ _BY_NAME = (
     (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
 )
 _SYSTEM_ROOTS, _SECRET_ROOTS = frozenset(_SYSTEM), frozenset(_SECRET_SYSTEM)
-_TOP = _lines(
+_TOP_FOLDERS = _split_words(
     """
     / /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /proc /root /sbin /srv /sys /usr /var /System /Library
     /Users /Applications /usr/bin /usr/lib /usr/local /var/lib /etc/ssh
     """
 )
-_KEYS = "it holds keys or passwords"
-OWN = "it is Hermes' own: settings, keys and what was said in other sessions"
-CONFINED = "it lies outside of the folder that is this person's"
-_WORKSPACES = ("workspace", "people")
+_KEYS_REASON = "it holds keys or passwords"
+OWN_STATE_REASON = "it is Hermes' own: settings, keys and what was said in other sessions"
+CONFINED_REASON = "it lies outside of the folder that is this person's"
+_WORKSPACE_FOLDERS = ("workspace", "people")
 """Folders of Hermes' own in which sessions work: of its owner, and of each person who talks from a chat."""
 
 
-def write_refused(path: str, places: Places, *, asked: bool = False) -> str:
-    """Why `path` (absolute, resolved) may not be written; empty when it may.
+def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
+    """Return why `path` (absolute, resolved) may not be written; empty when it may.
 
-    `asked`: a person is asked about files of the workspace that hold its keys, such as `.env`, so that is no reason.
+    `asked`: a person is asked about files of the workspace that hold its keys, such as `.env`, so that is
+    no reason.
     """
-    if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _inside(path, places.own):
+    if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _is_inside(path, places.own):
         return ""
-    if elsewhere := _not_theirs(path, places):
+    if elsewhere := _owner_refusal(path, places):
         return elsewhere
-    below = _below(path, places.home)
-    if below is not None and (_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
+    below = _path_below(path, places.home)
+    if below is not None and (_is_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    named = _refused_by_name(path, asked=asked and _inside(path, (places.workspace,)))
+    named = _name_refusal(path, asked=asked and _is_inside(path, (places.workspace,)))
     if named:
         return named
-    if _among(path, _SYSTEM_ROOTS) and not _inside(path, (places.workspace,)):
+    if _is_among(path, _SYSTEM_ROOTS) and not _is_inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
 
 
-def in_own_workspace(path: str, places: Places) -> bool:
-    """Whether a path is the workspace's, which is one of the folders that Hermes keeps for that."""
-    kept = any(is_or_below(places.workspace, f"{places.hermes}/{name}") for name in _WORKSPACES)
-    return kept and _inside(path, (places.workspace,))
+def is_in_own_workspace(path: str, places: Places) -> bool:
+    """Return whether a path is the workspace's, which is one of the folders that Hermes keeps for that."""
+    is_own = any(is_or_below(places.workspace, f"{places.hermes}/{name}") for name in _WORKSPACE_FOLDERS)
+    return is_own and _is_inside(path, (places.workspace,))
 
 
-def holds_starts(path: str, places: Places) -> bool:
-    """Whether what runs at the start of other programs, or holds keys, would lie below a folder of the home's."""
-    below = _below(path, places.home)
+def has_start_files_below(path: str, places: Places) -> bool:
+    """Return whether files that run at the start of other programs, or hold keys, would lie below a folder of
+    the home.
+    """
+    below = _path_below(path, places.home)
     return bool(below) and any(one.startswith(f"{below}/") for one in (*_HOME_FOLDERS, *_HOME_FILES))
 
 
-def _refused_by_name(path: str, *, asked: bool) -> str:
+def _name_refusal(path: str, *, asked: bool) -> str:
     found = (why for pattern, why in _BY_NAME if not (asked and pattern is _PROJECT_SECRET) and pattern.search(path))
     return next(found, "")
 
 
-def read_refused(path: str, places: Places) -> str:
-    """Why `path` (absolute, resolved) may not be read; empty when it may."""
-    if _inside(path, places.own):
+def read_refusal(path: str, places: Places) -> str:
+    """Return why `path` (absolute, resolved) may not be read; empty when it may."""
+    if _is_inside(path, places.own):
         return ""
-    if places.confined and path != "/dev/null" and not _inside(path, (places.workspace,)):
-        return CONFINED
-    hermes = _own_refused(path, places)
+    if places.confined and path != "/dev/null" and not _is_inside(path, (places.workspace,)):
+        return CONFINED_REASON
+    hermes = _own_state_refusal(path, places)
     if hermes is not None:
         return hermes
-    if _holds_keys(path, places):
-        return _KEYS
+    if _is_key_path(path, places):
+        return _KEYS_REASON
     if path.startswith("/dev/") and path != "/dev/null" and not path.startswith(_SHARED_MEMORY):
         return "it is a device"
     return "it shows the inside of running programs" if _SECRET_PROC.search(path) else ""
 
 
-def _not_theirs(path: str, places: Places) -> str:
-    """Why a path is not written by this session: it is Hermes' own, or not the person's."""
-    if places.confined and not _inside(path, (places.workspace,)):
-        return CONFINED
-    if _inside(path, (places.hermes,)) and not in_own_workspace(path, places):
+def _owner_refusal(path: str, places: Places) -> str:
+    """Return why this session does not write a path: it is Hermes' own, or not the person's."""
+    if places.confined and not _is_inside(path, (places.workspace,)):
+        return CONFINED_REASON
+    if _is_inside(path, (places.hermes,)) and not is_in_own_workspace(path, places):
         return "it belongs to Hermes' own settings and state"
     return ""
 
 
-def _own_refused(path: str, places: Places) -> str | None:
-    """Why a path in Hermes' own folder may not be read, empty when it may; None for a path that is not there."""
-    for folder in (places.hermes, _usual(places)):
-        hermes = _below(path, folder)
+def _own_state_refusal(path: str, places: Places) -> str | None:
+    """Return why a path in Hermes' own folder may not be read, empty when it may; None for a path outside of it."""
+    for folder in (places.hermes, _default_home(places)):
+        hermes = _path_below(path, folder)
         if hermes is not None:
-            opened = folder == places.hermes and _inside(hermes, _open_names(places))
-            return "" if opened or _worked_in(path, folder, places) else OWN
+            opened = folder == places.hermes and _is_inside(hermes, _readable_names(places))
+            return "" if opened or _is_in_workspace(path, folder, places) else OWN_STATE_REASON
     return None
 
 
-def _open_names(places: Places) -> tuple[str, ...]:
-    """What may be read of Hermes' own folder: the memories in it, and the files sent to it, are its owner's."""
+def _readable_names(places: Places) -> tuple[str, ...]:
+    """Return the names that may be read in Hermes' own folder: the memories, and the files sent to it, only
+    for its owner.
+    """
     return tuple(one for one in _OPEN_HERMES if not places.foreign or one not in ("memories", "media"))
 
 
-def _worked_in(path: str, folder: str, places: Places) -> bool:
-    """Whether a path is the workspace's, which lies in `folder`: who works there has chosen to."""
-    return _below(places.workspace, folder) is not None and _inside(path, (places.workspace,))
+def _is_in_workspace(path: str, folder: str, places: Places) -> bool:
+    """Return whether a path is the workspace's, which lies in `folder`: who works there has chosen to."""
+    return _path_below(places.workspace, folder) is not None and _is_inside(path, (places.workspace,))
 
 
-def guarded_files(places: Places) -> Iterator[str]:
-    """Files that keep their rules under another name: those that a second name of the same file would give away."""
+def iter_guarded_files(places: Places) -> Iterator[str]:
+    """Yield files that stay protected under a second name of the same file."""
     yield from (f"{places.home}/{name}" for name in sorted(_HOME_FILES))
     yield from _SECRET_FILES
 
 
-def guarded_folders(places: Places) -> Iterator[str]:
-    """Folders all of whose files do."""
+def iter_guarded_folders(places: Places) -> Iterator[str]:
+    """Yield folders all of whose files stay protected under a second name."""
     yield places.hermes
     yield from (f"{places.home}/{name}" for name in (*_KEY_FOLDERS, *_AGENTS))
     yield from (f"{places.home}/{name}" for name in (".config/autostart", ".config/systemd", ".config/fish"))
 
 
-def secret_places(places: Places) -> tuple[str, ...]:
-    """The folders and files that commands may not read, `open_places` aside: keys, and what is Hermes' own."""
-    homes = dict.fromkeys((places.hermes, _usual(places)))
+def list_secret_paths(places: Places) -> tuple[str, ...]:
+    """Return the folders and files that commands may not read, except `list_readable_paths`: keys, and Hermes'
+    own.
+    """
+    homes = dict.fromkeys((places.hermes, _default_home(places)))
     return (*homes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
 
 
-def _usual(places: Places) -> str:
-    """The home that Hermes has where nothing else is said: other profiles lie in it, whichever is used."""
+def _default_home(places: Places) -> str:
+    """Return the default home of Hermes: other profiles lie in it, whichever is used."""
     return f"{places.home}/.hermes"
 
 
-def open_places(places: Places) -> tuple[str, ...]:
-    """What may be read inside `secret_places`; of `.ssh` see `is_ssh_public`."""
-    return (*(f"{places.hermes}/{name}" for name in _open_names(places)), *places.own)
+def list_readable_paths(places: Places) -> tuple[str, ...]:
+    """Return the paths that may be read inside `list_secret_paths`; for `.ssh` see `is_ssh_public`."""
+    return (*(f"{places.hermes}/{name}" for name in _readable_names(places)), *places.own)
 
 
 def is_ssh_public(path: str) -> bool:
-    """Whether this is one of the files in `.ssh` that hold no key."""
+    """Return whether this is one of the files in `.ssh` that hold no key."""
     return _SSH_PUBLIC.search(path) is not None
 
 
-def reaches(path: str, places: Places) -> str:
-    """A path with wildcards, with the protected folder or file written out that it may lead into, if there is one."""
+def expand_to_protected(path: str, places: Places) -> str:
+    """Return a path with wildcards, with the protected folder or file that it may match written out, if there
+    is one.
+    """
     parts = path.split("/")
-    for target in secret_places(places):
+    for target in list_secret_paths(places):
         wanted = target.split("/")
-        if len(wanted) <= len(parts) and all(map(_may_be, wanted, parts)):
+        if len(wanted) <= len(parts) and all(map(_can_match, wanted, parts)):
             return "/".join([*wanted, *parts[len(wanted) :]])
     return path
 
 
-def _may_be(name: str, pattern: str) -> bool:
-    """Whether a shell may take `pattern` for `name`; a wildcard at its beginning stands for no dot."""
+def _can_match(name: str, pattern: str) -> bool:
+    """Return whether a shell may match `pattern` with `name`; a wildcard at its beginning matches no dot."""
     if name == pattern:
         return True
     return fnmatch.fnmatchcase(name, pattern) and not (name.startswith(".") and not pattern.startswith((".", "[")))
 
 
 def is_root_like(path: str, places: Places) -> bool:
-    """Whether losing `path` as a whole would lose the system or the person's home."""
+    """Return whether losing `path` as a whole would lose the system or the person's home."""
     path = os.path.normpath(path.rstrip("*").rstrip("/") or "/")
-    return path in _TOP or path == places.home or places.home.startswith(path + "/")
+    return path in _TOP_FOLDERS or path == places.home or places.home.startswith(path + "/")
 
 
-def _holds_keys(path: str, places: Places) -> bool:
-    below = _below(path, places.home)
-    if below is not None and _among(below, _SECRET_BELOW) and not _SSH_PUBLIC.search(path):
+def _is_key_path(path: str, places: Places) -> bool:
+    below = _path_below(path, places.home)
+    if below is not None and _is_among(below, _SECRET_BELOW) and not _SSH_PUBLIC.search(path):
         return True
-    return _among(path, _SECRET_ROOTS) or _SECRET_NAME.search(path) is not None
+    return _is_among(path, _SECRET_ROOTS) or _SECRET_NAME.search(path) is not None
 
 
-def _below(path: str, folder: str) -> str | None:
-    """The part of `path` below `folder`; None when it is not there."""
+def _path_below(path: str, folder: str) -> str | None:
+    """Return the part of `path` below `folder`; None when it is not there."""
     return path[len(folder) + 1 :] if path.startswith(folder + "/") else None
 
 
-def _inside(path: str, folders: tuple[str, ...]) -> bool:
+def _is_inside(path: str, folders: tuple[str, ...]) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in folders)
 
 
-def _among(path: str, names: frozenset[str]) -> bool:
-    """Whether the path, or a folder above it, is one of these."""
+def _is_among(path: str, names: frozenset[str]) -> bool:
+    """Return whether the path, or a folder above it, is one of these."""
     at = path.find("/", 1)
     while at > 0:
         if path[:at] in names:
@@ -301,5 +314,5 @@ def _among(path: str, names: frozenset[str]) -> bool:
 
 
 def is_or_below(path: str, folder: str) -> bool:
-    """Whether a path is this folder or lies in it, by their names."""
+    """Return whether a path is this folder or lies in it, by their names."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

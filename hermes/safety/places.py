@@ -1,4 +1,4 @@
-"""The folders that rules speak of."""
+"""The folders on which the safety rules depend."""
 
 import os.path
 
@@ -6,11 +6,13 @@ from msgspec import Struct
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """The folders that rules speak of, all absolute and resolved.
+    """The folders on which the safety rules depend, all absolute and resolved.
 
-    `hermes` is the Hermes home; `own` are folders inside protected ones that tools may use (results spilled to files).
-    `foreign`: the session is somebody's who is not the owner, so the owner's memories are shut. `confined`: nothing of
-    this machine outside of the workspace is theirs to see.
+    `hermes` is the Hermes home; `own` are folders inside protected ones that tools may use (results spilled
+    to files).
+    `foreign`: the session belongs to a person who is not the owner, so the owner's memories are closed.
+    `confined`: nothing
+    of this machine outside of the workspace may be seen.
     """
 
     home: str
@@ -20,8 +22,8 @@ class Places(Struct, frozen=True, kw_only=True):
     foreign: bool = False
     confined: bool = False
 
-    def expand(self, path: str, cwd: str) -> str:
-        """An absolute path: `~` is the person's home, relative means below `cwd`. `..` is left standing."""
+    def expand_path(self, path: str, cwd: str) -> str:
+        """Return an absolute path: `~` is the person's home, relative means below `cwd`. `..` is left standing."""
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
         return os.path.join(cwd, path)

@@ -5,18 +5,19 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
-from hermes.safety.globs import covers, speaks_of, spelled
-from hermes.safety.shell.findings import Effect, Finding, Judgement, Verdict
+from hermes.safety.globs import concerns_subject, covers_subject, quote_argv
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, Verdict
 
-OWN = "policy"
-"""The rule of a finding that one of the person's own rules makes."""
+POLICY_RULE_NAME = "policy"
+"""The rule name of findings that a person's own rules make."""
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pattern with what it means.
+class PolicyRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """A person's rule: a pattern with a verdict.
 
-    `match` and `no_match` are examples: subjects that the pattern must cover, and some that it must not. A rule whose
-    examples do not hold is refused, so that a pattern means what its writer thought.
+    `match` and `no_match` are examples: subjects that the pattern must cover, and some that it must not. A
+    rule whose
+    examples do not hold is refused, so that a pattern means what its author intended.
     """
 
     pattern: str
@@ -26,13 +27,13 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
     no_match: tuple[str, ...] = ()
 
 
-def checked(rules: Sequence[Rule], where: str) -> tuple[Rule, ...]:
-    """The rules. Raises ConfigError for an empty pattern and for an example that does not hold."""
+def check_rules(rules: Sequence[PolicyRule], where: str) -> tuple[PolicyRule, ...]:
+    """Return the rules. Raises ConfigError for an empty pattern and for an example that does not hold."""
     for number, rule in enumerate(rules, 1):
         place = f"{where}, rule {number} ({rule.pattern!r})"
         if not rule.pattern.strip():
             raise ConfigError(f"{place} has no pattern.", "Give it one, or take the rule out.")
-        about = covers if rule.verdict is Verdict.ALLOW else speaks_of
+        about = covers_subject if rule.verdict is Verdict.ALLOW else concerns_subject
         wrong = [one for one in rule.match if not about(rule.pattern, one)]
         wrong += [one for one in rule.no_match if about(rule.pattern, one)]
         if wrong:
@@ -41,31 +42,33 @@ def checked(rules: Sequence[Rule], where: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def subjects_of(judged: Judgement, effects: Iterable[Effect], line: str) -> tuple[str, ...]:
-    """What of a command the person's rules are matched against: each simple command of it, and the line as it is."""
+def policy_subjects(judged: CommandJudgement, effects: Iterable[CommandEffect], line: str) -> tuple[str, ...]:
+    """Return the subjects of a command for the person's rules: each simple command of it, and the whole line."""
     argvs = (*(one.argv for one in judged.commands), *(one.argv for one in effects if one.argv))
-    return tuple(dict.fromkeys((*map(spelled, argvs), line)))
+    return tuple(dict.fromkeys((*map(quote_argv, argvs), line)))
 
 
-def answered(finding: Finding, patterns: Iterable[str], rules: Iterable[Rule]) -> bool:
-    """Whether a question is answered with yes: by an allowed pattern, or by a rule that allows.
+def is_answered(finding: CommandFinding, patterns: Iterable[str], rules: Iterable[PolicyRule]) -> bool:
+    """Return whether a question is answered with yes by an allowed pattern, or by a rule that allows.
 
     Of the person's own rules the strictest counts, so a rule that allows does not answer one that asks.
     """
-    if any(covers(pattern, finding.subject) for pattern in patterns):
+    if any(covers_subject(pattern, finding.subject) for pattern in patterns):
         return True
-    allowing = (rule for rule in rules if rule.verdict is Verdict.ALLOW and finding.rule != OWN)
-    return any(covers(rule.pattern, finding.subject) for rule in allowing)
+    allowing = (rule for rule in rules if rule.verdict is Verdict.ALLOW and finding.rule != POLICY_RULE_NAME)
+    return any(covers_subject(rule.pattern, finding.subject) for rule in allowing)
 
 
-def said_by(rules: Iterable[Rule], subjects: Iterable[str]) -> list[Finding]:
-    """What the person's rules say against these subjects; rules that allow say nothing here."""
+def find_policy_findings(rules: Iterable[PolicyRule], subjects: Iterable[str]) -> list[CommandFinding]:
+    """Return the findings of the person's strict rules for these subjects; rules that allow make none."""
     strict = [rule for rule in rules if rule.verdict is not Verdict.ALLOW]
     if not strict:
         return []
     return [
-        Finding(rule.verdict, OWN, rule.reason or f"your rule `{rule.pattern}` is about it", subject)
+        CommandFinding(
+            rule.verdict, POLICY_RULE_NAME, rule.reason or f"your rule `{rule.pattern}` is about it", subject
+        )
         for subject in subjects
         for rule in strict
-        if speaks_of(rule.pattern, subject)
+        if concerns_subject(rule.pattern, subject)
     ]

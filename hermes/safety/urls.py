@@ -1,8 +1,11 @@
-"""Which URLs may be fetched. One reading of a URL, and every other reading that a program has had of it is refused.
+"""Judges which URLs may be fetched. A URL has one reading; a URL that programs read in more than one way
+is refused.
 
-`judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up and gives the
-addresses to connect to, all of them judged: whoever connects to those, and to nothing else, cannot be sent elsewhere by
-a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
+`judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up
+and returns the
+addresses to connect to, all of them judged: a client that connects to those, and to nothing else,
+cannot be redirected
+by a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
 """
 
 import asyncio
@@ -17,34 +20,35 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from hermes.safety.addresses import canonical_v4, ends_in_number, judge_address
+from hermes.safety.addresses import ends_in_number, is_canonical_ipv4, judge_address
 from hermes.safety.shell.findings import Verdict
-from hermes.safety.shell.words import words
+from hermes.safety.shell.words import word_set
 
 RESOLVE_SECONDS = 10.0
-MAX_URL = 8_192
+MAX_URL_CHARS = 8_192
 _MAX_ADDRESSES = 8
 
 
 class UrlPolicy(Struct, frozen=True):
-    """What the person has opened besides the public net.
+    """The hosts that the person has opened besides the public net.
 
     `private` holds hosts of their own network: names (`nas.local`, `*.lan`), addresses (`192.168.1.10`,
-    `192.168.1.0/24`), each with a port if only that one is meant (`localhost:8080`). The addresses at which clouds hand
-    out keys stay closed whatever it says.
+    `192.168.1.0/24`), each with a port if only that one is meant (`localhost:8080`). The addresses at which
+    clouds hand out keys stay closed whatever it says.
     """
 
     private: tuple[str, ...] = ()
 
-    def opens(self, host: str, port: int) -> bool:
-        """Whether a host, by name or address, is among them."""
-        return any(_covers(pattern.strip().lower(), host, port) for pattern in self.private)
+    def is_opened(self, host: str, port: int) -> bool:
+        """Return whether a host, by name or address, is opened."""
+        return any(_pattern_covers(pattern.strip().lower(), host, port) for pattern in self.private)
 
 
 class UrlJudgement(Struct, frozen=True):
-    """What may happen with a URL. `url` is its one reading, to be used in the place of what was given.
+    """The judgement of a URL. `url` is its one reading, to be used instead of the given text.
 
-    It has no user name, no password and no fragment; `host` is in ASCII. All three are empty when it cannot be read.
+    It has no user name, no password and no fragment; `host` is in ASCII. All three are empty when it cannot
+    be read.
     """
 
     verdict: Verdict
@@ -57,15 +61,15 @@ class UrlJudgement(Struct, frozen=True):
 
 
 class Resolver(Protocol):
-    """Looks names up."""
+    """A resolver of host names."""
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Every address of the host, none when there is no such name. Raises OSError when it cannot be told."""
+        """Return every address of the host, none when there is no such name. Raises OSError when the lookup fails."""
         ...
 
 
 class UrlRefusedError(Exception):
-    """A name leads where it may not: `rule` and `reason` as in `UrlJudgement`."""
+    """A name leads to a refused address: `rule` and `reason` as in `UrlJudgement`."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
@@ -74,7 +78,7 @@ class UrlRefusedError(Exception):
 
 
 class _UnreadableError(Exception):
-    """The text is not a URL that everybody reads alike."""
+    """The text is not a URL that all programs read alike."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
@@ -86,30 +90,30 @@ _PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\xa0\u2028\u2029]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_LOCAL_TLDS = words(
+_LOCAL_TLDS = word_set(
     """
     localhost localdomain local internal intranet private corp home lan consul svc cluster onion invalid test
     """
 )
 _LOCAL_NAMES = frozenset({"metadata.goog", "metadata.packet.net", "home.arpa"})
-_LOOPBACK_ZONES = words(
+_LOOPBACK_ZONES = word_set(
     """
     localtest.me lvh.me vcap.me lacolhost.com localho.st local.gd fuf.me smackaho.st 42foo.com ulh.us
     """
 )
 """Public zones all of whose names mean this machine."""
-_REBINDING_ZONES = words(
+_REBINDING_ZONES = word_set(
     """
     rbndr.us 1u.ms rebind.network rebind.it
     """
 )
-_WILDCARD_ZONES = words(
+_WILDCARD_ZONES = word_set(
     """
     nip.io sslip.io xip.io traefik.me backname.io ip.addr.tools
     """
 )
 """Public zones whose names hold the address that they mean."""
-_OTHER_SERVICES = frozenset(
+_FOREIGN_PORTS = frozenset(
     {
         1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
         109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -124,9 +128,9 @@ _HEX_LABEL = re.compile(r"(?:^|[.-])([0-9a-f]{8})(?=\.)")
 
 
 def judge_url(url: str, policy: UrlPolicy = UrlPolicy()) -> UrlJudgement:  # noqa: B008 - a frozen value
-    """What may happen with a URL, as far as its text tells. Never raises."""
+    """Judge a URL, as far as its text shows. Never raises."""
     try:
-        read = _read(url.strip(" "))
+        read = _parse_url(url.strip(" "))
         return _judge_host(read, policy)
     except _UnreadableError as error:
         return UrlJudgement(Verdict.DENY, error.rule, error.reason)
@@ -140,31 +144,32 @@ async def resolve_pinned(
     *,
     seconds: float = RESOLVE_SECONDS,
 ) -> tuple[str, ...]:
-    """The addresses to connect to for a host that `judge_url` passed: exactly those, the name is not looked up again.
+    """Return the addresses to connect to for a host that `judge_url` passed: exactly those, the name is not
+    looked up again.
 
-    Raises `UrlRefusedError` when one of its addresses is not public (one is enough), when there is none, or when they
-    cannot be learned within `seconds`.
+    Raises `UrlRefusedError` when one of its addresses is not public (one is enough), when there is none, or
+    when they cannot be learned within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds):
-            found = [host] if _is_address(host) else list(await (resolver or look_up)(host, port))
+            found = [host] if _is_address(host) else list(await (resolver or resolve_host)(host, port))
     except TimeoutError:
         raise UrlRefusedError("unresolved", f"the name {host} could not be looked up within {seconds:g} s") from None
     except (OSError, UnicodeError):
         raise UrlRefusedError("unresolved", f"the name {host} cannot be looked up") from None
     if not found:
         raise UrlRefusedError("unresolved", f"there is no host called {host}")
-    opened = policy.opens(host, port)
+    opened = policy.is_opened(host, port)
     for address in found:
         judged = judge_address(address)
-        if judged.public or (not judged.metadata and (opened or policy.opens(judged.address, port))):
+        if judged.is_public or (not judged.metadata and (opened or policy.is_opened(judged.address, port))):
             continue
         raise UrlRefusedError(judged.rule, f"{host} leads to {judged.address or address}, and {judged.reason}")
     return tuple(dict.fromkeys(found))[:_MAX_ADDRESSES]
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """The system's resolver."""
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host from the system's resolver."""
     try:
         rows = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -175,7 +180,7 @@ async def look_up(host: str, port: int) -> Sequence[str]:
     return [f"{where[0]}%{where[3]}" if len(where) == 4 and where[3] else str(where[0]) for *_, where in rows]
 
 
-class _Read(Struct, frozen=True):
+class _ParsedUrl(Struct, frozen=True):
     """The parts of a URL."""
 
     scheme: str
@@ -190,10 +195,10 @@ class _Read(Struct, frozen=True):
         return f"{self.scheme}://{shown}{given}{self.tail}"
 
 
-def _read(url: str) -> _Read:
-    """Take a URL apart. Raises `_UnreadableError` for what programs are known to read in more than one way."""
-    if not url or len(url) > MAX_URL:
-        raise _UnreadableError("malformed", f"a URL has 1 to {MAX_URL} characters")
+def _parse_url(url: str) -> _ParsedUrl:
+    """Parse a URL. Raises `_UnreadableError` for text that programs are known to read in more than one way."""
+    if not url or len(url) > MAX_URL_CHARS:
+        raise _UnreadableError("malformed", f"a URL has 1 to {MAX_URL_CHARS} characters")
     scheme, rest = _split_scheme(url)
     end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
     authority, tail = rest[:end], rest[end:]
@@ -206,7 +211,7 @@ def _read(url: str) -> _Read:
     host, port = _split_port(address, scheme)
     if tail[:1] in ("?", "#") and "@" in tail:
         _check_other_reading(tail.rpartition("@")[2])
-    return _Read(scheme, _host(host), port, _tail(tail))
+    return _ParsedUrl(scheme, _normalize_host(host), port, _normalize_tail(tail))
 
 
 def _check_characters(url: str, authority: str, path: str) -> None:
@@ -217,7 +222,7 @@ def _check_characters(url: str, authority: str, path: str) -> None:
 
 
 def _split_scheme(url: str) -> tuple[str, str]:
-    """(scheme, what follows its two slashes)."""
+    """Return (scheme, what follows its two slashes)."""
     match = _SCHEME.match(url)
     if match is None:
         raise _UnreadableError("scheme", "it does not begin with http:// or https://")
@@ -230,7 +235,7 @@ def _split_scheme(url: str) -> tuple[str, str]:
 
 
 def _check_user(user: str) -> None:
-    """A user name that looks like a host is there to mislead."""
+    """Refuse a user name that looks like a host and misleads."""
     if "@" in user or "%" in user:
         raise _UnreadableError("confusing", "more than one host could be read in it")
     name = user.partition(":")[0].lower()
@@ -239,9 +244,9 @@ def _check_user(user: str) -> None:
 
 
 def _check_other_reading(text: str) -> None:
-    """Old parsers take what follows an `@` as the host, though a query or fragment has begun."""
+    """Refuse a private host behind an `@` in a query or fragment, which old parsers take as the host."""
     host = re.split(r"[/?#:&]", text, maxsplit=1)[0].strip("[]").lower()
-    if (_is_address(host) and not judge_address(host).public) or host.rpartition(".")[2] in _LOCAL_TLDS:
+    if (_is_address(host) and not judge_address(host).is_public) or host.rpartition(".")[2] in _LOCAL_TLDS:
         raise _UnreadableError("confusing", "more than one host could be read in it")
 
 
@@ -260,16 +265,16 @@ def _split_port(address: str, scheme: str) -> tuple[str, int]:
     return host, int(given)
 
 
-def _host(host: str) -> str:
-    """The host as everybody resolves it: ASCII, lower case, no dot at the end."""
+def _normalize_host(host: str) -> str:
+    """Return the host as all programs resolve it: ASCII, lower case, no dot at the end."""
     if host.startswith("["):
-        return _bracketed(host[1:-1])
+        return _normalize_ipv6(host[1:-1])
     if "%" in host:
         raise _UnreadableError("confusing", "its host is written with percent signs")
-    name = host if host.isascii() else _ascii(host)
+    name = host if host.isascii() else _host_to_ascii(host)
     name = name.lower().removesuffix(".")
     if ends_in_number(name) or name == "":
-        if not canonical_v4(name):
+        if not is_canonical_ipv4(name):
             raise _UnreadableError("address-form", "its address is not written as four decimal numbers")
         return name
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
@@ -277,7 +282,7 @@ def _host(host: str) -> str:
     return name
 
 
-def _bracketed(text: str) -> str:
+def _normalize_ipv6(text: str) -> str:
     try:
         return str(ipaddress.IPv6Address(text)) if "%" not in text else _refuse_zone()
     except ValueError:
@@ -288,7 +293,7 @@ def _refuse_zone() -> str:
     raise _UnreadableError("link-local", "it names an interface of this machine")
 
 
-def _ascii(host: str) -> str:
+def _host_to_ascii(host: str) -> str:
     plain = unicodedata.normalize("NFKC", host).replace("\u3002", ".")
     if plain.isascii() or any(unicodedata.category(char) in ("Cf", "Cc", "Zs", "Mn") for char in host):
         raise _UnreadableError("confusing", "its host is written with characters that stand for others, or for none")
@@ -298,35 +303,35 @@ def _ascii(host: str) -> str:
         raise _UnreadableError("malformed", "its host is not a name") from None
 
 
-def _tail(tail: str) -> str:
-    """Path and query as they are sent; the fragment is not."""
-    kept = tail.partition("#")[0]
-    return ("" if kept.startswith("/") else "/") + quote(kept, safe="/?:@!$&'()*+,;=-._~%[]")
+def _normalize_tail(tail: str) -> str:
+    """Return path and query as they are sent; the fragment is not."""
+    path_and_query = tail.partition("#")[0]
+    return ("" if path_and_query.startswith("/") else "/") + quote(path_and_query, safe="/?:@!$&'()*+,;=-._~%[]")
 
 
-def _judge_host(read: _Read, policy: UrlPolicy) -> UrlJudgement:
-    rule, reason, metadata = _against(read.host)
-    if not rule and read.port in _OTHER_SERVICES:
+def _judge_host(read: _ParsedUrl, policy: UrlPolicy) -> UrlJudgement:
+    rule, reason, metadata = _host_refusal(read.host)
+    if not rule and read.port in _FOREIGN_PORTS:
         rule, reason = "port", f"port {read.port} belongs to another protocol than the web's"
     verdict = Verdict.DENY if rule else Verdict.ALLOW
-    if rule and not metadata and policy.opens(read.host, read.port):
+    if rule and not metadata and policy.is_opened(read.host, read.port):
         verdict, rule, reason = Verdict.ALLOW, "opened", "the person opened it in security.allow_private_urls"
     return UrlJudgement(verdict, rule, reason, read.url, read.scheme, read.host, read.port)
 
 
-def _against(host: str) -> tuple[str, str, bool]:
-    """What speaks against a host: (rule, reason, whether nothing opens it)."""
+def _host_refusal(host: str) -> tuple[str, str, bool]:
+    """Return the reason against a host: (rule, reason, whether nothing opens it)."""
     if _is_address(host):
         judged = judge_address(host)
         return judged.rule, f"{host} is not open to everybody: {judged.reason}" if judged.rule else "", judged.metadata
-    if local := _local_name(host):
+    if local := _local_name_refusal(host):
         return local[0], f"{host} is not open to everybody: {local[1]}", local[0] == "metadata"
-    if inner := _address_within(host):
+    if inner := _embedded_address_refusal(host):
         return inner[0], f"{host} stands for {inner[1]}", inner[2]
     return "", "", False
 
 
-def _local_name(host: str) -> tuple[str, str] | None:
+def _local_name_refusal(host: str) -> tuple[str, str] | None:
     last_two = ".".join(host.split(".")[-2:])
     if host in ("metadata", "instance-data") or host.startswith(
         ("metadata.google.", "instance-data.", "metadata.azure.")
@@ -345,8 +350,10 @@ def _local_name(host: str) -> tuple[str, str] | None:
     return None
 
 
-def _address_within(host: str) -> tuple[str, str, bool] | None:
-    """A name that holds a private address, as names of wildcard zones do: (rule, address, whether nothing opens it)."""
+def _embedded_address_refusal(host: str) -> tuple[str, str, bool] | None:
+    """Find a private address within a name, as names of wildcard zones have it: (rule, address, whether
+    nothing opens it).
+    """
     wildcard = any(host.endswith(f".{zone}") for zone in _WILDCARD_ZONES)
     found = [text.replace("-", ".") for text in _DOTTED.findall(host) if wildcard or "-" not in text]
     if wildcard:
@@ -368,7 +375,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _covers(pattern: str, host: str, port: int) -> bool:
+def _pattern_covers(pattern: str, host: str, port: int) -> bool:
     name, colon, wanted = pattern.rpartition(":")
     if not colon or not wanted.isdigit() or (":" in name and not name.endswith("]")):
         name, wanted = pattern, ""

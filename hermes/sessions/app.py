@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message
-from hermes.i18n.messages import phrase
-from hermes.llm.context_length import known_context_length
+from hermes.i18n.messages import N_
+from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
@@ -58,7 +58,7 @@ class App:
         from hermes.sessions.services import Services
 
         home = locate_home(self._process_environ)
-        home.check()
+        home.check_usable()
         _check_foreign_home(home, agreed=self.options.share_home)
         async with AsyncExitStack() as stack:
             self._services = Services(home, self._process_environ, self.options, self._clock)
@@ -128,7 +128,7 @@ class App:
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
-        if not fresh and await self._services.store.goal(session_id) is not None:
+        if not fresh and await self._services.store.get_goal(session_id) is not None:
             await self.background_work.open_pursuit(live.actor)
         return live.actor
 
@@ -179,16 +179,16 @@ class App:
         The provider is asked where neither settings nor catalogue know it.
         """
         if actor is not None:
-            return await actor.conversation.client.context_length()
+            return await actor.conversation.client.find_context_length()
         model = self._services.model
         endpoint = await with_pool_key(
             model.endpoint, self._services.credentials.keys_for_endpoint(model.endpoint, model.choice)
         )
-        return await known_context_length(endpoint, model.transport)
+        return await find_context_length(endpoint, model.transport)
 
     async def session_row(self, actor: SessionActor) -> Plain:
         """Return the session's stored row: title, totals of messages and tokens, times."""
-        return row_to_dict(await self._services.store.session(actor.session_id))
+        return row_to_dict(await self._services.store.get_session(actor.session_id))
 
     def turn_result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """Return the result of a turn with the documented keys."""
@@ -219,7 +219,7 @@ class App:
 
     async def describe_backend(self, actor: SessionActor) -> str:
         """Describe what really confines the session's commands."""
-        return await self.live_session(actor).tools.context.backend.line()
+        return await self.live_session(actor).tools.context.backend.describe()
 
     def is_yolo(self, actor: SessionActor) -> bool:
         """Return whether `yolo` is on in this session."""
@@ -239,37 +239,37 @@ async def _resolve_session_id(
     whom it was created.
     """
     if latest:
-        row = await store.latest_session(person=person)
+        row = await store.get_latest_session(person=person)
         if row is None:
             raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
-        return await store.tip(row.id), False
+        return await store.find_tip(row.id), False
     if name is not None and create:
         if not _SESSION_ID.fullmatch(name):
             raise UsageError(
                 f"{name[:80]!r} cannot be a session's id.",
                 "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
             )
-        row = await store.session(name)
+        row = await store.get_session(name)
         _check_owner(row, person)
-        return await store.tip(name), row is None
+        return await store.find_tip(name), row is None
     if name is not None:
         found = await find_session(store, name)
         _check_owner(found, person)
-        return await store.tip(found.id), False
+        return await store.find_tip(found.id), False
     return new_session_id(now), True
 
 
 def _check_owner(row: SessionRow | None, person: str) -> None:
     if row is not None and row.user_id != person:
         raise NotFoundError(
-            phrase("Session {id} is somebody else's.", id=row.id),
-            phrase("It can be read: `hermes sessions show {id}`.", id=row.id) if not person else "",
+            N_("Session {id} is somebody else's.", id=row.id),
+            N_("It can be read: `hermes sessions show {id}`.", id=row.id) if not person else "",
         )
 
 
-def _check_foreign_home(home: Home, *, agreed: bool) -> None:
+def _check_foreign_home(home: HermesHome, *, agreed: bool) -> None:
     """Raise ConfigError for a home of another program, before the user has agreed to share it."""
-    other = "" if agreed else home.foreign()
+    other = "" if agreed else home.find_foreign_file()
     if other:
         raise ConfigError(
             f"{home.root} is also another program's home ({other} is not ours); nothing in it was touched.",
@@ -286,10 +286,10 @@ async def resolve_session_id(app: App, name: str | None, *, latest: bool = False
     return found
 
 
-async def share_home(environ: Mapping[str, str]) -> Home:
+async def share_home(environ: Mapping[str, str]) -> HermesHome:
     """Agree that the home is shared: create the Hermes database in it, and touch nothing else."""
     home = locate_home(environ)
-    home.ensure()
+    home.ensure_exists()
     store = await Store.open(home.root, SystemClock())
     await store.close()
     return home

@@ -7,16 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
-from hermes.execution.base import Network, TerminalBackend
+from hermes.execution.base import NetworkMode, TerminalBackend
 from hermes.execution.local import LocalBackend
-from hermes.execution.supervisor import Wardens
+from hermes.execution.supervisor import Supervisors
 from hermes.safety.places import Places
 
 if TYPE_CHECKING:
-    from hermes.execution.sandbox.probe import Probe
+    from hermes.execution.sandbox.probe import SandboxProbe
 
 BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
 PLANNED_BACKENDS = ("singularity", "modal", "daytona")
@@ -31,11 +31,11 @@ NO_SANDBOX_WARNING = (
 class BackendFactory:
     """Creates the terminal backends of a process."""
 
-    def __init__(self, environ: Mapping[str, str], settings: Settings, supervisors: Wardens) -> None:
+    def __init__(self, environ: Mapping[str, str], settings: Settings, supervisors: Supervisors) -> None:
         self._environ = environ
         self._settings = settings
         self._supervisors = supervisors
-        self._probe: Probe | None = None
+        self._probe: SandboxProbe | None = None
         """The result of probing the sandbox, shared by all sessions."""
 
     def create_backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
@@ -61,24 +61,24 @@ class BackendFactory:
             return self._create_docker(places, lock), ""
         boxed = terminal.backend == "sandbox" or places.confined
         if terminal.backend == "auto" and not boxed:
-            from hermes.execution.sandbox.probe import possible
+            from hermes.execution.sandbox.probe import is_sandbox_possible
 
-            boxed = possible(self._environ)
+            boxed = is_sandbox_possible(self._environ)
         if not boxed:
             return self._create_local(lock), "" if terminal.backend == "local" else NO_SANDBOX_WARNING
         return self._create_sandbox(places, lock), ""
 
     def _create_local(self, lock: int) -> TerminalBackend:
         passed = self._settings.terminal.env_passthrough
-        return LocalBackend(self._environ, passed=passed, held=(lock,), wardens=self._supervisors)
+        return LocalBackend(self._environ, passed_variables=passed, held_handles=(lock,), supervisors=self._supervisors)
 
     def _create_ssh(self, places: Places, lock: int) -> TerminalBackend:
-        from hermes.execution.ssh.backend import SshBackend, SshPlace
+        from hermes.execution.ssh.backend import SshBackend, SshOptions
 
         given = self._settings.terminal.ssh
         if not given.host:
             raise ConfigError("Commands are to run on another host, and none is named.", "Set terminal.ssh.host.")
-        place = SshPlace(
+        place = SshOptions(
             host=given.host,
             user=given.user,
             port=given.port,
@@ -88,10 +88,10 @@ class BackendFactory:
             exclude=given.exclude,
             limit=given.limit_mb * 1_000_000,
         )
-        return SshBackend(self._environ, place, places, held=(lock,), wardens=self._supervisors)
+        return SshBackend(self._environ, place, places, held_handles=(lock,), supervisors=self._supervisors)
 
     def _create_docker(self, places: Places, lock: int) -> TerminalBackend:
-        from hermes.execution.docker import DockerBackend, DockerPlace
+        from hermes.execution.docker import DockerBackend, DockerOptions
 
         given = self._settings.terminal.docker
         if not given.image:
@@ -103,7 +103,7 @@ class BackendFactory:
             raise ConfigError(
                 f"There is no network mode {given.network!r}.", "Set terminal.docker.network to off or on."
             )
-        place = DockerPlace(
+        place = DockerOptions(
             image=given.image,
             program=given.program,
             network=network == "on",
@@ -113,7 +113,9 @@ class BackendFactory:
             args=given.args,
         )
         passed = self._settings.terminal.env_passthrough
-        return DockerBackend(self._environ, place, places, passed=passed, held=(lock,), wardens=self._supervisors)
+        return DockerBackend(
+            self._environ, place, places, passed_variables=passed, held_handles=(lock,), supervisors=self._supervisors
+        )
 
     def _create_sandbox(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.sandbox.backend import SandboxBackend
@@ -127,16 +129,16 @@ class BackendFactory:
             network=parse_network_mode(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )
-        from hermes.execution.sandbox.probe import Probe
+        from hermes.execution.sandbox.probe import SandboxProbe
 
-        self._probe = self._probe or Probe(self._environ)
+        self._probe = self._probe or SandboxProbe(self._environ)
         """The result of probing the sandbox, shared by all sessions."""
         return SandboxBackend(
             self._environ,
             policy,
-            passed=settings.env_passthrough,
-            held=(lock,),
-            wardens=self._supervisors,
+            passed_variables=settings.env_passthrough,
+            held_handles=(lock,),
+            supervisors=self._supervisors,
             probe=self._probe,
         )
 
@@ -157,20 +159,20 @@ def _cached_trusted_path(path: str, workspace: str, _age: int) -> str:
     return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
 
 
-def parse_network_mode(name: object) -> Network:
+def parse_network_mode(name: object) -> NetworkMode:
     """Parse the name of a network mode. Raises ConfigError.
 
     YAML reads a bare `off` and `on` as false and true.
     """
     try:
-        return Network({"False": "off", "True": "on"}.get(str(name), str(name).lower()))
+        return NetworkMode({"False": "off", "True": "on"}.get(str(name), str(name).lower()))
     except ValueError:
         raise ConfigError(
             f"There is no network mode {name!r}.", "Set terminal.sandbox.network to off, allowlist or on."
         ) from None
 
 
-def places_of(environ: Mapping[str, str], home: Home, folder: str) -> Places:
+def places_of(environ: Mapping[str, str], home: HermesHome, folder: str) -> Places:
     """The person's home, Hermes' own and the folder, resolved."""
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))

@@ -7,18 +7,18 @@ from msgspec import Struct
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.system_prompt import PromptPartSize
 
-SYSTEM = phrase("system prompt")
-TOOLS = phrase("tools")
-MEMORY = phrase("memory")
-SKILLS = phrase("skills")
-YOURS = phrase("your messages")
-ANSWERS = phrase("answers")
-RESULTS = phrase("tool results")
-NOTES = phrase("notes of Hermes")
-FREE = phrase("free")
+SYSTEM = N_("system prompt")
+TOOLS = N_("tools")
+MEMORY = N_("memory")
+SKILLS = N_("skills")
+YOURS = N_("your messages")
+ANSWERS = N_("answers")
+RESULTS = N_("tool results")
+NOTES = N_("notes of Hermes")
+FREE = N_("free")
 KINDS = (SYSTEM, TOOLS, MEMORY, SKILLS, YOURS, ANSWERS, RESULTS, NOTES)
 _MEMORY = ("memory", "user")
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from hermes.config.home import Home
-from hermes.i18n.messages import phrase
-from hermes.safety.paths import guarded_files, read_refused
+from hermes.config.home import HermesHome
+from hermes.i18n.messages import N_
+from hermes.safety.paths import iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import places_of
 from hermes.tools.permissions.evaluate import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
@@ -76,7 +76,7 @@ def build_remote_egress_filter(services: "Services", cwd: str) -> EgressFilter:
 
 
 def make_file_check(
-    environ: Mapping[str, str], home: Home, folder: str, own: tuple[str, ...] = ()
+    environ: Mapping[str, str], home: HermesHome, folder: str, own: tuple[str, ...] = ()
 ) -> Callable[[str], str]:
     """Return a check that says why a file (an absolute, resolved path) may not be sent to a chat, in English.
 
@@ -87,20 +87,18 @@ def make_file_check(
     places = structs.replace(places_of(environ, home, folder), own=tuple(map(os.path.realpath, own)))
 
     def find_refusal(path: str) -> str:
-        if reason := read_refused(path, places):
+        if reason := read_refusal(path, places):
             return reason
         if path.startswith(("/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/root/.")):
-            return phrase("it belongs to the system")
+            return N_("it belongs to the system")
         try:
             found = os.stat(path)
         except OSError:
             return ""
-        return (
-            phrase("it is another name of a file that holds keys") if found.st_nlink > 1 and is_guarded(found) else ""
-        )
+        return N_("it is another name of a file that holds keys") if found.st_nlink > 1 and is_guarded(found) else ""
 
     def is_guarded(found: os.stat_result) -> bool:
-        for one in guarded_files(places):
+        for one in iter_guarded_files(places):
             try:
                 other = os.stat(one)
             except OSError:

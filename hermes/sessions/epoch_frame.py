@@ -5,13 +5,13 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
-from hermes.context.prompt import PromptPart, joined
-from hermes.core.frame import Aside, EpochFrame, Sampling, ToolSchema
-from hermes.core.scrub import scrubbed_message
+from hermes.context.prompt import PromptPart, join_parts
+from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
+from hermes.core.scrub import redact_message
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.features import Feature
 from hermes.sessions.options import SessionOptions
@@ -38,7 +38,7 @@ class FrameBuilder:
     Secrets are redacted from the prompt here, whoever put them there; `remarks` says from which part.
     """
 
-    def __init__(self, home: Home, settings: Settings, options: SessionOptions, redactor: Redactor) -> None:
+    def __init__(self, home: HermesHome, settings: Settings, options: SessionOptions, redactor: Redactor) -> None:
         self._home = home
         self._settings = settings
         self._options = options
@@ -46,8 +46,8 @@ class FrameBuilder:
         self.remarks: list[str] = []
         """What the person should know about the last prompt that was built."""
         aside = build_aside(settings, home, ephemeral=options.ephemeral_system_prompt, prefill=options.prefill_messages)
-        prefill = tuple(scrubbed_message(message, self._redact) for message in aside.prefill)
-        self._aside = Aside(self._redact(aside.system), prefill)
+        prefill = tuple(redact_message(message, self._redact) for message in aside.prefill)
+        self._aside = TransientContext(self._redact(aside.system), prefill)
 
     def build_frame(
         self,
@@ -65,13 +65,13 @@ class FrameBuilder:
         settings, options, record = self._settings, self._options, endpoint.record
         schemas = tuple(tools) if record.tools else ()
         if system is None:
-            system = record.prompt or joined(self._build_parts(endpoint.model, features, schemas, overrides))
+            system = record.prompt or join_parts(self._build_parts(endpoint.model, features, schemas, overrides))
         system = self._redact(system)
         return EpochFrame(
             provider=record.name,
             model=endpoint.model,
             wire=endpoint.wire,
-            encoder_version=wire(endpoint.wire).version,
+            encoder_version=load_wire(endpoint.wire).version,
             system=system,
             tools=schemas,
             aside=self._aside,

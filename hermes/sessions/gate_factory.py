@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from hermes.config.edit import add_to_list
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
 from hermes.config.trusted import TrustFile
 from hermes.core.errors import ConfigError
-from hermes.safety.policy import Rule, checked
+from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS
 from hermes.sessions.options import SessionOptions
@@ -30,11 +30,11 @@ def approval_mode(settings: Settings) -> str:
         raise ConfigError(f"There is no mode {named!r} of approvals.", "Set approvals.mode to ask, smart or off.")
     where = settings.approvals.off_in
     if where and where not in BACKEND_NAMES:
-        from hermes.plugins import suggestion
+        from hermes.plugins import suggest_name
 
         raise ConfigError(
             f"approvals.off_in: no back end is called {where!r}.",
-            f"{suggestion(where, BACKEND_NAMES)} Possible: {', '.join(BACKEND_NAMES)}.".strip(),
+            f"{suggest_name(where, BACKEND_NAMES)} Possible: {', '.join(BACKEND_NAMES)}.".strip(),
         )
     if mode == "off" and not settings.approvals.off_in:
         raise ConfigError(
@@ -50,28 +50,28 @@ def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
     """
     return ApprovalPolicy(
         allow=tuple(pattern.strip() for pattern in (*settings.command_allowlist, *options.allow)),
-        rules=checked([_parse_rule(one) for one in settings.approvals.rules], "approvals.rules"),
+        rules=check_rules([_parse_rule(one) for one in settings.approvals.rules], "approvals.rules"),
         hosts=settings.security.allowed_hosts,
         off_in=settings.approvals.off_in if approval_mode(settings) == "off" else "",
     )
 
 
-def build_session_gate(home: Home, settings: Settings, options: SessionOptions) -> PolicyGate:
+def build_session_gate(home: HermesHome, settings: Settings, options: SessionOptions) -> PolicyGate:
     """Build the gate of one session. An answer "always" is written into the home's `config.yaml`."""
 
     async def remember(patterns: Sequence[str]) -> None:
-        home.ensure()
+        home.ensure_exists()
         add_to_list(home.config_file, ALLOWLIST, patterns)
 
     watched = TrustFile(home.trust_file)
-    return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.vouches)
+    return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.is_trusted_folder)
 
 
-def _parse_rule(one: RuleSettings) -> Rule:
+def _parse_rule(one: RuleSettings) -> PolicyRule:
     try:
         verdict = Verdict(one.verdict)
     except ValueError:
         raise ConfigError(
             f"approvals.rules: there is no verdict {one.verdict!r}.", "It is allow, ask or deny."
         ) from None
-    return Rule(pattern=one.pattern, verdict=verdict, reason=one.reason, match=one.match, no_match=one.no_match)
+    return PolicyRule(pattern=one.pattern, verdict=verdict, reason=one.reason, match=one.match, no_match=one.no_match)

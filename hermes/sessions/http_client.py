@@ -2,21 +2,15 @@
 proxies.
 """
 
-import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hermes.providers.tls import tls_context
+from hermes.providers.tls import create_tls_context
 
 if TYPE_CHECKING:
-    import ssl
-
     import aiohttp
 
-
-def create_tls_context(environ: Mapping[str, str], ca_file: str = "") -> "ssl.SSLContext":
-    """Create a TLS context that trusts what this machine trusts, for protocols other than HTTP."""
-    return tls_context(environ, ca_file)
+__all__ = ["create_client_session", "create_tls_context"]
 
 
 def create_client_session(environ: Mapping[str, str], ca_file: str = "") -> "aiohttp.ClientSession":
@@ -26,7 +20,7 @@ def create_client_session(environ: Mapping[str, str], ca_file: str = "") -> "aio
     """
     import aiohttp
 
-    connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(environ, ca_file), ttl_dns_cache=60)
+    connector = aiohttp.TCPConnector(limit=0, ssl=create_tls_context(environ, ca_file), ttl_dns_cache=60)
     return aiohttp.ClientSession(
         connector=connector,
         trust_env=True,

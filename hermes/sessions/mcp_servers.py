@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError
-from hermes.safety.environment import holds_secret
+from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import filter_trusted_path
 from hermes.sessions.secrets import secrets_in_url
 
 if TYPE_CHECKING:
-    from hermes.execution.supervisor import Wardens
-    from hermes.mcp.server import Spec
-    from hermes.mcp.servers import Servers
+    from hermes.execution.supervisor import Supervisors
+    from hermes.mcp.server import McpServerSpec
+    from hermes.mcp.servers import McpServers
 
 
 MCP_TOOLSET = "mcp"
@@ -64,18 +64,18 @@ def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> N
 def open_servers(
     settings: Settings,
     environ: Mapping[str, str],
-    home: Home,
-    supervisors: "Wardens",
+    home: HermesHome,
+    supervisors: "Supervisors",
     redactor: Redactor,
     *,
     workspace: str,
     only: str = "",
-) -> "Servers":
+) -> "McpServers":
     """Prepare the enabled servers, or `only` that one, without starting them.
 
     A server with wrong settings reports that when it is started.
     """
-    from hermes.mcp.servers import Servers, Surroundings
+    from hermes.mcp.servers import McpEnvironment, McpServers
 
     environ = {**environ, "PATH": filter_trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
     specs = [
@@ -85,25 +85,25 @@ def open_servers(
     ]
     for spec in specs:
         _redact_spec_secrets(spec, redactor)
-    around = Surroundings(
+    around = McpEnvironment(
         environ=environ,
-        wardens=supervisors,
+        supervisors=supervisors,
         logs=home.logs,
-        known=home.cache / "mcp_tools.json",
+        known_file=home.cache / "mcp_tools.json",
         ca_file=settings.model.ca_bundle,
         patience=settings.mcp_discovery_timeout,
         redact=redactor.redact,
     )
-    return Servers(specs, around)
+    return McpServers(specs, around)
 
 
 def _server_names(settings: Settings) -> dict[str, str]:
     """Map the servers' names in tool names, sorted, to their names in the settings."""
-    from hermes.mcp.definitions import server_name
+    from hermes.mcp.definitions import to_server_name
 
     found: dict[str, str] = {}
     for given in sorted(settings.mcp_servers):
-        name = server_name(given)
+        name = to_server_name(given)
         if not name or name in found:
             other = f" beside {found[name]!r}" if name else ""
             raise ConfigError(
@@ -114,17 +114,17 @@ def _server_names(settings: Settings) -> dict[str, str]:
     return found
 
 
-def _spec_or_broken(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
-    from hermes.mcp.server import Spec
+def _spec_or_broken(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "McpServerSpec":
+    from hermes.mcp.server import McpServerSpec
 
     try:
         return _build_spec(given, name, server, environ)
     except ConfigError as error:
-        return Spec(name=name, broken=error.message.rstrip("."))
+        return McpServerSpec(name=name, settings_problem=error.message.rstrip("."))
 
 
-def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
-    from hermes.mcp.server import Spec
+def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "McpServerSpec":
+    from hermes.mcp.server import McpServerSpec
 
     if bool(server.command) == bool(server.url):
         raise ConfigError(f"mcp_servers.{given} needs a `command` or a `url`, one of them.", "Mend it in config.yaml.")
@@ -133,7 +133,7 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
         return _VARIABLE_PATTERN.sub(lambda match: _variable_value(match[1], given, environ), text)
 
     home = environ.get("HOME") or "/"
-    return Spec(
+    return McpServerSpec(
         name=name,
         command=_expand_home(server.command, home),
         args=server.args,
@@ -145,19 +145,19 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
         connect_timeout=server.connect_timeout,
         include=server.tools.include,
         exclude=server.tools.exclude,
-        asks=server.trust is not McpTrust.ALWAYS,
+        asks_approval=server.trust is not McpTrust.ALWAYS,
     )
 
 
-def _redact_spec_secrets(spec: "Spec", redactor: Redactor) -> None:
+def _redact_spec_secrets(spec: "McpServerSpec", redactor: Redactor) -> None:
     """Teach the redactor every secret that a server is given."""
     for name, value in spec.env.items():
-        if holds_secret(name):
-            redactor.learn(f"mcp.{spec.name}.{name}", value)
+        if is_secret_variable(name):
+            redactor.add_secret(f"mcp.{spec.name}.{name}", value)
     for name, value in spec.headers.items():
-        redactor.learn(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
+        redactor.add_secret(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
     for name, value in secrets_in_url(f"mcp.{spec.name}.url", spec.url):
-        redactor.learn(name, value)
+        redactor.add_secret(name, value)
 
 
 def _expand_home(path: str, home: str) -> str:

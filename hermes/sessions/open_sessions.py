@@ -5,17 +5,17 @@ import fcntl
 import os
 from pathlib import Path
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 
-def list_open_sessions(home: Home) -> list[str]:
+def list_open_sessions(home: HermesHome) -> list[str]:
     """Return the ids of sessions that are open now, in a process or in what a dead process left running."""
     return [file.stem for file in list_lock_files(home) if is_lock_held(file)]
 
 
-def list_lock_files(home: Home) -> list[Path]:
+def list_lock_files(home: HermesHome) -> list[Path]:
     """Return the lock file of every session."""
     return sorted(home.locks.glob("*.lock")) if home.locks.is_dir() else []
 
@@ -38,12 +38,12 @@ def is_lock_held(file: Path) -> bool:
     return False
 
 
-def require_no_open_session(home: Home, what: str) -> None:
+def require_no_open_session(home: HermesHome, what: str) -> None:
     """Raise BusyError, which says what cannot be done, when a session of the home is open."""
     held = list_open_sessions(home)
     if held:
         shown = ", ".join(held[:5])
         raise BusyError(
-            phrase("{what} while sessions are open: {sessions}.", what=what, sessions=shown),
-            phrase("Close them first; `/quit` ends a chat."),
+            N_("{what} while sessions are open: {sessions}.", what=what, sessions=shown),
+            N_("Close them first; `/quit` ends a chat."),
         )

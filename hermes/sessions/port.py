@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hermes.core.events import Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 
 
 class ApprovalPort(Protocol):
@@ -54,22 +54,22 @@ class SessionPort(Protocol):
         """Call `subscriber` with every event from now on; return a function that unsubscribes it."""
         ...
 
-    def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
+    def post(self, inbound: InboundMessage) -> "asyncio.Future[TurnEnded]":
         """Queue a message; the future ends with the turn that answers it."""
         ...
 
     def steer(
-        self, inbound: Inbound, *, joins_only: bool = False, in_order: bool = False
+        self, inbound: InboundMessage, *, joins_only: bool = False, in_order: bool = False
     ) -> "asyncio.Future[TurnEnded]":
         """Add a message to the running turn."""
         ...
 
-    def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
+    def interrupt(self, inbound: InboundMessage) -> "asyncio.Future[TurnEnded]":
         """Stop the running turn, and answer this message next."""
         ...
 
     def forward(
-        self, letter_id: str, inbound: Inbound, *, joins: bool = False, first: bool = False
+        self, letter_id: str, inbound: InboundMessage, *, joins: bool = False, first: bool = False
     ) -> "asyncio.Future[TurnEnded]":
         """Process a message that is stored in the inbox already."""
         ...

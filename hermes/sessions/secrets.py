@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from hermes.config.auth_file import read_entries
 from hermes.config.environment import parse_dotenv
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.core.secret import KeyHolder
-from hermes.safety.environment import holds_secret
+from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
 
 _KEY_FIELDS = ("key", "api_key", "more_keys")
@@ -23,15 +23,15 @@ _KEY_PARAMETER = re.compile(r"key|token|secret|passw|pwd|sig|auth|credential", r
 _DOTENV_LIMIT = 1 << 20
 
 
-def build_redactor(environ: Mapping[str, str], home: Home, settings: Settings | None = None) -> Redactor:
+def build_redactor(environ: Mapping[str, str], home: HermesHome, settings: Settings | None = None) -> Redactor:
     """Build the redactor of this process. Keys that are read later are added by `learn`."""
     redactor = Redactor()
     for name, value in iterate_secrets(environ, home, settings):
-        redactor.learn(name, value)
+        redactor.add_secret(name, value)
     return redactor
 
 
-def build_lenient_redactor(environ: Mapping[str, str], home: Home) -> Redactor:
+def build_lenient_redactor(environ: Mapping[str, str], home: HermesHome) -> Redactor:
     """Build the redactor of a process whose settings may be unreadable."""
     try:
         return build_redactor(environ, home, load_settings(home).settings)
@@ -41,7 +41,7 @@ def build_lenient_redactor(environ: Mapping[str, str], home: Home) -> Redactor:
 
 def iterate_secrets(
     environ: Mapping[str, str],
-    home: Home,
+    home: HermesHome,
     settings: Settings | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield the (name, value) of each secret.
@@ -88,7 +88,7 @@ def secrets_in_url(name: str, text: str) -> Iterator[tuple[str, str]]:
 def _secrets_in_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in variables.items():
         yield from secrets_in_url(name, value)
-        if holds_secret(name) and not _is_existing_path(value):
+        if is_secret_variable(name) and not _is_existing_path(value):
             yield name, value
             # A list of keys (`NAMES=a,b`) is several.
             parts = _LIST_SEPARATOR.split(value)
@@ -107,7 +107,7 @@ def _secrets_in_settings(name: str, value: object) -> Iterator[tuple[str, str]]:
         yield from secrets_in_url(name, value)
     for field, inner in _iterate_members(value):
         key = isinstance(value, KeyHolder) and field in _KEY_FIELDS
-        if isinstance(inner, str) and (key or (isinstance(value, Mapping) and holds_secret(field))):
+        if isinstance(inner, str) and (key or (isinstance(value, Mapping) and is_secret_variable(field))):
             yield f"{name}.{field}", inner
         elif key and isinstance(inner, tuple | list):
             yield from ((f"{name}.{field}", one) for one in inner)

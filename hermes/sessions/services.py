@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
-from hermes.execution.supervisor import Wardens
+from hermes.execution.supervisor import Supervisors
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
-from hermes.runtime.compression import Windows
+from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
 from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
@@ -37,13 +37,15 @@ from hermes.store.store import Store
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
-    from hermes.mcp.servers import Servers
+    from hermes.mcp.servers import McpServers
 
 
 class Services:
     """The shared services of a process: created once, opened by `open` and closed by `close`."""
 
-    def __init__(self, home: Home, process_environ: Mapping[str, str], options: SessionOptions, clock: Clock) -> None:
+    def __init__(
+        self, home: HermesHome, process_environ: Mapping[str, str], options: SessionOptions, clock: Clock
+    ) -> None:
         """Load the settings. Raises ConfigError for settings that cannot be used. Nothing is created yet."""
         loaded = load_settings(home)
         self.home = home
@@ -52,8 +54,8 @@ class Services:
         self.settings = loaded.settings
         self.notices: list[str] = [*loaded.warnings]
         """Lines for the user that were learned while opening, and while opening sessions."""
-        self.environ = with_dotenv(process_environ, home.env_file)
-        self.supervisors = Wardens(self.environ)
+        self.environ = merge_dotenv(process_environ, home.env_file)
+        self.supervisors = Supervisors(self.environ)
         self.redactor = build_redactor(self.environ, home, self.settings)
         self.process_deps = ProcessDeps(
             environ=self.environ,
@@ -62,7 +64,7 @@ class Services:
             redactor=self.redactor,
         )
         self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
-        self.context_windows = Windows()
+        self.context_windows = ContextWindows()
         self.timeouts = HttpTimeouts()
         """How long a model's server may take."""
         self.model: ModelConnection
@@ -76,7 +78,7 @@ class Services:
         self._stack = AsyncExitStack()
         self._side_models: dict[str, ModelPool] = {}
         self._other_models: list[tuple[ModelChoice, ModelPool]] = []
-        self._mcp_servers: Servers | None = None
+        self._mcp_servers: McpServers | None = None
 
     async def open(self) -> None:
         """Open the model and the store.
@@ -88,14 +90,14 @@ class Services:
         choice = choose_model(settings.model, self.options)
         others = fallback_choices(settings, self.options.fallback_models)
         first = self._open_model(choice)
-        self.home.ensure()
+        self.home.ensure_exists()
         self.models = ModelPool((choice, *others), lambda one: first if one is choice else self._open_model(one), stack)
         self.model = await self.models.open_at(0)
         if self.model.notice:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)
         self.credentials = Credentials(
-            self.home, self.process_environ, settings, self.clock, self.store, self.redactor.learn
+            self.home, self.process_environ, settings, self.clock, self.store, self.redactor.add_secret
         )
         stack.push_async_callback(self.store.close)
         self.budget = ProcessBudget(settings, self.options, self.store, self.clock)
@@ -164,7 +166,7 @@ class Services:
             self._other_models.append(found)
         return await found[1].open_at(0)
 
-    def mcp_servers(self) -> "Servers":
+    def mcp_servers(self) -> "McpServers":
         """Return the MCP servers, started for the first session that wants some."""
         if self._mcp_servers is None:
             self._mcp_servers = open_servers(

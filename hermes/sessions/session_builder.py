@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from hermes.agent.loop_detection import GuardCounts, GuardLimits
-from hermes.agent.turn import Deps, TurnState
+from hermes.agent.loop_detection import LoopLimits, LoopThresholds
+from hermes.agent.turn import TurnDeps, TurnState
 from hermes.checkpoints.object_store import ObjectStore
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
-from hermes.context.engine import ContextEngine, Setup, open_engine
+from hermes.context.engine import ContextEngine, EngineSetup, open_engine
 from hermes.core.errors import StoreError
 from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
@@ -26,14 +26,14 @@ from hermes.llm.auxiliary import SideTask
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
-from hermes.runtime.actor import Parts, SessionActor
-from hermes.runtime.approvals import Approvals
-from hermes.runtime.attachments import Bringer
-from hermes.runtime.compression import Keeping
-from hermes.runtime.conversation import Conversation, open_conversation
-from hermes.runtime.epochs import Candidate, SessionEpochs
-from hermes.runtime.mailbox import Inbound, Mailbox
-from hermes.runtime.recorder import Recorder
+from hermes.runtime.actor import ActorParts, SessionActor
+from hermes.runtime.approvals import SessionApprovals
+from hermes.runtime.attachments import AttachmentProvider
+from hermes.runtime.compression import CompressionDeps
+from hermes.runtime.conversation import LiveConversation, open_conversation
+from hermes.runtime.epochs import ModelCandidate, SessionEpochs
+from hermes.runtime.mailbox import InboundMessage, SessionMailbox
+from hermes.runtime.recorder import TurnRecorder
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
 from hermes.sessions.gate_factory import approval_mode
@@ -51,16 +51,16 @@ from hermes.tools.permissions.written_files import restore_written_files
 from hermes.tools.taint_marks import TaintMark, TaintMarks
 
 
-def build_guard_limits(settings: GuardSettings) -> GuardLimits:
+def build_guard_limits(settings: GuardSettings) -> LoopLimits:
     """Build the limits at which a turn that repeats itself is warned and ended."""
-    return GuardLimits(
-        warn=_build_counts(settings.warn_after) if settings.warnings_enabled else GuardCounts(),
-        stop=_build_counts(settings.hard_stop_after) if settings.hard_stop_enabled else GuardCounts(),
+    return LoopLimits(
+        warn=_build_counts(settings.warn_after) if settings.warnings_enabled else LoopThresholds(),
+        stop=_build_counts(settings.hard_stop_after) if settings.hard_stop_enabled else LoopThresholds(),
     )
 
 
-def _build_counts(numbers: GuardNumbers) -> GuardCounts:
-    return GuardCounts(numbers.exact_failure, numbers.same_tool_failure, numbers.idempotent_no_progress)
+def _build_counts(numbers: GuardNumbers) -> LoopThresholds:
+    return LoopThresholds(numbers.exact_failure, numbers.same_tool_failure, numbers.idempotent_no_progress)
 
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class SessionBuilder:
         self._plan = plan
         self._stack = stack
         self._meter: SpendMeter = services.budget.create_meter(plan.session_id, plan.options)
-        self._conversations: list[Conversation] = []
+        self._conversations: list[LiveConversation] = []
         self._overrides = SessionOverrides()
         self._frame_builder = services.frame_builder_for(plan.options)
         self._route: SessionModelRoute | None = None
@@ -107,7 +107,7 @@ class SessionBuilder:
         stack.callback(self._drop_references)
         engine, remark = self._open_engine()
         marked = TaintMarks(
-            starmap(TaintMark, await services.store.marked_files()),
+            starmap(TaintMark, await services.store.list_marked_files()),
             lambda mark: services.store.mark_file(mark.path, mark.digest, mark.sources),
         )
         features = build_features(plan, services.feature_deps_for(plan.options), marked)
@@ -135,7 +135,7 @@ class SessionBuilder:
                 await route.set_first_model(await services.open_model_choice(choice))
         conversation = await self._open_conversation(await route.candidate(0))
         self._conversations.append(conversation)
-        recorder = Recorder(
+        recorder = TurnRecorder(
             services.store,
             session_id=plan.session_id,
             epoch=conversation.epoch,
@@ -143,7 +143,7 @@ class SessionBuilder:
             redactor=tools.context.redactor,
         )
         compression = services.settings.compression
-        keeping = Keeping(
+        keeping = CompressionDeps(
             engine, services.context_windows, tools.state.taint, compression.enabled, compression.in_place
         )
         epochs = SessionEpochs(services.store, conversation, recorder, route, keeping)
@@ -151,10 +151,10 @@ class SessionBuilder:
         for attend in features.attending:
             await attend(actor, stack)
         await self._attach_hooks(actor, conversation, tools)
-        actor.bringing.bringers += features.bringers
+        actor.attachments.providers += features.bringers
 
         def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
-            return epochs.renew(reason, recorder.emit, first=first)
+            return epochs.renew_epoch(reason, recorder.emit, first=first)
 
         return LiveSession(
             actor,
@@ -190,10 +190,10 @@ class SessionBuilder:
         )
 
     async def _build_actor(
-        self, conversation: Conversation, recorder: Recorder, epochs: SessionEpochs, tools: SessionTools
+        self, conversation: LiveConversation, recorder: TurnRecorder, epochs: SessionEpochs, tools: SessionTools
     ) -> SessionActor:
         services, plan = self._services, self._plan
-        approvals = Approvals(
+        approvals = SessionApprovals(
             services.store,
             plan.session_id,
             services.clock,
@@ -206,7 +206,7 @@ class SessionBuilder:
         hints = SubfolderHints(
             plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files
         )
-        hints.recall(conversation.messages)
+        hints.mark_known(conversation.messages)
         met: list[SessionActor] = []
         self._stack.callback(met.clear)
 
@@ -215,7 +215,7 @@ class SessionBuilder:
                 actor.notify(Level.WARNING, line)
 
         checkpoint_recorder = self._checkpoint_recorder = self._build_checkpoint_recorder(recorder, tools, warn)
-        deps = Deps(
+        deps = TurnDeps(
             toolbox=tools.toolbox,
             executor=self._build_executor(tools, approvals),
             context=structs.replace(tools.context, safeguard=checkpoint_recorder),
@@ -226,32 +226,32 @@ class SessionBuilder:
             publish=recorder.publish,
             steering=lambda: [
                 *tools.take_process_notices(),
-                *hints.news(),
+                *hints.collect_hints(),
                 *_checkpoint_news(checkpoint_recorder),
                 *_take_joining_parts(met),
             ],
         )
-        parts = Parts(
+        parts = ActorParts(
             deps=deps,
             recorder=recorder,
             epochs=epochs,
             approvals=approvals,
-            mailbox=Mailbox(),
-            guard=build_guard_limits(services.settings.tool_loop_guardrails),
+            mailbox=SessionMailbox(),
+            loop_limits=build_guard_limits(services.settings.tool_loop_guardrails),
             max_turns=_given_or_configured(plan.options.max_turns, services.settings.agent.max_turns),
         )
-        waiting = () if plan.fresh else await services.store.inbox(plan.session_id)
+        waiting = () if plan.fresh else await services.store.list_inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
         if checkpoint_recorder is not None:
             self._stack.push_async_callback(checkpoint_recorder.close)
-            if conversation.lost is not None:
-                await checkpoint_recorder.resume_turn(conversation.lost.turn_id)
+            if conversation.lost_turn is not None:
+                await checkpoint_recorder.resume_turn(conversation.lost_turn.turn_id)
             actor.on_turn_end.append(_make_checkpoint_hook(checkpoint_recorder, services))
         return actor
 
     def _build_checkpoint_recorder(
-        self, recorder: Recorder, tools: SessionTools, warn: Callable[[str], None]
+        self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
     ) -> CheckpointRecorder | None:
         """Return the checkpoint recorder, or None when checkpoints are off. Nothing is created before a write."""
         services, chosen = self._services, self._services.settings.checkpoints
@@ -269,15 +269,15 @@ class SessionBuilder:
         )
         return CheckpointRecorder(ground, lambda: recorder.turn_id)
 
-    async def _attach_hooks(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
+    async def _attach_hooks(self, actor: SessionActor, conversation: LiveConversation, tools: SessionTools) -> None:
         """Attach what runs before and after turns and at the session's end."""
         services, options = self._services, self._plan.options
-        if conversation.messages or conversation.lost is not None:
+        if conversation.messages or conversation.lost_turn is not None:
             restore_written_files(await _load_messages(conversation, services.store), tools.toolbox, tools.context)
         if options.save_trajectories or services.settings.agent.save_trajectories:
             actor.on_turn_end.append(_make_trajectory_hook(services.home.trajectories, actor))
         actor.on_turn_end += [_make_flush_hook(self._meter), _make_notice_hook(tools, actor)]
-        actor.bringing.bringers.append(
+        actor.attachments.providers.append(
             _make_reference_bringer(tools, actor, services.model.endpoint.context_length, options)
         )
         if options.reviews and services.settings.skills.evolution is not Evolution.OFF:
@@ -286,7 +286,7 @@ class SessionBuilder:
             self._attach_titling(actor, tools)
         if tools.mcp_servers:
             notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(services.mcp_servers().join(tools.toolbox, tools.mcp_servers, notify))
+            self._stack.callback(services.mcp_servers().join_session(tools.toolbox, tools.mcp_servers, notify))
         self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
 
@@ -328,28 +328,28 @@ class SessionBuilder:
     def _open_engine(self) -> tuple[ContextEngine, str]:
         """Open the context engine that the settings name; return it with a remark on that choice."""
         services = self._services
-        setup = Setup(
+        setup = EngineSetup(
             settings=services.settings.compression,
             store=services.store,
             session_id=self._plan.session_id,
-            condensing=self._create_side_task("compression", services.settings.auxiliary.compression),
+            summary_task=self._create_side_task("compression", services.settings.auxiliary.compression),
             clock=services.clock,
         )
         return open_engine(services.settings.context.engine, setup)
 
-    async def _open_conversation(self, first: Candidate) -> Conversation:
+    async def _open_conversation(self, first: ModelCandidate) -> LiveConversation:
         """Open the session's conversation, with the given history when it has none of its own."""
         plan, store = self._plan, self._services.store
         conversation = await open_conversation(
             store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
-        if plan.history and not conversation.messages and conversation.lost is None:
-            await store.append(plan.session_id, conversation.epoch, None, plan.history)
+        if plan.history and not conversation.messages and conversation.lost_turn is None:
+            await store.append_messages(plan.session_id, conversation.epoch, None, plan.history)
             conversation.messages.extend(plan.history)
-            conversation.lineage.extend(plan.history)
+            conversation.lineage.append_messages(plan.history)
         return conversation
 
-    def _build_executor(self, tools: SessionTools, approvals: Approvals) -> Executor:
+    def _build_executor(self, tools: SessionTools, approvals: SessionApprovals) -> Executor:
         return Executor(
             tools.toolbox,
             tools.gate,
@@ -376,7 +376,7 @@ class SessionBuilder:
                 endpoint, tools.toolbox.list_schemas(), features, self._plan.system, self._overrides
             )
             for section in features.sections:
-                self._services.add_notices(section.remarks())
+                self._services.add_notices(section.list_remarks())
             self._services.add_notices(frame_builder.remarks)
             return made
 
@@ -402,7 +402,7 @@ def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnSt
 
 
 async def _delete_unused_session(
-    store: Store, home: Home, session_id: str, conversations: Sequence[Conversation]
+    store: Store, home: HermesHome, session_id: str, conversations: Sequence[LiveConversation]
 ) -> None:
     """Delete a fresh session without messages; one with messages needs no look at the store."""
     if any(conversation.messages for conversation in conversations):
@@ -429,14 +429,14 @@ def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[Tur
 
 def _make_reference_bringer(
     tools: SessionTools, actor: SessionActor, window: int | None, options: SessionOptions
-) -> Bringer:
+) -> AttachmentProvider:
     """Return a function that attaches what a message refers to; messages without `@` cost nothing.
 
     A session with limited tools gets no others by referring.
     """
     own = None if options.toolset_limit is None else tools.toolbox
 
-    async def bring_references(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+    async def bring_references(inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
         if "@" not in inbound.text:
             return ()
         from hermes.sessions.references import ReferenceResolver
@@ -448,17 +448,17 @@ def _make_reference_bringer(
     return bring_references
 
 
-async def _load_messages(conversation: Conversation, store: Store) -> list[Message]:
+async def _load_messages(conversation: LiveConversation, store: Store) -> list[Message]:
     """Load every message of the session as it was written, compressed ones included."""
-    if not await store.compactions(conversation.session_id):
-        lost = conversation.lost.messages if conversation.lost is not None else ()
+    if not await store.list_compactions(conversation.session_id):
+        lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         return [*conversation.messages, *lost]
-    rows = await store.transcript(conversation.session_id, everything=True)
+    rows = await store.read_transcript(conversation.session_id, everything=True)
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
 
 
 def _take_joining_parts(met: Sequence[SessionActor]) -> list[TextPart]:
-    return [one for actor in met for one in actor.joining()]
+    return [one for actor in met for one in actor.take_joining_parts()]
 
 
 def _checkpoint_news(checkpoint_recorder: CheckpointRecorder | None) -> list[TextPart]:

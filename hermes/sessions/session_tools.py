@@ -5,13 +5,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
-from hermes.config.trusted import trusted_folders
+from hermes.config.trusted import read_trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import Source, TextPart
-from hermes.execution.base import Stopped
+from hermes.execution.base import StopOutcome
 from hermes.safety.places import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import BackendFactory, filter_trusted_path
@@ -26,7 +26,7 @@ from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 from hermes.web.access import WebAccess
 
 
@@ -78,14 +78,14 @@ class SessionTools(Struct, frozen=True):
         if not running:
             return ""
         count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
-        return f"{count} ended: " + ", ".join(f"{one_line(one.command, 60)} ({one.process_id})" for one in running)
+        return f"{count} ended: " + ", ".join(f"{to_one_line(one.command, 60)} ({one.process_id})" for one in running)
 
     async def stop_processes(self) -> list[str]:
         """End the background processes; return a line for each, and whether it is known to be gone."""
         ended = await self.state.processes.stop_all()
         return [
-            f"{one.process_id} ({one_line(one.command, 60)}) "
-            + ("has ended." if one.stopped is Stopped.GONE else "was asked to end; it may still be running there.")
+            f"{one.process_id} ({to_one_line(one.command, 60)}) "
+            + ("has ended." if one.stopped is StopOutcome.GONE else "was asked to end; it may still be running there.")
             for one in ended
         ]
 
@@ -98,7 +98,7 @@ class SessionTools(Struct, frozen=True):
 def build_session_tools(
     plan: SessionPlan,
     *,
-    home: Home,
+    home: HermesHome,
     settings: Settings,
     process_deps: ProcessDeps,
     extra_tools: Sequence[Tool] = (),
@@ -135,7 +135,7 @@ def build_session_tools(
         backend=backend,
         clock=process_deps.clock,
         limits=ToolLimits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
-        trust=TrustedFolders((*trusted_folders(home.trust_file), str(home.root.resolve()))),
+        trust=TrustedFolders((*read_trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
         redactor=process_deps.redactor,
         deferred_tools=toolbox if toolbox.find("tool_search") else None,

@@ -10,9 +10,9 @@ from hermes.core.messages import PROGRAM
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.gate import ApprovalAnswer, ApprovalRequest, PermissionGate
 from hermes.tools.registry import ToolRegistry
@@ -36,10 +36,10 @@ class _NullJournal:
     repeat.
     """
 
-    async def intend(self, intents: Sequence[Intent]) -> None:
+    async def record_intents(self, intents: Sequence[Intent]) -> None:
         """Record nothing."""
 
-    async def done(self, result: ToolResultPart) -> None:
+    async def record_result(self, result: ToolResultPart) -> None:
         """Record nothing."""
 
 
@@ -51,7 +51,7 @@ async def run_shell_line(
     Cancelling ends the command with all that it has started. Raises BusyError while a turn runs.
     """
     if actor.busy:
-        raise BusyError(phrase("A turn runs."), phrase("Your command can run when it has ended."))
+        raise BusyError(N_("A turn runs."), N_("Your command can run when it has ended."))
     call = ToolCallPart(new_call_id(), "terminal", json.dumps({"command": command, "timeout": COMMAND_SECONDS}))
     batch = CallBatch((call,))
 
@@ -70,8 +70,8 @@ def format_result(result: ToolResultPart) -> str:
 
 
 def _attach_to_next_message(actor: SessionActor, part: TextPart) -> None:
-    async def attach_part(_inbound: Inbound) -> Sequence[ImagePart | TextPart]:
-        actor.bringing.bringers.remove(attach_part)
+    async def attach_part(_inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+        actor.attachments.providers.remove(attach_part)
         return (part,)
 
-    actor.bringing.bringers.append(attach_part)
+    actor.attachments.providers.append(attach_part)

@@ -6,27 +6,27 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import PlatformHint, Settings
 from hermes.context.prompt import (
     PLATFORM_HINTS,
     PromptPart,
     PromptPlan,
     PromptSection,
-    identity,
-    prompt_parts,
+    build_prompt_parts,
+    read_identity,
 )
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.frame import Aside, EpochFrame
+from hermes.core.frame import EpochFrame, TransientContext
 from hermes.core.messages import Message
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.formats.openai_format import history_for_prompt
 
 _MAX_PREFILL_BYTES = 1 << 20
 
 
 def build_system_parts(
-    home: Home,
+    home: HermesHome,
     settings: Settings,
     *,
     platform: str,
@@ -36,23 +36,25 @@ def build_system_parts(
 ) -> tuple[PromptPart, ...]:
     """Build the parts of an epoch's prompt as of now. Raises ConfigError for what cannot be used."""
     plan = PromptPlan(
-        identity=identity(home.identity_file),
+        identity=read_identity(home.identity_file),
         personality=_personality_text(settings),
         platform=_platform_hint(platform, settings.platform_hints.get(platform)),
         model=model,
         has_tools=has_tools,
     )
-    return prompt_parts(plan, sections)
+    return build_prompt_parts(plan, sections)
 
 
-def build_aside(settings: Settings, home: Home, *, ephemeral: str, prefill: Sequence[Message]) -> Aside:
+def build_aside(
+    settings: Settings, home: HermesHome, *, ephemeral: str, prefill: Sequence[Message]
+) -> TransientContext:
     """Build what is sent with every request and never stored. Raises ConfigError for a file that holds no
     messages.
     """
     system = "\n\n".join(part for part in (settings.agent.system_prompt.strip(), ephemeral.strip()) if part)
     if not prefill and settings.prefill_messages_file:
         prefill = _read_prefill(home.root / Path(settings.prefill_messages_file).expanduser())
-    return Aside(system, tuple(prefill))
+    return TransientContext(system, tuple(prefill))
 
 
 class PromptPartSize(Struct, frozen=True):
@@ -70,17 +72,17 @@ class PromptPartSize(Struct, frozen=True):
 def measure_frame(parts: Sequence[PromptPart], frame: EpochFrame) -> list[PromptPartSize]:
     """Measure what every request of an epoch begins with: prompt parts, tools, and prefilled messages."""
     told = [
-        PromptPartSize(phrase("prompt: {name}", name=part.name), len(part.text.encode()))
+        PromptPartSize(N_("prompt: {name}", name=part.name), len(part.text.encode()))
         for part in parts
         if part.text in frame.system
     ]
-    rest = len(frame.sent.system.encode()) - sum(size.bytes for size in told)
+    rest = len(frame.request_frame.system.encode()) - sum(size.bytes for size in told)
     if parts and rest > 0:
-        told.append(PromptPartSize(phrase("prompt: between the parts, and what is never stored"), rest))
+        told.append(PromptPartSize(N_("prompt: between the parts, and what is never stored"), rest))
     elif frame.system and not parts:
-        told = [PromptPartSize(phrase("prompt: given as a whole"), rest)]
+        told = [PromptPartSize(N_("prompt: given as a whole"), rest)]
     told += [
-        PromptPartSize(phrase("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
+        PromptPartSize(N_("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
         for tool in frame.tools
     ]
     prefill = sum(len(msgspec.json.encode(message)) for message in frame.aside.prefill)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 
 OWNED_TOOLS = {
     "memory": ("memory",),
@@ -27,10 +27,10 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
         if name in known:
             continue
         holds = next((one for one, found in {**sets, **toolsets.TOOLSETS}.items() if name in found.tools), "")
-        hint = phrase("It is a tool; its set is `{name}`.", name=holds) if holds else suggestion(name, known)
+        hint = N_("It is a tool; its set is `{name}`.", name=holds) if holds else suggest_name(name, known)
         raise UsageError(
-            phrase("There is no tool set {name!r}.", name=name[:60]),
-            hint or phrase("`hermes tools` shows those there are."),
+            N_("There is no tool set {name!r}.", name=name[:60]),
+            hint or N_("`hermes tools` shows those there are."),
         )
 
 

@@ -19,15 +19,15 @@ from hermes.checkpoints.restore import (
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, NewCheckpoint, Purpose
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_session_id
-from hermes.i18n.messages import phrase, say
-from hermes.runtime.mailbox import Inbound
-from hermes.runtime.undo import said_again
+from hermes.i18n.messages import N_, tr
+from hermes.runtime.mailbox import InboundMessage
+from hermes.runtime.undo import to_inbound
 from hermes.safety.paths import is_or_below
 from hermes.store.rows import SessionRow
 from hermes.store.store import Store
-from hermes.store.undo import TakenBack
-from hermes.util.cancellation import whole
-from hermes.util.text import escaped, one_line
+from hermes.store.undo import UndoneTurns
+from hermes.util.cancellation import run_to_completion
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.checkpoints.file_state import StateReader
@@ -39,14 +39,12 @@ if TYPE_CHECKING:
 _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
 _SKIP_REASONS = {
-    RestoreOutcome.FOREIGN: phrase("it was changed since by somebody else"),
-    RestoreOutcome.UNKNOWN: phrase(
-        "nobody knows who has changed it since: the program ended in the middle of that turn"
-    ),
-    RestoreOutcome.UNCOPIED: phrase("no copy of it was kept"),
+    RestoreOutcome.FOREIGN: N_("it was changed since by somebody else"),
+    RestoreOutcome.UNKNOWN: N_("nobody knows who has changed it since: the program ended in the middle of that turn"),
+    RestoreOutcome.UNCOPIED: N_("no copy of it was kept"),
 }
-_LARGE_REASON = phrase("it was too large for a copy")
-_HIDDEN_REASON = phrase("it holds keys, so no copy was kept")
+_LARGE_REASON = N_("it was too large for a copy")
+_HIDDEN_REASON = N_("it holds keys, so no copy was kept")
 
 
 class CheckpointSummary(Struct, frozen=True, kw_only=True):
@@ -97,7 +95,7 @@ class UndoResult(Struct, frozen=True, kw_only=True):
     """
 
     turns: int
-    said: tuple[Inbound, ...]
+    said: tuple[InboundMessage, ...]
     files: RestoreResult
     redo: bool
 
@@ -136,25 +134,25 @@ class SessionUndo:
     def _recorder(self) -> "CheckpointRecorder":
         if self._live.checkpoint_recorder is None:
             raise UsageError(
-                phrase("No copies of files are made."),
-                phrase("`checkpoints.enabled: true` in config.yaml turns that on."),
+                N_("No copies of files are made."),
+                N_("`checkpoints.enabled: true` in config.yaml turns that on."),
             )
         return self._live.checkpoint_recorder
 
     async def list_checkpoints(self) -> list[CheckpointSummary]:
         """List the session's checkpoints, the newest first."""
-        rows = await self._store.checkpoints(self._actor.session_id)
-        openings = await self._store.openings(self._actor.session_id, [row.turn_id for row in rows])
+        rows = await self._store.list_checkpoints(self._actor.session_id)
+        openings = await self._store.list_turn_openings(self._actor.session_id, [row.turn_id for row in rows])
         lines = []
         for number, row in enumerate(rows, 1):
-            changes = await self._store.checkpoint_changes(row.id)
+            changes = await self._store.list_checkpoint_changes(row.id)
             said = openings.get(row.turn_id)
             lines.append(
                 CheckpointSummary(
                     number=number,
                     id=row.id,
                     at=row.at,
-                    said=one_line(said.text, _MAX_EXCERPT) if said is not None else "",
+                    said=to_one_line(said.text, _MAX_EXCERPT) if said is not None else "",
                     folder=row.folder,
                     files=tuple(
                         self._display_path(change.path, row.folder)
@@ -212,10 +210,12 @@ class SessionUndo:
             await self._settle_interrupted()
             return (await self._restore_since(since, self._checkpoint_paths(files), force=force))[0]
 
-        restored = await self._actor.aside(run_restore) or RestoreResult()
+        restored = await self._actor.exclusive(run_restore) or RestoreResult()
         named = [*restored.restored, *restored.deleted]
         if named:
-            shown = ", ".join(repr(escaped(one_line(one, _MAX_PATH_LENGTH))) for one in named[:_MAX_NAMED_FILES])
+            shown = ", ".join(
+                repr(escape_unseen_characters(to_one_line(one, _MAX_PATH_LENGTH))) for one in named[:_MAX_NAMED_FILES]
+            )
             more = f" and {len(named) - _MAX_NAMED_FILES} more" if len(named) > _MAX_NAMED_FILES else ""
             recorder.add_note(
                 f"The user put files back as they were before: {shown}{more}. "
@@ -225,18 +225,18 @@ class SessionUndo:
 
     async def finish_restore(self) -> RestoreResult:
         """Complete a restore that was interrupted by the end of its process; do nothing where there is none."""
-        return await self._actor.aside(self._finish_restore) or RestoreResult()
+        return await self._actor.exclusive(self._finish_restore) or RestoreResult()
 
     async def _finish_restore(self) -> RestoreResult:
         recorder = self._recorder
         await self._complete_checkpoints()
-        for row in await self._store.checkpoints(self._actor.session_id):
+        for row in await self._store.list_checkpoints(self._actor.session_id):
             if row.open and row.purpose is Purpose.RESTORE:
-                changes = await self._store.checkpoint_changes(row.id)
+                changes = await self._store.list_checkpoint_changes(row.id)
                 file_reader = recorder.create_reader(copies=False)
                 steps = await asyncio.to_thread(_remaining_steps, changes, file_reader)
                 with recorder.deps.objects.block_collection():
-                    return await whole(self._execute_steps(row.id, steps))
+                    return await run_to_completion(self._execute_steps(row.id, steps))
         return RestoreResult()
 
     async def undo_turns(self, turns: int = 1, *, files: bool = True, force: bool = False) -> UndoResult:
@@ -246,51 +246,51 @@ class SessionUndo:
         `force`.
         """
         if turns < 1:
-            raise UsageError(phrase("There must be at least one turn to take back."))
-        done = await self._actor.aside(lambda: self._undo_turns(turns, files=files, force=force))
+            raise UsageError(N_("There must be at least one turn to take back."))
+        done = await self._actor.exclusive(lambda: self._undo_turns(turns, files=files, force=force))
         if done is None:
-            raise NotFoundError(phrase("There is nothing to take back."))
+            raise NotFoundError(N_("There is nothing to take back."))
         restored, taken = done
-        said = tuple(said_again(turn.said) for turn in taken.turns)
+        said = tuple(to_inbound(turn.opening) for turn in taken.turns)
         return UndoResult(turns=len(said), said=said, files=restored, redo=taken.whole)
 
-    async def _undo_turns(self, turns: int, *, files: bool, force: bool) -> tuple[RestoreResult, TakenBack]:
+    async def _undo_turns(self, turns: int, *, files: bool, force: bool) -> tuple[RestoreResult, UndoneTurns]:
         session_id = self._actor.session_id
-        past = {one.turn_id for one in await self._store.last_turns(session_id, turns)}
+        past = {one.turn_id for one in await self._store.list_last_turns(session_id, turns)}
         restored, taken = RestoreResult(), None
         if past and files and self._live.checkpoint_recorder is not None:
             await self._complete_checkpoints()
             await self._settle_interrupted()
-            rows = [row for row in await self._store.checkpoints(session_id) if row.turn_id in past]
+            rows = [row for row in await self._store.list_checkpoints(session_id) if row.turn_id in past]
             if rows:
                 restored, taken = await self._restore_since(
                     min(row.id for row in rows),
                     None,
                     force=force,
-                    between=lambda number: self._actor.undoing.take_back(turns, number),
+                    between=lambda number: self._actor.turn_undo.undo_turns(turns, number),
                 )
-        taken = taken or await self._actor.undoing.take_back(turns)
+        taken = taken or await self._actor.turn_undo.undo_turns(turns)
         if taken is None:
-            raise NotFoundError(phrase("There is nothing to take back."))
+            raise NotFoundError(N_("There is nothing to take back."))
         return restored, taken
 
     async def redo_turns(self, *, files: bool = True) -> RedoResult:
         """Redo the last undo. Raises NotFoundError when there is none, or a message was sent since."""
-        brought = await self._actor.aside(self._actor.undoing.bring_back)
+        brought = await self._actor.exclusive(self._actor.turn_undo.redo_turns)
         if brought is None:
             raise NotFoundError(
-                phrase("There is nothing that could be brought back."),
-                phrase("It can be brought back until something new is said."),
+                N_("There is nothing that could be brought back."),
+                N_("It can be brought back until something new is said."),
             )
         restored = RestoreResult()
         number = brought.checkpoint_id if files and self._live.checkpoint_recorder is not None else None
-        if number is not None and await self._store.checkpoint(number) is not None:
+        if number is not None and await self._store.get_checkpoint(number) is not None:
             since = number
-            done = await self._actor.aside(lambda: self._restore_since(since, None, force=False))
+            done = await self._actor.exclusive(lambda: self._restore_since(since, None, force=False))
             restored = done[0] if done is not None else restored
         return RedoResult(messages=brought.messages, files=restored)
 
-    async def undo_last_turn(self, *, files: bool = False) -> Inbound:
+    async def undo_last_turn(self, *, files: bool = False) -> InboundMessage:
         """Take the last turn back, its files only with `files`; return the user's message, to be sent again."""
         return (await self.undo_turns(1, files=files)).said[0]
 
@@ -302,9 +302,9 @@ class SessionUndo:
             name_of_it = new_session_id(self._now())
             return await self._store.branch_session(session_id, name_of_it, title=name, turns=turns)
 
-        made = await self._actor.aside(store_branch)
+        made = await self._actor.exclusive(store_branch)
         if made is None:
-            raise NotFoundError(phrase("The branch was not made: it was stopped."))
+            raise NotFoundError(N_("The branch was not made: it was stopped."))
         return SessionBranch(id=made.id, title=made.title, parent=session_id, turns=made.branched_at or 0)
 
     async def _restore_since(
@@ -313,8 +313,8 @@ class SessionUndo:
         files: Sequence[str] | None,
         *,
         force: bool,
-        between: Callable[[int], Awaitable[TakenBack | None]] | None = None,
-    ) -> tuple[RestoreResult, TakenBack | None]:
+        between: Callable[[int], Awaitable[UndoneTurns | None]] | None = None,
+    ) -> tuple[RestoreResult, UndoneTurns | None]:
         """Plan the restore, save the present state, call `between`, and restore the files."""
         recorder = self._recorder
         recorder_deps = recorder.deps
@@ -336,7 +336,7 @@ class SessionUndo:
                 changes = [FileChange(step.path, step.now, step.wanted) for step in acting]
                 number = await self._store.add_checkpoint(new, changes)
                 taken = await between(number) if between is not None else None
-                restored = await whole(self._execute_steps(number, steps))
+                restored = await run_to_completion(self._execute_steps(number, steps))
         for step in acting if between is not None else ():
             self._live.tools.state.seen_files.pop(step.path, None)
         return restored, taken
@@ -355,45 +355,45 @@ class SessionUndo:
 
         done, changes = await asyncio.to_thread(execute_steps)
         await self._store.settle_checkpoint(number, changes)
-        kept = await self._store.checkpoint(number) is not None
+        kept = await self._store.get_checkpoint(number) is not None
         return self._build_result(done, number if kept else None)
 
     async def _complete_checkpoints(self) -> None:
         """Complete checkpoints whose turns will never end, because their process died and nobody resumed them."""
-        for row in await self._store.checkpoints(self._actor.session_id):
+        for row in await self._store.list_checkpoints(self._actor.session_id):
             if row.open and row.purpose is Purpose.TURN:
                 await self._recorder.complete_checkpoint(row)
             elif row.open:
-                changes = await self._store.checkpoint_changes(row.id)
+                changes = await self._store.list_checkpoint_changes(row.id)
                 await asyncio.to_thread(remove_temporaries, [change.path for change in changes])
 
     async def _settle_interrupted(self) -> None:
         """Settle an interrupted restore at what it achieved, so that it will not be finished any more."""
         file_reader = self._recorder.create_reader(copies=False)
-        for row in await self._store.checkpoints(self._actor.session_id):
+        for row in await self._store.list_checkpoints(self._actor.session_id):
             if row.open and row.purpose is Purpose.RESTORE:
-                changes = await self._store.checkpoint_changes(row.id)
+                changes = await self._store.list_checkpoint_changes(row.id)
                 left = await asyncio.to_thread(_interrupted_changes, changes, file_reader)
                 await self._store.settle_checkpoint(row.id, left)
 
     async def _changes_since(self, since: int) -> list[CheckpointHistory]:
-        rows = [row for row in await self._store.checkpoints(self._actor.session_id) if row.id >= since]
-        return [(row, await self._store.checkpoint_changes(row.id)) for row in reversed(rows)]
+        rows = [row for row in await self._store.list_checkpoints(self._actor.session_id) if row.id >= since]
+        return [(row, await self._store.list_checkpoint_changes(row.id)) for row in reversed(rows)]
 
     async def _checkpoint_id(self, number: int) -> int:
-        rows = await self._store.checkpoints(self._actor.session_id)
+        rows = await self._store.list_checkpoints(self._actor.session_id)
         if not rows:
-            raise NotFoundError(phrase("This session has changed no files, as far as copies of them are kept."))
+            raise NotFoundError(N_("This session has changed no files, as far as copies of them are kept."))
         if not 1 <= number <= len(rows):
             raise NotFoundError(
-                phrase("There is no checkpoint {number}.", number=number),
-                phrase("They count from 1, the newest, to {last}.", last=len(rows)),
+                N_("There is no checkpoint {number}.", number=number),
+                N_("They count from 1, the newest, to {last}.", last=len(rows)),
             )
         return rows[number - 1].id
 
     def _display_path(self, path: str, folder: str) -> str:
         """Return a path as a person knows it: relative to the folder, or as the agent's commands name it."""
-        return os.path.relpath(path, folder) if path.startswith(f"{folder}/") else self._backend.inside(path)
+        return os.path.relpath(path, folder) if path.startswith(f"{folder}/") else self._backend.to_command_path(path)
 
     def _build_result(self, steps: Sequence[RestoreStep], number: int | None) -> RestoreResult:
         folder = self._recorder.deps.places.workspace
@@ -411,7 +411,7 @@ class SessionUndo:
         named = [os.path.normpath(os.path.join(workspace, os.path.expanduser(one))) for one in files]
         # In the workspace a name is what it was: a link that stands on the way now is no part of it.
         inside = [one for one in named if is_or_below(one, workspace)]
-        named += [self._backend.outside(one) for one in named]
+        named += [self._backend.to_local_path(one) for one in named]
         others = [os.path.realpath(os.path.dirname(one)) + f"/{os.path.basename(one)}" for one in named]
         return [*inside, *others]
 
@@ -461,19 +461,19 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
             for path, step in named
             if step.outcome not in quiet
         ),
-        lost=tuple(path for path, step in named if step.changes_path and not step.now.kept),
+        lost=tuple(path for path, step in named if step.changes_path and not step.now.is_restorable),
         checkpoint=number,
     )
 
 
 def _skip_reason(step: RestoreStep) -> str:
     if step.outcome is RestoreOutcome.FAILED:
-        return say("it could not be put back: {error}", error=step.why)
+        return tr("it could not be put back: {error}", error=step.why)
     if step.wanted.kind is Kind.LARGE:
-        return say(_LARGE_REASON)
+        return tr(_LARGE_REASON)
     if step.wanted.kind is Kind.HIDDEN:
-        return say(_HIDDEN_REASON)
-    return say(_SKIP_REASONS.get(step.outcome, _SKIP_REASONS[RestoreOutcome.UNCOPIED]))
+        return tr(_HIDDEN_REASON)
+    return tr(_SKIP_REASONS.get(step.outcome, _SKIP_REASONS[RestoreOutcome.UNCOPIED]))
 
 
 def _is_folder_change(change: FileChange) -> bool:
@@ -484,7 +484,7 @@ def _is_folder_change(change: FileChange) -> bool:
 def _describe_uncovered(row: Checkpoint) -> str:
     """Describe what a checkpoint does not hold."""
     if row.place == "ssh":
-        return say("What commands change on the other host out of the workspace is not covered.")
+        return tr("What commands change on the other host out of the workspace is not covered.")
     if not row.whole:
-        return say("The folder is too large: not everything that commands change is covered.")
+        return tr("The folder is too large: not everything that commands change is covered.")
     return ""

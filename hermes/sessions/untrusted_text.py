@@ -1,15 +1,15 @@
 """Mark text that comes along with a person's message and was not written by them."""
 
 from hermes.core.parts import Provenance, Source, TextPart
-from hermes.safety.fencing import fence
+from hermes.safety.fencing import fence_untrusted_text
 from hermes.util.text import clean_surrogates
-from hermes.web.pages import from_html
+from hermes.web.pages import text_from_html
 
 
 def untrusted_part(text: str, label: str) -> TextPart:
     """Return text of others, fenced and marked with its source; `label` names the platform and the person."""
     provenance = Provenance(Source.OTHER, label)
-    return TextPart(text=fence(clean_surrogates(text), provenance), provenance=provenance)
+    return TextPart(text=fence_untrusted_text(clean_surrogates(text), provenance), provenance=provenance)
 
 
 def program_note(text: str) -> TextPart:
@@ -19,4 +19,4 @@ def program_note(text: str) -> TextPart:
 
 async def html_to_markdown(html: str) -> str:
     """Convert HTML to markdown in a process of its own; to bare text where that is not possible."""
-    return (await from_html(html, "")).text.strip()
+    return (await text_from_html(html, "")).text.strip()

@@ -1,1 +1,3 @@
-"""Skills: folders of instructions that the agent finds by a line, reads when it needs them, and learns to write."""
+"""Skills: folders of instructions that the agent finds in an index, reads when it needs them, and learns
+to write.
+"""

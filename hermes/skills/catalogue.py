@@ -1,6 +1,7 @@
-"""Which skills there are: built in, the person's own, and in folders that the settings name.
+"""The catalog of skills: built in, the user's own, and in folders that the settings name.
 
-What was read of a SKILL.md is kept under the file's stamp, so that a start reads no file that has not changed.
+What was read of a SKILL.md is cached under the file's stamp, so that a start reads no file that has not
+changed.
 """
 
 import contextlib
@@ -18,27 +19,27 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.plugins import suggestion
-from hermes.skills.files import FILE_LIMIT, MAIN, as_text, read_file
-from hermes.skills.skill import Head, is_name, read_head, word
+from hermes.plugins import suggest_name
+from hermes.skills.files import FILE_LIMIT, MAIN_FILE, decode_text, read_file
+from hermes.skills.skill import SkillHead, is_skill_name, keep_plain_name, read_head
 from hermes.util.atomic import write_atomic
 
 _CACHE_VERSION = 2
 _CACHE_LIMIT = 8 << 20
-_MOST = 2_000
+_MAX_SKILLS = 2_000
 """Skills of one folder."""
-_DEEP = 2
+_MAX_CATEGORY_DEPTH = 2
 """How many folders for categories may stand above a skill."""
 _FRESH = 2.0
 """Seconds for which the programs that skills need are taken to be the same; each is looked for along the whole PATH."""
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 
 
-class Tier(StrEnum):
-    """Where a skill comes from, in the order in which names count; what nobody vouches for goes last."""
+class SkillTier(StrEnum):
+    """The source of a skill, in the order in which names count; untrusted skills go last."""
 
     OWN = "own"
-    """In the home: written by the person, approved by them, or installed."""
+    """In the home: written by the user, approved by them, or installed."""
     EXTERNAL = "external"
     """In a folder that the settings name; never written."""
     BUILT_IN = "built-in"
@@ -47,31 +48,33 @@ class Tier(StrEnum):
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """One skill. `hidden_by` says why it is not used though nothing is wrong with it; `missing` what it lacks here."""
+    """One skill. `hidden_by` says why it is not used though nothing is wrong with it; `missing` what it lacks
+    here.
+    """
 
     name: str
-    tier: Tier
+    tier: SkillTier
     folder: str
-    head: Head
+    head: SkillHead
     category: str = ""
     hidden_by: str = ""
     missing: tuple[str, ...] = ()
-    vouched: bool = True
-    """Whether its words are the person's own, approved by them, or Hermes'."""
+    trusted: bool = True
+    """Whether its text is the user's own, approved by them, or Hermes'."""
 
     @property
-    def usable(self) -> bool:
-        """Whether it may be read and used; it may still lack something."""
+    def is_usable(self) -> bool:
+        """Return whether it may be read and used; it may still lack something."""
         return not self.head.wrong and not self.hidden_by
 
     @property
-    def offered(self) -> bool:
-        """Whether it stands in the index."""
-        return self.usable and not self.missing
+    def is_offered(self) -> bool:
+        """Return whether it stands in the index."""
+        return self.is_usable and not self.missing
 
 
-class Roots(Struct, frozen=True, kw_only=True):
-    """Where skills are. `trusted` are folders whose files the person vouches for."""
+class SkillRoots(Struct, frozen=True, kw_only=True):
+    """The folders of skills. `trusted` are folders whose files the user trusts."""
 
     own: Path
     cache: Path
@@ -82,120 +85,131 @@ class Roots(Struct, frozen=True, kw_only=True):
     optional: str = str(Path(__file__).with_name("optional"))
 
 
-class _Entry(Struct, frozen=True):
+class _CacheEntry(Struct, frozen=True):
     stamp: tuple[int, int, int]
-    head: Head
+    head: SkillHead
 
 
 class _Cache(Struct):
     version: int
-    entries: dict[str, _Entry]
+    entries: dict[str, _CacheEntry]
 
 
-class Catalogue:
+class SkillCatalog:
     """The skills of a home, looked up afresh at each call; that costs a look at each file's stamp."""
 
-    def __init__(self, roots: Roots, environ: Mapping[str, str]) -> None:
+    def __init__(self, roots: SkillRoots, environ: Mapping[str, str]) -> None:
         self._roots = roots
         self._environ = environ
-        self._entries: dict[str, _Entry] | None = None
+        self._entries: dict[str, _CacheEntry] | None = None
         self._changed = False
-        self._have: dict[str, bool] = {}
-        """Which programs are there, as it was at the time `_looked`."""
+        self._found_programs: dict[str, bool] = {}
+        """The programs that were there or not at the time `_looked`."""
         self._looked = -_FRESH
         self._lock = threading.Lock()
 
-    def all(self) -> list[Skill]:
-        """Every skill there is, those that cannot be used too: by name, the one that counts first. Never raises."""
+    def list_all(self) -> list[Skill]:
+        """Return every skill there is, unusable ones too: by name, the one that counts first. Never raises."""
         with self._lock:
-            entries = self._known()
+            entries = self._load_cache()
             self._changed = False
-            found = [self._skill(tier, root, folder) for tier, root in self._places() for folder in _folders(root)]
+            found = [
+                self._build_skill(tier, root, folder)
+                for tier, root in self._list_roots()
+                for folder in _iter_skill_folders(root)
+            ]
             here = {skill.folder for skill in found}
             if self._changed or len(here) < len(entries):
                 self._entries = {folder: entry for folder, entry in entries.items() if folder in here}
-                self._keep()
-            return self._settled(found)
+                self._save_cache()
+            return self._resolve_conflicts(found)
 
-    def index(self) -> list[Skill]:
-        """The skills that are offered, by name."""
-        return [skill for skill in self.all() if skill.offered]
+    def list_offered(self) -> list[Skill]:
+        """Return the skills that are offered, by name."""
+        return [skill for skill in self.list_all() if skill.is_offered]
 
-    def find(self, name: str) -> Skill:
-        """The skill of this name that counts, lacking something or not. Raises NotFoundError, UsageError for a broken
-        one."""
-        skills = self.all()
+    def find_skill(self, name: str) -> Skill:
+        """Return the skill of this name that counts, lacking something or not.
+
+        Raises NotFoundError, UsageError for a broken one.
+        """
+        skills = self.list_all()
         found = [skill for skill in skills if skill.name == name]
         for skill in found:
-            if skill.usable:
+            if skill.is_usable:
                 return skill
         if found and found[0].head.wrong:
             first = found[0]  # what is wrong with a stranger's quotes it
-            why = "; ".join(first.head.wrong) if first.vouched else "`hermes skills list` says why"
+            why = "; ".join(first.head.wrong) if first.trusted else "`hermes skills list` says why"
             raise UsageError(f"The skill {name!r} cannot be used: {why}.")
         if found:
             raise UsageError(f"The skill {name!r} is not used: {found[0].hidden_by}.")
-        near = suggestion(name[:100], [skill.name for skill in skills if skill.usable])
+        near = suggest_name(name[:100], [skill.name for skill in skills if skill.is_usable])
         raise NotFoundError(f"There is no skill {name[:80]!r}.", near)
 
-    def _places(self) -> list[tuple[Tier, str]]:
+    def _list_roots(self) -> list[tuple[SkillTier, str]]:
         roots = self._roots
-        external = [(Tier.EXTERNAL, os.path.abspath(os.path.expanduser(folder))) for folder in roots.external]
-        return [(Tier.OWN, str(roots.own)), *external, (Tier.BUILT_IN, roots.built_in), (Tier.OPTIONAL, roots.optional)]
+        external = [(SkillTier.EXTERNAL, os.path.abspath(os.path.expanduser(folder))) for folder in roots.external]
+        return [
+            (SkillTier.OWN, str(roots.own)),
+            *external,
+            (SkillTier.BUILT_IN, roots.built_in),
+            (SkillTier.OPTIONAL, roots.optional),
+        ]
 
-    def _skill(self, tier: Tier, root: str, folder: str) -> Skill:
+    def _build_skill(self, tier: SkillTier, root: str, folder: str) -> Skill:
         name = os.path.basename(folder)
-        head = self._head(folder, name)
+        head = self._load_head(folder, name)
         above = os.path.relpath(os.path.dirname(folder), root)
-        hidden = "it is optional; `hermes skills install` it" if tier is Tier.OPTIONAL else ""
+        hidden = "it is optional; `hermes skills install` it" if tier is SkillTier.OPTIONAL else ""
         return Skill(
             name=name,
             tier=tier,
             folder=folder,
             head=head,
-            category=head.category or ("" if above == "." else word(above)),
+            category=head.category or ("" if above == "." else keep_plain_name(above)),
             hidden_by="`skills.disabled` names it" if name in self._roots.disabled else hidden,
-            vouched=tier is not Tier.EXTERNAL or self._trusts(folder),
+            trusted=tier is not SkillTier.EXTERNAL or self._is_trusted(folder),
         )
 
-    def _trusts(self, folder: str) -> bool:
+    def _is_trusted(self, folder: str) -> bool:
         real = os.path.realpath(folder)
         return any(real == one or real.startswith(one.rstrip("/") + "/") for one in self._roots.trusted)
 
-    def _head(self, folder: str, name: str) -> Head:
-        """What is known of the skill in a folder."""
-        entries = self._known()
+    def _load_head(self, folder: str, name: str) -> SkillHead:
+        """Return what is known of the skill in a folder."""
+        entries = self._load_cache()
         try:
-            status = os.lstat(os.path.join(folder, MAIN))
+            status = os.lstat(os.path.join(folder, MAIN_FILE))
         except OSError as error:
-            return Head(name=name, wrong=(f"its {MAIN} cannot be read: {error.strerror}",))
+            return SkillHead(name=name, wrong=(f"its {MAIN_FILE} cannot be read: {error.strerror}",))
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         known = entries.get(folder)
         if known is not None and known.stamp == stamp:
             return known.head
-        head = _read(folder, name, status)
-        entries[folder] = _Entry(stamp, head)
+        head = _read_changed_head(folder, name, status)
+        entries[folder] = _CacheEntry(stamp, head)
         self._changed = True
         return head
 
-    def _settled(self, found: Sequence[Skill]) -> list[Skill]:
-        """The skills with what else keeps them from being used: another one of the name, or what they need."""
+    def _resolve_conflicts(self, found: Sequence[Skill]) -> list[Skill]:
+        """Return the skills with what else keeps them from being used: another one of the name, or what they need."""
         taken: dict[str, Skill] = {}
-        have = self._programs()
+        have = self._known_programs()
         settled = []
-        for skill in sorted(found, key=lambda skill: not skill.vouched):  # a stranger's takes nobody's place
+        for skill in sorted(found, key=lambda skill: not skill.trusted):  # a stranger's takes nobody's place
             first = taken.get(skill.name)
             if first is not None and not skill.hidden_by:
                 where = first.folder if first.tier is skill.tier else f"the {first.tier} one"
                 skill = structs.replace(skill, hidden_by=f"{where} of that name goes before it")  # noqa: PLW2901
-            elif skill.usable:
+            elif skill.is_usable:
                 taken[skill.name] = skill
-                missing = tuple(self._missing(skill.head, have))
+                missing = tuple(self._iter_missing(skill.head, have))
                 skill = structs.replace(skill, missing=missing) if missing else skill  # noqa: PLW2901
             settled.append(skill)
         return sorted(settled, key=lambda skill: skill.name)
 
-    def _missing(self, head: Head, have: dict[str, bool]) -> Iterator[str]:
+    def _iter_missing(self, head: SkillHead, have: dict[str, bool]) -> Iterator[str]:
         here = _PLATFORMS.get(sys.platform, sys.platform)
         if head.platforms and here not in head.platforms and sys.platform not in head.platforms:
             yield f"it is for {', '.join(head.platforms)}"
@@ -208,14 +222,15 @@ class Catalogue:
             if not self._environ.get(name):
                 yield f"the variable {name}"
 
-    def _programs(self) -> dict[str, bool]:
-        """Which programs are known to be there or not; looked for anew every few seconds."""
+    def _known_programs(self) -> dict[str, bool]:
+        """Return which programs are known to be there or not; looked for again every few seconds."""
         now = time.monotonic()
         if now - self._looked > _FRESH:
-            self._have, self._looked = {}, now
-        return self._have
+            self._found_programs, self._looked = {}, now
+            """The programs that were there or not at the time `_looked`."""
+        return self._found_programs
 
-    def _known(self) -> dict[str, _Entry]:
+    def _load_cache(self) -> dict[str, _CacheEntry]:
         if self._entries is None:
             self._entries = {}
             with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -224,39 +239,43 @@ class Catalogue:
                 self._entries = cache.entries if cache.version == _CACHE_VERSION else {}
         return self._entries
 
-    def _keep(self) -> None:
+    def _save_cache(self) -> None:
         with contextlib.suppress(OSError):  # a home that cannot be written is reported where it matters, not here
             self._roots.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             raw = msgspec.json.encode(_Cache(_CACHE_VERSION, self._entries or {}))
             write_atomic(self._roots.cache / "skills.json", raw, mode=0o600, sync=False)
 
 
-def _folders(root: str, depth: int = 0) -> Iterator[str]:
-    """The folders below `root` that hold a skill, sorted; those above are categories."""
+def _iter_skill_folders(root: str, depth: int = 0) -> Iterator[str]:
+    """Yield the folders below `root` that hold a skill, sorted; those above are categories."""
     try:
-        entries = sorted(os.scandir(root), key=lambda entry: entry.name)[:_MOST]
+        entries = sorted(os.scandir(root), key=lambda entry: entry.name)[:_MAX_SKILLS]
     except OSError:
         return
     for entry in entries:
         if entry.name.startswith((".", "_")) or not entry.is_dir():
             continue
-        if os.path.lexists(os.path.join(entry.path, MAIN)):
+        if os.path.lexists(os.path.join(entry.path, MAIN_FILE)):
             yield entry.path
-        elif depth < _DEEP and not entry.is_symlink():
-            yield from _folders(entry.path, depth + 1)
+        elif depth < _MAX_CATEGORY_DEPTH and not entry.is_symlink():
+            yield from _iter_skill_folders(entry.path, depth + 1)
 
 
-def _read(folder: str, name: str, status: os.stat_result) -> Head:
-    """The head of a SKILL.md that has changed."""
-    if not is_name(name):
+def _read_changed_head(folder: str, name: str, status: os.stat_result) -> SkillHead:
+    """Read the head of a SKILL.md that has changed."""
+    if not is_skill_name(name):
         said = f"its folder's name {name[:80]!r} is not made of lower-case letters, digits and single hyphens"
-        return Head(name=name, wrong=(said,))
+        return SkillHead(name=name, wrong=(said,))
     if os.path.islink(folder) or stat.S_ISLNK(status.st_mode):
-        return Head(name=name, wrong=("it is a link; name its real folder in `skills.external_dirs`",))
+        return SkillHead(name=name, wrong=("it is a link; name its real folder in `skills.external_dirs`",))
     if status.st_size > FILE_LIMIT:
-        return Head(name=name, wrong=(f"its {MAIN} has {status.st_size:,} bytes; 1 MiB is the most",))
+        return SkillHead(name=name, wrong=(f"its {MAIN_FILE} has {status.st_size:,} bytes; 1 MiB is the most",))
     try:
-        text = as_text(read_file(folder, MAIN))
+        text = decode_text(read_file(folder, MAIN_FILE))
     except UsageError as error:
-        return Head(name=name, wrong=(error.message.rstrip("."),))
-    return Head(name=name, wrong=(f"its {MAIN} is not text in UTF-8",)) if text is None else read_head(text, name)
+        return SkillHead(name=name, wrong=(error.message.rstrip("."),))
+    return (
+        SkillHead(name=name, wrong=(f"its {MAIN_FILE} is not text in UTF-8",))
+        if text is None
+        else read_head(text, name)
+    )

@@ -1,4 +1,6 @@
-"""The files of one skill: read, written and stored as a whole, by names that cannot lead out of its folder."""
+"""The files of one skill: read, written and stored as a whole, by names that cannot lead out of its
+folder.
+"""
 
 import base64
 import contextlib
@@ -15,9 +17,9 @@ from msgspec import Struct
 
 from hermes.core.errors import UsageError
 
-MAIN = "SKILL.md"
-FOLDERS = ("references", "templates", "assets", "scripts")
-"""Where a skill's other files are, by the specification (agentskills.io)."""
+MAIN_FILE = "SKILL.md"
+EXTRA_FOLDERS = ("references", "templates", "assets", "scripts")
+"""The folders of a skill's other files, by the specification (agentskills.io)."""
 FILE_LIMIT = 1 << 20
 """Bytes of one file."""
 ALL_LIMIT = 8 << 20
@@ -25,12 +27,12 @@ ALL_LIMIT = 8 << 20
 MOST_FILES = 200
 _DEPTH = 6
 _PATH_LENGTH = 200
-_PART_BYTES = 255
-"""What a file system takes of a name."""
+_MAX_PART_BYTES = 255
+"""The most bytes of a name in a file system."""
 _UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\\\\:\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _LOG = logging.getLogger(__name__)
-STAGING = ".hermes-"
-"""How folders begin that stand in the skills' folder while a change is being made."""
+STAGING_PREFIX = ".hermes-"
+"""The prefix of folders that stand in the skills' folder while a change is being made."""
 
 Files = Mapping[str, bytes]
 """A skill's files by their paths below its folder, `/` between the parts."""
@@ -40,15 +42,15 @@ class _Binary(Struct, frozen=True):
     base64: str
 
 
-def encoded(files: Files | None) -> bytes | None:
-    """The form in which a revision keeps a skill: a JSON object of path and text; what is no text is in base64."""
+def encode_files(files: Files | None) -> bytes | None:
+    """Encode a skill as a revision stores it: a JSON object of path and text; binary contents are in base64."""
     if files is None:
         return None
-    return msgspec.json.encode({path: _stored(files[path]) for path in sorted(files)})
+    return msgspec.json.encode({path: _to_stored(files[path]) for path in sorted(files)})
 
 
-def decoded(raw: bytes | None) -> Files | None:
-    """Back from that form; None stands for no skill at all."""
+def decode_files(raw: bytes | None) -> Files | None:
+    """Decode that form; None means no skill at all."""
     if raw is None:
         return None
     found = msgspec.json.decode(raw, type=dict[str, str | _Binary])
@@ -58,8 +60,8 @@ def decoded(raw: bytes | None) -> Files | None:
     }
 
 
-def as_text(data: bytes) -> str | None:
-    """The text of a file; None when it is none."""
+def decode_text(data: bytes) -> str | None:
+    """Return the text of a file; None when it is not text."""
     try:
         return None if b"\0" in data else data.decode("utf-8")
     except UnicodeDecodeError:
@@ -67,7 +69,7 @@ def as_text(data: bytes) -> str | None:
 
 
 def check_path(path: str) -> str:
-    """The path, when it can only mean a file in the skill's own folder. Raises UsageError."""
+    """Return the path, when it can only mean a file in the skill's own folder. Raises UsageError."""
     parts = path.split("/")
     wrong = (
         not path
@@ -75,24 +77,24 @@ def check_path(path: str) -> str:
         or len(parts) > _DEPTH
         or _UNUSABLE.search(path) is not None
         or any(part in ("", ".", "..") or part.startswith((".", "~")) or part != part.strip() for part in parts)
-        or any(len(part.encode()) > _PART_BYTES for part in parts)
+        or any(len(part.encode()) > _MAX_PART_BYTES for part in parts)
     )
     if wrong:
         raise UsageError(
             f"{path[:80]!r} cannot be a file of a skill.",
-            f"Use a plain path below it: {MAIN}, or a file in {', '.join(FOLDERS)}.",
+            f"Use a plain path below it: {MAIN_FILE}, or a file in {', '.join(EXTRA_FOLDERS)}.",
         )
     return path
 
 
-def check_own(path: str) -> str:
-    """The same for a file beside SKILL.md, which is in one of `FOLDERS`."""
-    if check_path(path).partition("/")[0] not in FOLDERS or "/" not in path:
-        raise UsageError(f"{path!r} is not in one of the folders {', '.join(FOLDERS)}.")
+def check_extra_path(path: str) -> str:
+    """Return the path of a file beside SKILL.md, which is in one of `EXTRA_FOLDERS`. Raises UsageError."""
+    if check_path(path).partition("/")[0] not in EXTRA_FOLDERS or "/" not in path:
+        raise UsageError(f"{path!r} is not in one of the folders {', '.join(EXTRA_FOLDERS)}.")
     return path
 
 
-def check_whole(files: Files) -> None:
+def check_files(files: Files) -> None:
     """Raise UsageError when files are too many, too large, or have names that cannot be."""
     if len(files) > MOST_FILES:
         raise UsageError(f"A skill has {MOST_FILES} files at the most, not {len(files)}.")
@@ -110,7 +112,7 @@ def check_whole(files: Files) -> None:
 
 
 def read_file(folder: str, path: str) -> bytes:
-    """One file of the skill in `folder`. No link is followed on the way. Raises UsageError."""
+    """Read one file of the skill in `folder`. No link is followed on the way. Raises UsageError."""
     check_path(path)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.ExitStack() as opened:
@@ -124,7 +126,8 @@ def read_file(folder: str, path: str) -> bytes:
             handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)
             opened.callback(os.close, handle)
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {_why(error)}.") from None
+            why = _describe_os_error(error)
+            raise UsageError(f"{path} cannot be read: {why}.") from None
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{path} is not a regular file.")
@@ -134,10 +137,10 @@ def read_file(folder: str, path: str) -> bytes:
             return file.read(FILE_LIMIT + 1)
 
 
-def listed(folder: str) -> list[str]:
-    """The paths of a skill's files, sorted. Raises UsageError for links, devices and too many files.
+def list_files(folder: str) -> list[str]:
+    """Return the paths of a skill's files, sorted. Raises UsageError for links, devices and too many files.
 
-    What begins with a dot is not the skill's.
+    Names that begin with a dot are not the skill's.
     """
     found: list[str] = []
     waiting = [""]
@@ -146,7 +149,8 @@ def listed(folder: str) -> list[str]:
         try:
             entries = sorted(os.scandir(os.path.join(folder, below)), key=lambda entry: entry.name)
         except OSError as error:
-            raise UsageError(f"{below or folder} cannot be read: {_why(error)}.") from None
+            why = _describe_os_error(error)
+            raise UsageError(f"{below or folder} cannot be read: {why}.") from None
         for entry in entries:
             if entry.name.startswith(".") or entry.name == "__pycache__":
                 continue
@@ -166,10 +170,10 @@ def listed(folder: str) -> list[str]:
 
 
 def read_folder(folder: str) -> Files:
-    """All files of a skill. Raises UsageError."""
+    """Read all files of a skill. Raises UsageError."""
     files: dict[str, bytes] = {}
     room = ALL_LIMIT
-    for path in listed(folder):
+    for path in list_files(folder):
         files[path] = read_file(folder, path)
         room -= len(files[path])
         if room < 0:
@@ -179,17 +183,17 @@ def read_folder(folder: str) -> Files:
 
 def write_staged(root: Path, name: str, files: Files | None) -> Path:
     """Write the files into a new folder in `root`, on disk; it is empty where the skill is to go. Raises OSError."""
-    staged = root / f"{STAGING}{os.urandom(6).hex()}-{name}"
+    staged = root / f"{STAGING_PREFIX}{os.urandom(6).hex()}-{name}"
     staged.mkdir(parents=True, mode=0o755)
     try:
-        _fill(staged, files or {})
+        _fill_folder(staged, files or {})
     except OSError:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return staged
 
 
-def _fill(staged: Path, files: Files) -> None:
+def _fill_folder(staged: Path, files: Files) -> None:
     folders = {staged}
     for path, data in files.items():
         target = staged / check_path(path)
@@ -200,14 +204,14 @@ def _fill(staged: Path, files: Files) -> None:
             file.flush()
             os.fsync(file.fileno())
     for folder in folders:
-        _sync(folder)
+        _sync_folder(folder)
 
 
-def swap(staged: Path, target: Path, *, gone: bool) -> None:
+def swap_folder(staged: Path, target: Path, *, gone: bool) -> None:
     """Put a staged folder in the place of `target`; with `gone` only take `target` away. Raises OSError.
 
-    What begins with a dot, such as `.git`, is not the skill's and stays where it was. A crash in between leaves a
-    folder whose name begins with `STAGING`; nothing is lost.
+    What begins with a dot, such as `.git`, is not the skill's and stays where it was. A crash in between
+    leaves a folder whose name begins with `STAGING_PREFIX`; nothing is lost.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     old = staged.with_name(f"{staged.name}.old")
@@ -217,33 +221,35 @@ def swap(staged: Path, target: Path, *, gone: bool) -> None:
         staged.rmdir()
     else:
         os.rename(staged, target)
-    _carry(old, target)
-    _sync(target.parent)
+    _carry_over(old, target)
+    _sync_folder(target.parent)
 
 
-def leftovers(root: Path) -> list[Path]:
-    """What changes under way, or broken off, have left in the skills' folder."""
+def list_leftovers(root: Path) -> list[Path]:
+    """Return what changes under way, or broken off, have left in the skills' folder."""
     try:
-        return [Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(STAGING)]
+        return [Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(STAGING_PREFIX)]
     except OSError:
         return []
 
 
-def clear(root: Path) -> None:
-    """Remove what is left over, where no change is under way. What is in it and not a skill's is carried over to the
-    skill's folder, or kept beside."""
-    for path in leftovers(root):
-        name = path.name.removeprefix(STAGING).partition("-")[2].removesuffix(".old")
-        if name and _carry(path, root / name):
+def clear_leftovers(root: Path) -> None:
+    """Remove what is left over, where no change is under way.
+
+    Files in it that are not a skill's are carried over to the skill's folder, or kept beside.
+    """
+    for path in list_leftovers(root):
+        name = path.name.removeprefix(STAGING_PREFIX).partition("-")[2].removesuffix(".old")
+        if name and _carry_over(path, root / name):
             shutil.rmtree(path, ignore_errors=True)
         else:
-            kept = path.with_name(f".kept-{path.name.removeprefix(STAGING)}")
+            kept = path.with_name(f".kept-{path.name.removeprefix(STAGING_PREFIX)}")
             os.rename(path, kept)
             _LOG.warning("files that are no skill's were kept in %s", kept)
 
 
-def _carry(old: Path, target: Path) -> bool:
-    """Move what is not the skill's to the same place below `target`. Whether all of it is there now."""
+def _carry_over(old: Path, target: Path) -> bool:
+    """Move what is not the skill's to the same place below `target`; return whether all of it is there now."""
     whole = True
     for above, folders, names in os.walk(old):
         for name in (*folders, *names):
@@ -262,12 +268,12 @@ def _carry(old: Path, target: Path) -> bool:
     return whole
 
 
-def _stored(data: bytes) -> str | _Binary:
-    text = as_text(data)
+def _to_stored(data: bytes) -> str | _Binary:
+    text = decode_text(data)
     return _Binary(base64.b64encode(data).decode()) if text is None else text
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -275,7 +281,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _why(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     import errno
 
     if error.errno in (errno.ELOOP, errno.ENOTDIR):

@@ -1,60 +1,65 @@
-"""The prompt's part about skills: a line for each, never what they say."""
+"""The prompt section about skills: a line for each, never their text."""
 
 from collections.abc import Sequence
 
-from hermes.context.prompt import Tier
-from hermes.skills.catalogue import Catalogue, Skill
-from hermes.util.text import escaped, one_line
+from hermes.context.prompt import PromptTier
+from hermes.skills.catalogue import Skill, SkillCatalog
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 INDEX_LIMIT = 3_000
 """Characters of the list of skills."""
-_LINES = (72, 45)
-"""Characters of a description, the first that lets the list fit."""
+_WIDTHS = (72, 45)
+"""Characters of a description; the first width that lets the list fit is used."""
 GUIDANCE = "Skills are proven instructions. When one fits the task, read it with skill_view first."
-WRITING = " What took several attempts to find out, keep with skill_manage: mend the skill you used, or create one."
+WRITING_GUIDANCE = (
+    " What took several attempts to find out, keep with skill_manage: mend the skill you used, or create one."
+)
 
 
 class SkillsSection:
     """The index of skills as it is when an epoch begins. `writes` says whether the model may propose changes."""
 
     name = "skills"
-    tier = Tier.CONTEXT
+    tier = PromptTier.CONTEXT
 
-    def __init__(self, catalogue: Catalogue, *, writes: bool) -> None:
+    def __init__(self, catalogue: SkillCatalog, *, writes: bool) -> None:
         self._catalogue = catalogue
         self._writes = writes
         self._remarks: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """The guidance and the list; empty without skills that could be used or written."""
-        skills = self._catalogue.all()
+    def render_text(self) -> str:
+        """Return the guidance and the list; empty without skills that could be used or written."""
+        skills = self._catalogue.list_all()
         self._remarks = tuple(
-            f"The skill {escaped(skill.name)} cannot be used: {escaped(skill.head.wrong[0])}."
+            f"The skill {escape_unseen_characters(skill.name)} cannot be used: "
+            f"{escape_unseen_characters(skill.head.wrong[0])}."
             for skill in skills
             if skill.head.wrong
         )
-        listed = listing([skill for skill in skills if skill.offered])
+        listed = format_index([skill for skill in skills if skill.is_offered])
         if not listed and not self._writes:
             return ""
-        return "\n".join(filter(None, (GUIDANCE + (WRITING if self._writes else ""), listed)))
+        return "\n".join(filter(None, (GUIDANCE + (WRITING_GUIDANCE if self._writes else ""), listed)))
 
-    def remarks(self) -> Sequence[str]:
-        """The skills that cannot be used, and why."""
+    def list_remarks(self) -> Sequence[str]:
+        """Return the skills that cannot be used, and why."""
         return self._remarks
 
 
-def listing(skills: Sequence[Skill], limit: int = INDEX_LIMIT) -> str:
-    """Names with descriptions, as long as the list fits; else names by category, and how many are left. Of those that
-    nobody vouches for only how many there are: what they are called is a stranger's choice too."""
-    strangers = sum(not skill.vouched for skill in skills)
+def format_index(skills: Sequence[Skill], limit: int = INDEX_LIMIT) -> str:
+    """Return names with descriptions, as long as the list fits; else names by category, and how many are left.
+
+    Of untrusted skills it says only how many there are: their names are untrusted content too.
+    """
+    strangers = sum(not skill.trusted for skill in skills)
     told = f"- {strangers} in folders that nobody vouches for: skills_list names them" if strangers else ""
-    known = _vouched([skill for skill in skills if skill.vouched], limit - len(told) - 1)
+    known = _format_trusted([skill for skill in skills if skill.trusted], limit - len(told) - 1)
     return "\n".join(filter(None, (known, told)))
 
 
-def _vouched(skills: Sequence[Skill], limit: int) -> str:
-    for width in _LINES:
-        text = "\n".join(f"- {skill.name}: {described(skill, width)}" for skill in skills)
+def _format_trusted(skills: Sequence[Skill], limit: int) -> str:
+    for width in _WIDTHS:
+        text = "\n".join(f"- {skill.name}: {describe_skill(skill, width)}" for skill in skills)
         if len(text) <= limit:
             return text
     by_category: dict[str, list[str]] = {}
@@ -65,7 +70,7 @@ def _vouched(skills: Sequence[Skill], limit: int) -> str:
     left = 0
     for category in sorted(by_category):
         names = by_category[category]
-        line = f"- {one_line(escaped(category), 40)}: "
+        line = f"- {to_one_line(escape_unseen_characters(category), 40)}: "
         shown = 0
         for name in names:
             if len(line) + len(name) + 2 > room:
@@ -79,9 +84,9 @@ def _vouched(skills: Sequence[Skill], limit: int) -> str:
     return "\n".join([*lines, *([f"- and {left} more"] if left else [])])
 
 
-def described(skill: Skill, width: int) -> str:
-    """A skill's description on one line; a stranger's is not given."""
-    if not skill.vouched:
+def describe_skill(skill: Skill, width: int) -> str:
+    """Return a skill's description on one line; an untrusted one's is not given."""
+    if not skill.trusted:
         return "(nobody vouches for its folder)"
-    told = one_line(escaped(skill.head.description), 2 * width)
-    return told if len(told) <= width else one_line(told.partition(". ")[0], width)
+    told = to_one_line(escape_unseen_characters(skill.head.description), 2 * width)
+    return told if len(told) <= width else to_one_line(told.partition(". ")[0], width)

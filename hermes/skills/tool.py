@@ -1,4 +1,4 @@
-"""The tools about skills. What the model writes waits for a person's yes, unless the settings say otherwise."""
+"""The tools about skills. What the model writes waits for approval, unless the settings say otherwise."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,25 +7,25 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from hermes.core.errors import HermesError, ToolError
-from hermes.skills.catalogue import Skill, Tier
-from hermes.skills.command import provenance
-from hermes.skills.files import MAIN, Files, as_text, check_own
-from hermes.skills.section import described
-from hermes.skills.skill import parted, with_category
-from hermes.skills.skills import Change, Skills
-from hermes.store.revisions import Author
+from hermes.skills.catalogue import Skill, SkillTier
+from hermes.skills.command import skill_provenance
+from hermes.skills.files import MAIN_FILE, Files, check_extra_path, decode_text
+from hermes.skills.section import describe_skill
+from hermes.skills.skill import add_category, split_head
+from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
-from hermes.util.text import escaped
+from hermes.util.text import escape_unseen_characters
 
-_DESCRIPTION = 300
+_MAX_DESCRIPTION = 300
 _MOST_LISTED = 200
 
 Action = Literal["create", "patch", "edit", "delete", "write_file", "remove_file"]
 
 
-class Manage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SkillManageParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `skill_manage` takes."""
 
     action: Annotated[Action, Meta(description="edit: whole SKILL.md; patch: a text in it.")]
@@ -41,45 +41,48 @@ class Manage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(description="What showed the need.")] = ""
 
 
-def skill_tools(skills: Skills, *, writes: bool, automatic: bool) -> tuple[Tool, ...]:
-    """The tools over these skills. `writes`: changes may be proposed; `automatic`: they need no yes as long as no
-    text from strangers stands in the conversation."""
-    reading = (_list_tool(skills), _view_tool(skills))
-    return (*reading, _manage_tool(skills, automatic=automatic)) if writes else reading
+def build_skill_tools(skills: SkillLibrary, *, writes: bool, automatic: bool) -> tuple[Tool, ...]:
+    """Build the tools over these skills.
+
+    `writes`: changes may be proposed; `automatic`: they need no approval as long as no untrusted content
+    stands in the conversation.
+    """
+    reading = (_build_list_tool(skills), _build_view_tool(skills))
+    return (*reading, _build_manage_tool(skills, automatic=automatic)) if writes else reading
 
 
-def _list_tool(skills: Skills) -> Tool:
+def _build_list_tool(skills: SkillLibrary) -> Tool:
     @tool("skills", parallel=Parallel.SAFE, repeatable=True, summary=lambda args: "list skills")
     async def skills_list(ctx: ToolContext, category: Annotated[str, "Only these; empty: all."] = "") -> str:
         """List skills and what they are for."""
-        return escaped(_listed(await asyncio.to_thread(skills.catalogue.all), category))
+        return escape_unseen_characters(_format_skills(await asyncio.to_thread(skills.catalog.list_all), category))
 
     return skills_list
 
 
-def _listed(skills: Sequence[Skill], category: str) -> str:
-    found = [one for one in skills if one.usable]
-    known = ", ".join(sorted({_category(one) for one in found}))
-    wanted = [one for one in found if category in ("", _category(one))]
+def _format_skills(skills: Sequence[Skill], category: str) -> str:
+    found = [one for one in skills if one.is_usable]
+    known = ", ".join(sorted({_display_category(one) for one in found}))
+    wanted = [one for one in found if category in ("", _display_category(one))]
     if not wanted:
         return f"There is no skill here. Categories: {known or 'none'}."
     left = len(wanted) - _MOST_LISTED
     rest = f"[{left} more; give a category: {known}]" if left > 0 else ""
-    return "\n".join(filter(None, [*map(_line, wanted[:_MOST_LISTED]), rest]))
+    return "\n".join(filter(None, [*map(_format_skill, wanted[:_MOST_LISTED]), rest]))
 
 
-def _category(skill: Skill) -> str:
-    return (skill.category if skill.vouched else "") or "other"
+def _display_category(skill: Skill) -> str:
+    return (skill.category if skill.trusted else "") or "other"
 
 
-def _line(skill: Skill) -> str:
-    if not skill.vouched:  # all else of its head is a stranger's words, and this list stands in no fence
-        return f"{skill.name}: {described(skill, _DESCRIPTION)}"
+def _format_skill(skill: Skill) -> str:
+    if not skill.trusted:  # all else of its head is a stranger's words, and this list stands in no fence
+        return f"{skill.name}: {describe_skill(skill, _MAX_DESCRIPTION)}"
     missing = f" [cannot be used here, it lacks: {', '.join(skill.missing)}]" if skill.missing else ""
-    return f"{skill.name} ({_category(skill)}): {described(skill, _DESCRIPTION)}{missing}"
+    return f"{skill.name} ({_display_category(skill)}): {describe_skill(skill, _MAX_DESCRIPTION)}{missing}"
 
 
-def _view_tool(skills: Skills) -> Tool:
+def _build_view_tool(skills: SkillLibrary) -> Tool:
     @tool("skills", parallel=Parallel.SAFE, repeatable=True, summary=lambda args: f"read skill {args.get('name')}")
     async def skill_view(
         ctx: ToolContext,
@@ -88,44 +91,44 @@ def _view_tool(skills: Skills) -> Tool:
     ) -> ToolOutput:
         """Read a skill's instructions, or a file of it."""
         try:
-            skill = await skills.find(name)
+            skill = await skills.find_skill(name)
         except HermesError as error:
             raise ToolError(str(error)) from None
         try:
-            text = await skills.text(name, file_path or MAIN)
-            files = [path for path in await skills.files(name) if path != MAIN]
+            text = await skills.read_text(name, file_path or MAIN_FILE)
+            files = [path for path in await skills.list_files(name) if path != MAIN_FILE]
         except HermesError as error:  # it may quote the name of a file
-            why = str(error) if skill.vouched else f"That cannot be read; `hermes skills view {skill.name}` says why."
+            why = str(error) if skill.trusted else f"That cannot be read; `hermes skills view {skill.name}` says why."
             raise ToolError(why) from None
         if not file_path:
-            await skills.used(name)
+            await skills.count_use(name)
             said = [f"[It lacks here: {', '.join(skill.missing)}.]"] if skill.missing else []
             said += [f"[Its other files, in {skill.folder}: {', '.join(files)}]"] if files else []
-            text = "\n".join([parted(text)[1], *said])
-        return ToolOutput(text=text, provenance=provenance(skill))
+            text = "\n".join([split_head(text)[1], *said])
+        return ToolOutput(text=text, provenance=skill_provenance(skill))
 
     return skill_view
 
 
-def _manage_tool(skills: Skills, *, automatic: bool) -> Tool:
+def _build_manage_tool(skills: SkillLibrary, *, automatic: bool) -> Tool:
     @tool("skills", housekeeping=True, summary=lambda args: f"{args.get('action')} skill {args.get('name')}")
-    async def skill_manage(ctx: ToolContext, change: Manage) -> str:
+    async def skill_manage(ctx: ToolContext, change: SkillManageParams) -> str:
         """Keep what you learned as a skill, or mend one. The person may have to approve it first."""
         sources = ctx.state.taint.list_sources()
         try:
-            base = await skills.base(change.name, ctx.session_id)
-            after = await asyncio.to_thread(_changed, ctx, change, base)
+            base = await skills.load_base(change.name, ctx.session_id)
+            after = await asyncio.to_thread(_apply_action, ctx, change, base)
             if after is None:
-                await _check_deleted(skills, change)
-            revision_id = await skills.propose(
-                Change(change.name, after),
-                author=Author.MODEL,
-                reason=_reason(change),
+                await _check_deletable(skills, change)
+            revision_id = await skills.propose_change(
+                SkillChange(change.name, after),
+                author=RevisionAuthor.MODEL,
+                reason=_format_reason(change),
                 sources=sources,
                 session_id=ctx.session_id,
             )
-            if automatic and not (await skills.revision(revision_id)).sources:  # those that it builds on count too
-                await skills.apply(revision_id, "automatic")
+            if automatic and not (await skills.get_revision(revision_id)).sources:  # those that it builds on count too
+                await skills.approve_change(revision_id, "automatic")
                 return f"Done (change {revision_id} of {change.name}). It counts from the next session on."
         except HermesError as error:
             raise ToolError(str(error)) from None
@@ -137,20 +140,20 @@ def _manage_tool(skills: Skills, *, automatic: bool) -> Tool:
     return skill_manage
 
 
-async def _check_deleted(skills: Skills, change: Manage) -> None:
-    skill = next((one for one in await asyncio.to_thread(skills.catalogue.all) if one.name == change.name), None)
-    if skill is not None and skill.tier is not Tier.OWN:
+async def _check_deletable(skills: SkillLibrary, change: SkillManageParams) -> None:
+    skill = next((one for one in await asyncio.to_thread(skills.catalog.list_all) if one.name == change.name), None)
+    if skill is not None and skill.tier is not SkillTier.OWN:
         raise ToolError(f"{change.name} is {skill.tier} and cannot be deleted; the person can name it in"
                         " `skills.disabled`.")  # fmt: skip
 
 
-def _reason(change: Manage) -> str:
+def _format_reason(change: SkillManageParams) -> str:
     into = f"absorbed into {change.absorbed_into[:64]}" if change.absorbed_into else ""
     return "; ".join(filter(None, (f"{change.action}: {change.reason}" if change.reason else change.action, into)))
 
 
-def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | None:
-    """The skill as it is to stand. Raises HermesError."""
+def _apply_action(ctx: ToolContext, change: SkillManageParams, base: Files | None) -> Files | None:
+    """Return the skill as it is to be. Raises HermesError."""
     for text in (change.content, change.new_string, change.file_content):
         if ctx.redact(text) != text:
             raise ToolError(
@@ -160,21 +163,24 @@ def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | No
         if base is not None:
             raise ToolError(f"There is a skill {change.name} already: patch it, or edit it.")
         content = ctx.restore_secrets(change.content, "")
-        return {MAIN: _ended(with_category(content, change.category)).encode()}
+        return {MAIN_FILE: _end_with_newline(add_category(content, change.category)).encode()}
     if base is None:
         raise ToolError(f"There is no skill {change.name[:80]!r}. skills_list names them; action create makes one.")
     return _ACTIONS[change.action](ctx, change, dict(base))
 
 
-def _edited(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
-    return {**files, MAIN: _ended(ctx.restore_secrets(change.content, _old(files, MAIN))).encode()}
+def _edit_main_file(ctx: ToolContext, change: SkillManageParams, files: dict[str, bytes]) -> Files | None:
+    return {
+        **files,
+        MAIN_FILE: _end_with_newline(ctx.restore_secrets(change.content, _read_old_text(files, MAIN_FILE))).encode(),
+    }
 
 
-def _patched(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
-    path = MAIN if change.file_path in ("", MAIN) else check_own(change.file_path)
+def _patch_file(ctx: ToolContext, change: SkillManageParams, files: dict[str, bytes]) -> Files | None:
+    path = MAIN_FILE if change.file_path in ("", MAIN_FILE) else check_extra_path(change.file_path)
     if path not in files:
         raise ToolError(f"{change.name} has no file {path}. It has: {', '.join(sorted(files))}.")
-    old = _old(files, path)
+    old = _read_old_text(files, path)
     new = ctx.restore_secrets(change.new_string, old)
     text, _ = replace_text(
         old, ctx.restore_secrets(change.old_string, old), new, everywhere=change.replace_all, display_path=path
@@ -182,37 +188,37 @@ def _patched(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files
     return {**files, path: text.encode()}
 
 
-def _deleted(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
+def _delete_skill(ctx: ToolContext, change: SkillManageParams, files: dict[str, bytes]) -> Files | None:
     return None
 
 
-def _with_file(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
-    path = check_own(change.file_path)
-    old = _old(files, path) if path in files else ""
+def _write_file(ctx: ToolContext, change: SkillManageParams, files: dict[str, bytes]) -> Files | None:
+    path = check_extra_path(change.file_path)
+    old = _read_old_text(files, path) if path in files else ""
     return {**files, path: ctx.restore_secrets(change.file_content, old).encode()}
 
 
-def _without_file(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
-    if files.pop(check_own(change.file_path), None) is None:
+def _remove_file(ctx: ToolContext, change: SkillManageParams, files: dict[str, bytes]) -> Files | None:
+    if files.pop(check_extra_path(change.file_path), None) is None:
         raise ToolError(f"{change.name} has no file {change.file_path}. It has: {', '.join(sorted(files))}.")
     return files
 
 
-def _old(files: Files, path: str) -> str:
-    text = as_text(files[path])
+def _read_old_text(files: Files, path: str) -> str:
+    text = decode_text(files[path])
     if text is None:
         raise ToolError(f"{path} is no text.")
     return text
 
 
-def _ended(text: str) -> str:
+def _end_with_newline(text: str) -> str:
     return text.rstrip() + "\n"
 
 
-_ACTIONS: dict[str, Callable[[ToolContext, Manage, dict[str, bytes]], Files | None]] = {
-    "edit": _edited,
-    "patch": _patched,
-    "delete": _deleted,
-    "write_file": _with_file,
-    "remove_file": _without_file,
+_ACTIONS: dict[str, Callable[[ToolContext, SkillManageParams, dict[str, bytes]], Files | None]] = {
+    "edit": _edit_main_file,
+    "patch": _patch_file,
+    "delete": _delete_skill,
+    "write_file": _write_file,
+    "remove_file": _remove_file,
 }

@@ -1,4 +1,6 @@
-"""Which skills a conversation used, and whether its turn ended well: what the measure of their use is made of."""
+"""Finds which skills a conversation used, and whether its turn ended well: the basis of the usefulness
+counts.
+"""
 
 import re
 from collections.abc import Iterable
@@ -9,34 +11,38 @@ from hermes.core.messages import Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 
-CALLED = "[Skill {name}, which the person asked for:]"
+SKILL_MARK = "[Skill {name}, which the person asked for:]"
 """The line that stands before a skill's text in a person's message."""
-_CALLED = re.compile(r"\[Skill ([a-z0-9-]{1,64}), which the person asked for:\]")
+_SKILL_MARK_LINE = re.compile(r"\[Skill ([a-z0-9-]{1,64}), which the person asked for:\]")
 
 
-class _View(msgspec.Struct):
+class _ViewArguments(msgspec.Struct):
     name: str = ""
     file_path: str = ""
 
 
-def used_skills(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The skills whose instructions were read in these messages, by tool or by `/name`, in that order, each once."""
+def find_used_skills(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the skills whose instructions were read in these messages, by tool or by `/name`, in order, each
+    once.
+    """
     asked: dict[str, str] = {}
     found: dict[str, None] = {}
     for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart) and part.name == "skill_view":
-                asked[part.call_id] = _name(part.arguments)
+                asked[part.call_id] = _parse_view_name(part.arguments)
             elif isinstance(part, ToolResultPart) and part.status is ToolStatus.OK and asked.get(part.call_id):
                 found[asked[part.call_id]] = None
-            elif isinstance(part, TextPart) and (called := _called(part)):
+            elif isinstance(part, TextPart) and (called := _parse_skill_mark(part)):
                 found[called] = None
     return tuple(found)
 
 
-def ended_well(reason: ExitReason) -> bool | None:
-    """Whether a turn that ended so did its work; None where that says nothing about the skills that it used."""
-    if reason.completed:
+def has_ended_well(reason: ExitReason) -> bool | None:
+    """Return whether a turn that ended so did its work; None where that says nothing about the skills that it
+    used.
+    """
+    if reason.is_completed:
         return True
     said_nothing = (
         ExitReason.INTERRUPTED,
@@ -49,15 +55,15 @@ def ended_well(reason: ExitReason) -> bool | None:
     return None if reason in said_nothing else False
 
 
-def _called(part: TextPart) -> str:
+def _parse_skill_mark(part: TextPart) -> str:
     if part.provenance is None or part.provenance.source is Source.PERSON:
         return ""  # who types that line has not used a skill
-    match = _CALLED.match(part.text)
+    match = _SKILL_MARK_LINE.match(part.text)
     return match[1] if match else ""
 
 
-def _name(arguments: str) -> str:
+def _parse_view_name(arguments: str) -> str:
     try:
-        return msgspec.json.decode(arguments, type=_View).name
+        return msgspec.json.decode(arguments, type=_ViewArguments).name
     except msgspec.MsgspecError:
         return ""

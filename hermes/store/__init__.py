@@ -1,1 +1,1 @@
-"""Sessions, epochs, messages, turns and effects in SQLite, and the search index beside them."""
+"""The store: sessions, epochs, messages, turns and effects in SQLite, with the search index beside them."""

@@ -1,4 +1,4 @@
-"""What the API server keeps: the sessions of its keys, answers by their ids, and runs."""
+"""Storage of the API server: sessions of API keys, responses by id, and runs."""
 
 import apsw
 from msgspec import convert
@@ -6,47 +6,52 @@ from msgspec import convert
 from hermes.core.api import NewRun, RunRow, StoredResponse
 from hermes.core.errors import BusyError
 from hermes.store import inbox, sessions
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 from hermes.store.rows import InboxRow, SessionRow
 
 _RUN = "id, owner, session_id, letter_id, turn_id, state, reason, error, wish, usage, made_at, ended_at"
-_MOST_OPEN = 10_000
+_MAX_OPEN_RUNS = 10_000
 
 
-class ApiAccess(Access):
-    """The verbs of the API server. Nothing of one owner is found by another."""
+class ApiAccess(StoreAccess):
+    """Store operations of the API server. One owner never finds what belongs to another."""
 
-    async def api_session(self, owner: str, name: str) -> str | None:
-        """The session that an owner calls so."""
+    async def find_api_session(self, owner: str, name: str) -> str | None:
+        """Return the id of the session to which an owner gave this name, or None."""
         return await self._database.read(
-            lambda connection: _text(
+            lambda connection: _query_text(
                 connection, "SELECT session_id FROM api_sessions WHERE owner = ? AND name = ?", owner, name
             )
         )
 
     async def bind_api_session(self, owner: str, name: str, session_id: str) -> str:
-        """Let an owner call a session so, which must be there; the session that is called so, another one where
-        somebody was faster."""
+        """Give an existing session a name of an owner's; return the id of the session that has the name, another
+        one where a concurrent call was faster.
+        """
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> str:
+        def insert_binding(connection: apsw.Connection) -> str:
             connection.execute(
                 "INSERT INTO api_sessions (owner, name, session_id, used_at) VALUES (?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
                 (owner, name, session_id, now),
             )
-            found = _text(connection, "SELECT session_id FROM api_sessions WHERE owner = ? AND name = ?", owner, name)
+            found = _query_text(
+                connection, "SELECT session_id FROM api_sessions WHERE owner = ? AND name = ?", owner, name
+            )
             assert found is not None
             return found
 
-        return await self._database.write(work)
+        return await self._database.write(insert_binding)
 
     async def take_api_session(self, owner: str, *, mark: bytes = b"", answer: str = "") -> tuple[str, str] | None:
-        """Go on with the session in which just that was said, or answered last, by its name and its id; nobody else
-        goes on with it until it is marked again."""
+        """Take the session whose last mark or answer is this one, and return its name and id, or None.
+
+        Nobody else can take it until it is marked again.
+        """
         column, value = ("mark", mark) if mark else ("answer", answer)
 
-        def work(connection: apsw.Connection) -> tuple[str, str] | None:
+        def clear_marks(connection: apsw.Connection) -> tuple[str, str] | None:
             row = connection.execute(
                 "UPDATE api_sessions SET mark = NULL, answer = NULL WHERE owner = ?1 AND name ="
                 f" (SELECT name FROM api_sessions WHERE owner = ?1 AND {column} = ?2 ORDER BY used_at DESC LIMIT 1)"
@@ -55,10 +60,10 @@ class ApiAccess(Access):
             ).fetchone()
             return None if row is None else (str(row[0]), str(row[1]))
 
-        return await self._database.write(work)
+        return await self._database.write(clear_marks)
 
     async def mark_api_session(self, owner: str, name: str, *, mark: bytes | None, answer: str | None = None) -> None:
-        """Note the state that a session is in now."""
+        """Store the state in which a session is now."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: (
@@ -69,23 +74,23 @@ class ApiAccess(Access):
             )
         )
 
-    async def api_sessions(self, owner: str, limit: int, *, offset: int = 0) -> list[tuple[str, SessionRow]]:
-        """An owner's sessions by their names, the one used last first."""
+    async def list_api_sessions(self, owner: str, limit: int, *, offset: int = 0) -> list[tuple[str, SessionRow]]:
+        """Return an owner's sessions with their names, the one used last first."""
 
-        def work(connection: apsw.Connection) -> list[tuple[str, SessionRow]]:
+        def select_sessions(connection: apsw.Connection) -> list[tuple[str, SessionRow]]:
             rows = connection.execute(
                 "SELECT api_sessions.name, sessions.id FROM api_sessions JOIN sessions"
                 " ON sessions.id = api_sessions.session_id WHERE owner = ? ORDER BY sessions.updated_at DESC, name"
                 " LIMIT ? OFFSET ?",
                 (owner, limit, offset),
             ).fetchall()
-            found = [(str(name), sessions.get(connection, str(session_id))) for name, session_id in rows]
+            found = [(str(name), sessions.get_session(connection, str(session_id))) for name, session_id in rows]
             return [(name, row) for name, row in found if row is not None]
 
-        return await self._database.read(work)
+        return await self._database.read(select_sessions)
 
-    async def put_response(self, owner: str, response: StoredResponse) -> None:
-        """Keep an answer, or what has become of it since."""
+    async def store_response(self, owner: str, response: StoredResponse) -> None:
+        """Store a response, or its newer state."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: (
@@ -106,8 +111,8 @@ class ApiAccess(Access):
             )
         )
 
-    async def response(self, owner: str, response_id: str) -> StoredResponse | None:
-        """An answer of this owner."""
+    async def get_response(self, owner: str, response_id: str) -> StoredResponse | None:
+        """Return a response of this owner, or None."""
         row = await self._database.read(
             lambda connection: connection.execute(
                 "SELECT id, session_id, turn_id, state, body FROM api_responses WHERE owner = ? AND id = ?",
@@ -118,34 +123,37 @@ class ApiAccess(Access):
             return None
         return StoredResponse(id=row[0], session_id=row[1], turn_id=row[2], state=row[3], body=bytes(row[4]))
 
-    async def drop_response(self, owner: str, response_id: str) -> bool:
-        """Forget an answer; whether there was one."""
+    async def delete_response(self, owner: str, response_id: str) -> bool:
+        """Delete a response; return whether there was one."""
 
-        def work(connection: apsw.Connection) -> bool:
+        def delete_row(connection: apsw.Connection) -> bool:
             connection.execute("DELETE FROM api_responses WHERE owner = ? AND id = ?", (owner, response_id))
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(delete_row)
 
-    async def lost_responses(self) -> int:
-        """Name the end of answers whose process died; how many."""
+    async def fail_lost_responses(self) -> int:
+        """Mark responses whose process died as failed; return how many there were."""
 
-        def work(connection: apsw.Connection) -> int:
+        def mark_failed(connection: apsw.Connection) -> int:
             connection.execute(
                 "UPDATE api_responses SET state = 'failed', body = json_set(CAST(body AS TEXT), '$.status', 'failed')"
                 " WHERE state IN ('queued', 'in_progress')"
             )
             return connection.changes()
 
-        return await self._database.write(work)
+        return await self._database.write(mark_failed)
 
     async def begin_run(self, run: NewRun) -> RunRow:
-        """Store a run together with what it says to its session, which must be there; the run that was begun under the
-        same `idem` before, where there is one. Raises BusyError where something else was asked under it."""
+        """Store a run together with its message to an existing session, or return the run that was begun under the
+        same `idem`.
+
+        Raises BusyError when the key was used for a different request.
+        """
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> RunRow:
-            known = _run(connection, "owner = ? AND idem = ?", run.owner, run.idem) if run.idem else None
+        def insert_run(connection: apsw.Connection) -> RunRow:
+            known = _find_run(connection, "owner = ? AND idem = ?", run.owner, run.idem) if run.idem else None
             if known is not None:
                 digest = connection.execute("SELECT digest FROM api_runs WHERE id = ?", (known.id,)).get
                 if digest != run.digest:
@@ -156,41 +164,43 @@ class ApiAccess(Access):
                 " VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
                 (run.id, run.owner, run.idem, run.digest, run.session_id, run.letter_id, run.wish, now),
             )
-            inbox.put(connection, run.session_id, InboxRow(run.letter_id, run.letter, now))
-            made = _run(connection, "id = ?", run.id)
+            inbox.enqueue_message(connection, run.session_id, InboxRow(run.letter_id, run.letter, now))
+            made = _find_run(connection, "id = ?", run.id)
             assert made is not None
             return made
 
-        return await self._database.write(work)
+        return await self._database.write(insert_run)
 
-    async def run_of_key(self, owner: str, idem: str, digest: bytes) -> RunRow | None:
-        """The run that was begun under a key of the caller's. Raises BusyError as `begin_run` does."""
+    async def find_run_by_key(self, owner: str, idem: str, digest: bytes) -> RunRow | None:
+        """Return the run that was begun under an idempotency key, or None. Raises BusyError as `begin_run` does."""
 
-        def work(connection: apsw.Connection) -> RunRow | None:
-            known = _run(connection, "owner = ? AND idem = ?", owner, idem)
+        def select_run(connection: apsw.Connection) -> RunRow | None:
+            known = _find_run(connection, "owner = ? AND idem = ?", owner, idem)
             if known is not None:
                 asked = connection.execute("SELECT digest FROM api_runs WHERE id = ?", (known.id,)).get
                 if asked != digest:
                     raise BusyError("Something else was asked under this Idempotency-Key.", "Use another one.")
             return known
 
-        return await self._database.read(work)
+        return await self._database.read(select_run)
 
-    async def run(self, owner: str, run_id: str) -> RunRow | None:
-        """A run of this owner."""
-        return await self._database.read(lambda connection: _run(connection, "owner = ? AND id = ?", owner, run_id))
-
-    async def open_runs(self) -> list[RunRow]:
-        """Every run that has not ended, the oldest first."""
+    async def get_run(self, owner: str, run_id: str) -> RunRow | None:
+        """Return a run of this owner, or None."""
         return await self._database.read(
-            lambda connection: _runs(connection, "ended_at IS NULL ORDER BY made_at LIMIT ?", _MOST_OPEN)
+            lambda connection: _find_run(connection, "owner = ? AND id = ?", owner, run_id)
+        )
+
+    async def list_open_runs(self) -> list[RunRow]:
+        """Return every run that has not ended, the oldest first."""
+        return await self._database.read(
+            lambda connection: _select_runs(connection, "ended_at IS NULL ORDER BY made_at LIMIT ?", _MAX_OPEN_RUNS)
         )
 
     async def end_run(self, run_id: str, state: str, *, reason: str, error: str, usage: bytes | None) -> None:
-        """Note how a run ended, once. Its words that were not said yet are not said any more."""
+        """Store how a run ended, once, and remove its message from the inbox if it still waits there."""
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> None:
+        def write_end(connection: apsw.Connection) -> None:
             connection.execute(
                 "UPDATE api_runs SET state = ?, reason = ?, error = ?, usage = ?, ended_at = ?"
                 " WHERE id = ? AND ended_at IS NULL",
@@ -198,10 +208,10 @@ class ApiAccess(Access):
             )
             connection.execute("DELETE FROM inbox WHERE id = (SELECT letter_id FROM api_runs WHERE id = ?)", (run_id,))
 
-        await self._database.write(work)
+        await self._database.write(write_end)
 
-    async def seen(self, platform: str, event_id: str) -> bool:
-        """Whether something came in from an account before."""
+    async def has_inbound_event(self, platform: str, event_id: str) -> bool:
+        """Return whether an event of this platform was received before."""
         return await self._database.read(
             lambda connection: (
                 connection.execute(
@@ -211,10 +221,12 @@ class ApiAccess(Access):
             )
         )
 
-    async def forget_api(self, before: float, limit: int = 2_000) -> int:
-        """Forget answers and ended runs of before a time; how many. What was said stays in the sessions."""
+    async def prune_api(self, before: float, limit: int = 2_000) -> int:
+        """Delete responses and ended runs from before a time; return how many. What was said stays in the
+        sessions.
+        """
 
-        def work(connection: apsw.Connection) -> int:
+        def delete_old(connection: apsw.Connection) -> int:
             connection.execute(
                 "DELETE FROM api_responses WHERE id IN (SELECT id FROM api_responses WHERE at < ? LIMIT ?)",
                 (before, limit),
@@ -227,19 +239,19 @@ class ApiAccess(Access):
             )
             return gone + connection.changes()
 
-        return await self._database.write(work)
+        return await self._database.write(delete_old)
 
 
-def _text(connection: apsw.Connection, query: str, *values: str) -> str | None:
+def _query_text(connection: apsw.Connection, query: str, *values: str) -> str | None:
     found = connection.execute(query, values).get
     return None if found is None else str(found)
 
 
-def _run(connection: apsw.Connection, where: str, *values: object) -> RunRow | None:
-    return next(iter(_runs(connection, where, *values)), None)
+def _find_run(connection: apsw.Connection, where: str, *values: object) -> RunRow | None:
+    return next(iter(_select_runs(connection, where, *values)), None)
 
 
-def _runs(connection: apsw.Connection, where: str, *values: object) -> list[RunRow]:
+def _select_runs(connection: apsw.Connection, where: str, *values: object) -> list[RunRow]:
     rows: list[tuple[object, ...]] = connection.execute(f"SELECT {_RUN} FROM api_runs WHERE {where}", values).fetchall()
     names = RunRow.__struct_fields__
     return [convert(dict(zip(names, row, strict=True)), RunRow) for row in rows]

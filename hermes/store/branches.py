@@ -1,8 +1,9 @@
-"""Branches: sessions that begin with the whole conversation of another one, and the tree that they make.
+"""Branches: sessions that begin with the whole conversation of another one, and the tree that they form.
 
-A branch is a copy of rows: its own from the first moment, whatever becomes of the other. Epochs are copied too, so its
-first request continues the very prefix that the other one sent. The copies keep the positions of the originals, by
-which the search knows them and finds each word once, in the session in which it was said.
+A branch is a copy of rows: independent from the first moment, whatever happens to the other session.
+Epochs are copied too, so its first request continues the very prefix that the other session sent. The
+copies keep the positions of the originals, so search finds each message once, in the session in which
+it was said.
 """
 
 import itertools
@@ -13,86 +14,93 @@ import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.store import compactions, sessions, undo
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 from hermes.store.rows import ARCHIVED, MessageState, NewSession, SessionRow
 
 BRANCHED = "branched"
-"""Why an epoch begins in a branch that has fewer turns than the session it comes from."""
-_MOST = 1_000_000_000
+"""The reason of an epoch that begins in a branch with fewer turns than the session it comes from."""
+_ALL_TURNS = 1_000_000_000
 
 
-def branch(
+def create_branch(
     connection: apsw.Connection, session_id: str, name: str, *, title: str, turns: int | None, now: float
 ) -> SessionRow:
-    """Make a session `name` that begins with the first `turns` turns of another one (None: all of it).
+    """Create a session `name` that begins with the first `turns` turns of another one (None: all of it).
 
-    What compressions have archived is copied into it as condensed. Raises NotFoundError, and UsageError for a number of
-    turns that there are not.
+    Messages that compressions have archived are copied into it as compacted. Raises NotFoundError, and
+    UsageError when there are not that many turns.
     """
-    row = sessions.get(connection, session_id)
+    row = sessions.get_session(connection, session_id)
     if row is None:
         raise NotFoundError(f"There is no session {session_id}.")
-    there = len(undo.last_turns(connection, session_id, _MOST))
-    kept = there if turns is None else turns
-    if not 0 < kept <= there:
+    there = len(undo.list_last_turns(connection, session_id, _ALL_TURNS))
+    kept_turns = there if turns is None else turns
+    if not 0 < kept_turns <= there:
         raise UsageError(f"The conversation has {there} turns.", "Name one of them, counted from 1.")
     fields = {one: getattr(row, one) for one in NewSession.__struct_fields__}
-    own = {"id": name, "parent_id": session_id, "branched_at": kept, "title": title or _title(connection, row)}
-    sessions.create(connection, msgspec.convert(fields | own, NewSession), now)
+    own = {
+        "id": name,
+        "parent_id": session_id,
+        "branched_at": kept_turns,
+        "title": title or _find_free_title(connection, row),
+    }
+    sessions.create_session(connection, msgspec.convert(fields | own, NewSession), now)
     connection.execute(
         "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason, ended_at, end_reason)"
         " SELECT ?, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs WHERE session_id = ?",
         (name, session_id),
     )
-    _copy(connection, session_id, name)
-    if kept < there:
-        _shorten(connection, name, there - kept, now)
+    _copy_messages(connection, session_id, name)
+    if kept_turns < there:
+        _drop_last_turns(connection, name, there - kept_turns, now)
     connection.execute(
         "UPDATE sessions SET message_count = (SELECT count(*) FROM messages WHERE session_id = ?1) WHERE id = ?1",
         (name,),
     )
-    made = sessions.get(connection, name)
+    made = sessions.get_session(connection, name)
     assert made is not None
     return made
 
 
-def tree(connection: apsw.Connection, limit: int) -> list[tuple[SessionRow, str | None]]:
-    """The sessions used last, and all that are their kin by branching, each with the one that it branched from."""
-    rows = {row.id: row for row in sessions.newest(connection, limit) if row.end_reason != ARCHIVED}
+def build_session_tree(connection: apsw.Connection, limit: int) -> list[tuple[SessionRow, str | None]]:
+    """Return the sessions used last and all their relatives by branching, each with the session that it
+    branched from.
+    """
+    rows = {row.id: row for row in sessions.list_sessions(connection, limit) if row.end_reason != ARCHIVED}
     waiting = list(rows.values())
     found: dict[str, tuple[SessionRow, str | None]] = {}
     while waiting:
         row = waiting.pop()
         if row.id in found:
             continue
-        parent = _parent(connection, row)
+        parent = _find_parent(connection, row)
         found[row.id] = row, parent.id if parent is not None else None
         waiting += [parent] if parent is not None else []
-        waiting += _children(connection, row.id)
+        waiting += _list_branches(connection, row.id)
     return sorted(found.values(), key=lambda pair: (pair[0].created_at, pair[0].id))
 
 
-def _parent(connection: apsw.Connection, row: SessionRow) -> SessionRow | None:
-    """The session that a branch comes from, past the archives that its own compressions have left."""
+def _find_parent(connection: apsw.Connection, row: SessionRow) -> SessionRow | None:
+    """Return the session that a branch comes from, skipping archives that its own compressions left."""
     at: SessionRow | None = row
     while row.branched_at is not None and at is not None and at.parent_id is not None:
-        at = sessions.get(connection, at.parent_id)
+        at = sessions.get_session(connection, at.parent_id)
         if at is not None and at.end_reason != ARCHIVED:
             return at
     return None
 
 
-def _children(connection: apsw.Connection, session_id: str) -> list[SessionRow]:
-    """The branches of a session."""
+def _list_branches(connection: apsw.Connection, session_id: str) -> list[SessionRow]:
+    """Return the branches of a session."""
     below = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))]
-    tips = dict.fromkeys(sessions.tip(connection, one) for one in below)
-    rows = (sessions.get(connection, one) for one in tips if one != session_id)
+    tips = dict.fromkeys(sessions.find_tip(connection, one) for one in below)
+    rows = (sessions.get_session(connection, one) for one in tips if one != session_id)
     return [row for row in rows if row is not None and row.branched_at is not None]
 
 
-def _copy(connection: apsw.Connection, source: str, target: str) -> None:
-    """Copy what stands of a conversation, with what was condensed of it and by what."""
-    line = json.dumps(sessions.lineage(connection, source))
+def _copy_messages(connection: apsw.Connection, source: str, target: str) -> None:
+    """Copy the messages of a conversation, with its compactions."""
+    line = json.dumps(sessions.list_lineage(connection, source))
     old = [
         row[0]
         for row in connection.execute(
@@ -109,7 +117,7 @@ def _copy(connection: apsw.Connection, source: str, target: str) -> None:
         " output_tokens, body FROM messages WHERE id = ?",
         [(new, target, one) for one, new in ids.items()],
     )
-    for row in compactions.read(connection, source):
+    for row in compactions.list_compactions(connection, source):
         if not row.undone:
             covered, made = ([ids[one] for one in some if one in ids] for some in (row.covered, row.made))
             connection.execute(
@@ -118,20 +126,20 @@ def _copy(connection: apsw.Connection, source: str, target: str) -> None:
             )
 
 
-def _shorten(connection: apsw.Connection, name: str, count: int, now: float) -> None:
-    """Leave the last turns out of a branch: they were never said in it."""
-    epoch = sessions.current_epoch(connection, name)
+def _drop_last_turns(connection: apsw.Connection, name: str, count: int, now: float) -> None:
+    """Remove the last turns from a branch, as if they had never been said in it."""
+    epoch = sessions.get_open_epoch(connection, name)
     assert epoch is not None
-    undo.take_back(connection, name, count, epoch.frame, now)
+    undo.undo_turns(connection, name, count, epoch.frame, now)
     connection.execute("DELETE FROM undos WHERE session_id = ?", (name,))
     connection.execute(f"DELETE FROM messages WHERE session_id = ? AND state = {MessageState.UNDONE:d}", (name,))
     connection.execute("DELETE FROM compactions WHERE session_id = ? AND undone = 1", (name,))
     connection.execute("UPDATE epochs SET begin_reason = ? WHERE session_id = ? AND ended_at IS NULL", (BRANCHED, name))
 
 
-def _title(connection: apsw.Connection, row: SessionRow) -> str:
-    """A title that no other branch has."""
-    plain = compactions.unnumbered(row.title)
+def _find_free_title(connection: apsw.Connection, row: SessionRow) -> str:
+    """Return a title that no other branch has."""
+    plain = compactions.strip_title_number(row.title)
     for number in itertools.count(1):
         title = f"{plain} (branch)" if number == 1 else f"{plain} (branch {number})"
         if connection.execute("SELECT 1 FROM sessions WHERE title = ?", (title.strip(),)).get is None:
@@ -139,18 +147,20 @@ def _title(connection: apsw.Connection, row: SessionRow) -> str:
     raise AssertionError
 
 
-class BranchAccess(Access):
-    """Branches, and the tree of sessions."""
+class BranchAccess(StoreAccess):
+    """Store operations for branches and the tree of sessions."""
 
     async def branch_session(
         self, session_id: str, name: str, *, title: str = "", turns: int | None = None
     ) -> SessionRow:
-        """Make a session that begins with the first `turns` turns of another one (None: all of it)."""
+        """Create a session that begins with the first `turns` turns of another one (None: all of it)."""
         now = self._clock.now()
         return await self._database.write(
-            lambda connection: branch(connection, session_id, name, title=title, turns=turns, now=now)
+            lambda connection: create_branch(connection, session_id, name, title=title, turns=turns, now=now)
         )
 
-    async def session_tree(self, limit: int) -> list[tuple[SessionRow, str | None]]:
-        """The sessions used last, and all that are their kin by branching, each with the one that it branched from."""
-        return await self._database.read(lambda connection: tree(connection, limit))
+    async def build_session_tree(self, limit: int) -> list[tuple[SessionRow, str | None]]:
+        """Return the sessions used last and all their relatives by branching, each with the session that it
+        branched from.
+        """
+        return await self._database.read(lambda connection: build_session_tree(connection, limit))

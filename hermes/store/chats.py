@@ -1,10 +1,10 @@
-"""What belongs to chats, of the same database."""
+"""The part of the store that serves chats, in the same database."""
 
 from hermes.store.api import ApiAccess
-from hermes.store.arrivals import ArrivalAccess
-from hermes.store.deliveries import DeliveryAccess
+from hermes.store.arrivals import InboundEventAccess
+from hermes.store.deliveries import OutboxAccess
 from hermes.store.people import PeopleAccess
 
 
-class ChatStore(ArrivalAccess, DeliveryAccess, PeopleAccess, ApiAccess):
-    """A store's verbs about chats; closed with the store."""
+class ChatStore(InboundEventAccess, OutboxAccess, PeopleAccess, ApiAccess):
+    """Store operations for chats: inbound events, outbox, people, API. It is closed with the store."""

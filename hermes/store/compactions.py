@@ -1,8 +1,9 @@
-"""Compactions: messages that stand for others, where the originals are kept, and how it is taken back.
+"""Compactions: messages that replace others, where the originals are kept, and how a compaction is undone.
 
-Functions over a connection, inside the caller's transaction. The originals stay in their session as compacted, or move
-to an archive: a session of its own that has ended with the reason `compression` and is the parent of the one that
-goes on. Nobody goes on with an archive; what is asked of the session is answered from its archives too.
+Functions over a connection, inside the caller's transaction. The originals stay in their session as
+compacted, or move to an archive: a session of its own that has ended with the reason `compression` and
+is the parent of the one that goes on. Nobody continues an archive; queries about the session include
+its archives.
 """
 
 import json
@@ -14,40 +15,49 @@ import msgspec
 
 from hermes.store import sessions
 from hermes.store.rows import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
-from hermes.store.transcript import Entry, append, note_changes, own, remove, set_state
+from hermes.store.transcript import (
+    TranscriptEntry,
+    append_entry,
+    filter_owned,
+    note_changes,
+    remove_messages,
+    set_message_state,
+)
 
 _IDS = msgspec.json.Decoder(tuple[int, ...])
 _NUMBERED = re.compile(r"(.*) \((\d{1,6})\)", re.DOTALL)
 
 
-class Cover(msgspec.Struct, frozen=True):
-    """The entry's messages are to stand for the covered ones."""
+class CompactionCover(msgspec.Struct, frozen=True):
+    """Messages (the entry's) that are to replace the covered ones."""
 
-    entry: Entry
+    entry: TranscriptEntry
     covered: tuple[int, ...]
 
 
-def compact(connection: apsw.Connection, entry: Entry, covered: Sequence[int], now: float) -> list[int]:
-    """Let the entry's messages stand for the covered ones, at the place of the last of these.
+def replace_covered(
+    connection: apsw.Connection, entry: TranscriptEntry, covered: Sequence[int], now: float
+) -> list[int]:
+    """Replace the covered messages by the entry's, at the place of the last of them; return the new ids.
 
-    Undone by `set_state`: the covered ones active, the new ones undone.
+    Undone by `set_message_state`: the covered ones active, the new ones undone.
     """
-    set_state(connection, entry.session_id, covered, MessageState.COMPACTED)
+    set_message_state(connection, entry.session_id, covered, MessageState.COMPACTED)
     position = connection.execute(
         "SELECT max(position) FROM messages WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(covered)),)
     ).get
-    return append(connection, entry, now, position=position)
+    return append_entry(connection, entry, now, position=position)
 
 
-def remember(
+def record_compaction(
     connection: apsw.Connection,
     session_id: str,
     epoch: int,
-    changes: Sequence[Cover],
+    changes: Sequence[CompactionCover],
     made: Sequence[int],
     memo: bytes,
 ) -> None:
-    """Remember what was done."""
+    """Record a compaction, so that it can be listed and undone."""
     covered = [one for change in changes for one in change.covered]
     connection.execute(
         "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
@@ -55,8 +65,8 @@ def remember(
     )
 
 
-def read(connection: apsw.Connection, session_id: str) -> list[CompactionRow]:
-    """The session's compactions, the oldest first."""
+def list_compactions(connection: apsw.Connection, session_id: str) -> list[CompactionRow]:
+    """Return the session's compactions, the oldest first."""
     rows = connection.execute(
         "SELECT epoch, covered, made, memo, undone FROM compactions WHERE session_id = ? ORDER BY epoch", (session_id,)
     )
@@ -66,79 +76,91 @@ def read(connection: apsw.Connection, session_id: str) -> list[CompactionRow]:
     ]
 
 
-def archive(connection: apsw.Connection, session_id: str, name: str, covered: Sequence[int], now: float) -> None:
-    """Move covered messages to a new archive of that name, from which the session goes on."""
-    row = sessions.get(connection, session_id)
+def archive_messages(
+    connection: apsw.Connection, session_id: str, name: str, covered: Sequence[int], now: float
+) -> None:
+    """Move covered messages to a new archive of this name, which becomes the parent of the session."""
+    row = sessions.get_session(connection, session_id)
     assert row is not None
-    kept = {field: getattr(row, field) for field in NewSession.__struct_fields__} | {"id": name}
-    sessions.create(connection, msgspec.convert(kept, NewSession), row.created_at)
-    sessions.end(connection, name, ARCHIVED, now)
-    _move(connection, covered, session_id, name)
+    fields = {field: getattr(row, field) for field in NewSession.__struct_fields__} | {"id": name}
+    sessions.create_session(connection, msgspec.convert(fields, NewSession), row.created_at)
+    sessions.end_session(connection, name, ARCHIVED, now)
+    _move_messages(connection, covered, session_id, name)
     connection.execute(
         "UPDATE sessions SET updated_at = (SELECT max(created_at) FROM messages WHERE session_id = ?1) WHERE id = ?1",
         (name,),
     )
-    connection.execute("UPDATE sessions SET parent_id = ?, title = ? WHERE id = ?", (name, _next(row), session_id))
+    connection.execute(
+        "UPDATE sessions SET parent_id = ?, title = ? WHERE id = ?", (name, _next_title(row), session_id)
+    )
 
 
-def undo_last(connection: apsw.Connection, session_id: str) -> bool:
-    """Let the originals of the last compaction that stands be active again; False when there is none.
+def undo_last_compaction(connection: apsw.Connection, session_id: str) -> bool:
+    """Make the originals of the last active compaction active again; return False when there is none.
 
     Messages that were deleted since stay away.
     """
-    last = next((one for one in reversed(read(connection, session_id)) if not one.undone), None)
+    last = next((one for one in reversed(list_compactions(connection, session_id)) if not one.undone), None)
     if last is None:
         return False
-    _restore(connection, session_id, last)
-    set_state(connection, session_id, sorted(own(connection, [session_id], last.made)), MessageState.UNDONE)
+    _restore_covered(connection, session_id, last)
+    set_message_state(
+        connection, session_id, sorted(filter_owned(connection, [session_id], last.made)), MessageState.UNDONE
+    )
     connection.execute("UPDATE compactions SET undone = 1 WHERE session_id = ? AND epoch = ?", (session_id, last.epoch))
     return True
 
 
-def dissolve(connection: apsw.Connection, session_id: str, since: int) -> None:
-    """Take back every compaction that was made after the message `since`, and delete what it made.
+def dissolve_compactions(connection: apsw.Connection, session_id: str, since: int) -> None:
+    """Undo every compaction that was made after the message `since`, and delete what it made.
 
-    Any of it may hold that message's words: pins quote, and a model that writes a summary has seen the newest messages.
-    Those that were undone before leave nothing behind either.
+    Any of it may hold that message's words: pins quote, and a model that writes a summary has seen the
+    newest messages. Those that were undone before leave nothing behind either.
     """
-    for one in reversed(read(connection, session_id)):
+    for one in reversed(list_compactions(connection, session_id)):
         if max(one.made, default=0) < since:
             continue
         if not one.undone:
-            _restore(connection, session_id, one)
-        remove(connection, session_id, one.made)
+            _restore_covered(connection, session_id, one)
+        remove_messages(connection, session_id, one.made)
         connection.execute("DELETE FROM compactions WHERE session_id = ? AND epoch = ?", (session_id, one.epoch))
 
 
 def drop_archive(connection: apsw.Connection, row: SessionRow) -> None:
-    """Delete an archive; what goes on from it goes on from its parent, under its title where it was numbered by it."""
+    """Delete an archive. The session after it gets the archive's parent, and its title where it was numbered
+    from it.
+    """
     connection.execute(
         "UPDATE sessions SET parent_id = ?1, title = iif(title = ?2, ?3, title) WHERE parent_id = ?4",
-        (row.parent_id, _next(row), row.title, row.id),
+        (row.parent_id, _next_title(row), row.title, row.id),
     )
     connection.execute("DELETE FROM sessions WHERE id = ?", (row.id,))
 
 
-def unnumbered(title: str) -> str:
-    """A title without the number that a compression has given it."""
+def strip_title_number(title: str) -> str:
+    """Return a title without the number that a compression gave it."""
     numbered = _NUMBERED.fullmatch(title)
     return numbered[1] if numbered is not None else title
 
 
-def _restore(connection: apsw.Connection, session_id: str, one: CompactionRow) -> None:
-    """Let what a compaction covered be the session's own and active again. An archive that is empty then goes."""
-    for name in sessions.lineage(connection, session_id)[1:]:
-        held = own(connection, [name], one.covered)
+def _restore_covered(connection: apsw.Connection, session_id: str, one: CompactionRow) -> None:
+    """Make the messages that a compaction covered the session's own and active again. An empty archive is
+    deleted.
+    """
+    for name in sessions.list_lineage(connection, session_id)[1:]:
+        held = filter_owned(connection, [name], one.covered)
         if held:
-            _move(connection, sorted(held), name, session_id)
-            row = sessions.get(connection, name)
+            _move_messages(connection, sorted(held), name, session_id)
+            row = sessions.get_session(connection, name)
             if row is not None and row.message_count == 0:
                 drop_archive(connection, row)
-    set_state(connection, session_id, sorted(own(connection, [session_id], one.covered)), MessageState.ACTIVE)
+    set_message_state(
+        connection, session_id, sorted(filter_owned(connection, [session_id], one.covered)), MessageState.ACTIVE
+    )
 
 
-def _move(connection: apsw.Connection, ids: Sequence[int], source: str, target: str) -> None:
-    """Let messages of one session be another's."""
+def _move_messages(connection: apsw.Connection, ids: Sequence[int], source: str, target: str) -> None:
+    """Move messages from one session to another."""
     listed = json.dumps(list(ids))
     connection.execute(
         "UPDATE messages SET session_id = ? WHERE id IN (SELECT value FROM json_each(?))", (target, listed)
@@ -149,8 +171,8 @@ def _move(connection: apsw.Connection, ids: Sequence[int], source: str, target: 
     note_changes(connection, listed, erase=False)
 
 
-def _next(row: SessionRow) -> str:
-    """The title of what goes on from a session."""
+def _next_title(row: SessionRow) -> str:
+    """Return the title of the session that continues another."""
     if not row.title:
         return ""
     numbered = _NUMBERED.fullmatch(row.title)

@@ -1,4 +1,4 @@
-"""Whole copies of a database while others use it, and whether a file is a database that can be used."""
+"""Consistent copies of a database that others use, and checks whether a file is a usable database."""
 
 import contextlib
 from collections.abc import Callable
@@ -8,55 +8,59 @@ import apsw
 
 from hermes.core.errors import BusyError, StoreError
 from hermes.store.schema import HERMES
-from hermes.store.sqlite.connection import connect, explain, transaction
+from hermes.store.sqlite.connection import explain_error, open_connection, transaction
 
-_PAGES = 4_096
-_SHORT = 2.0
-"""Seconds that are waited for other programs where nothing is written."""
+_PAGES_PER_STEP = 4_096
+_BUSY_SECONDS = 2.0
+"""Seconds to wait for other programs where nothing is written."""
 
 
-def copy_database(source: Path, target: Path, told: Callable[[float], object] = float) -> None:
-    """Copy a database to a new file, as it is at one moment, whoever writes meanwhile. One file, without a log.
+def copy_database(source: Path, target: Path, report_progress: Callable[[float], object] = float) -> None:
+    """Copy a database to a new file, in the state of one moment, whoever writes meanwhile. One file, without a
+    log.
 
-    `told` hears from time to time which share is done. Raises StoreError.
+    `report_progress` is called from time to time with the share that is done. Raises StoreError.
     """
     try:
         with (
-            contextlib.closing(connect(source, create=False)) as one,
-            contextlib.closing(connect(target, create=True)) as other,
+            contextlib.closing(open_connection(source, create=False)) as one,
+            contextlib.closing(open_connection(target, create=True)) as other,
         ):
             with transaction(one, "DEFERRED"), other.backup("main", one, "main") as copying:
                 one.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
                 while not copying.done:
-                    copying.step(_PAGES)
-                    told(1 - copying.remaining / copying.page_count if copying.page_count else 1.0)
+                    copying.step(_PAGES_PER_STEP)
+                    report_progress(1 - copying.remaining / copying.page_count if copying.page_count else 1.0)
             other.pragma("journal_mode", "delete")
     except apsw.Error as error:
-        raise explain(error, source) from error
+        raise explain_error(error, source) from error
 
 
-def examine_database(path: Path, *, thorough: bool = True) -> list[str]:
-    """What SQLite finds wrong with a database, at most ten things; none when it is sound. Raises StoreError.
+def check_database(path: Path, *, thorough: bool = True) -> list[str]:
+    """Return what SQLite finds wrong with a database, at most ten lines; empty when it is sound. Raises
+    StoreError.
 
-    Without `thorough` it is only looked whether its pages hang together, which takes a tenth of the time.
+    Without `thorough` only the links between pages are checked, which takes a tenth of the time.
     """
     try:
-        with contextlib.closing(connect(path, create=False)) as connection:
+        with contextlib.closing(open_connection(path, create=False)) as connection:
             check = "integrity_check" if thorough else "quick_check"
             return [str(row[0]) for row in connection.execute(f"PRAGMA main.{check}(10)") if row[0] != "ok"]
     except (apsw.CorruptError, apsw.NotADBError) as error:
         return [str(error)]
     except apsw.Error as error:
-        raise explain(error, path) from error
+        raise explain_error(error, path) from error
 
 
-def must_be_usable(path: Path) -> int:
-    """The version of a database of ours that this Hermes can use. Raises StoreError with what is wrong with it."""
+def require_usable_database(path: Path) -> int:
+    """Return the version of a Hermes database that this program can use. Raises StoreError with what is wrong
+    with it.
+    """
     try:
-        with contextlib.closing(connect(path, create=False)) as connection:
+        with contextlib.closing(open_connection(path, create=False)) as connection:
             identity, version = connection.pragma("application_id"), connection.pragma("user_version")
     except apsw.Error as error:
-        raise explain(error, path) from error
+        raise explain_error(error, path) from error
     if identity != HERMES.application_id or not isinstance(version, int):
         raise StoreError(f"{path.name} is no database of Hermes.")
     if version > len(HERMES.steps):
@@ -67,25 +71,27 @@ def must_be_usable(path: Path) -> int:
     return version
 
 
-def close_log(path: Path) -> None:
-    """Move the log of a database into its file, which then is all there is of it.
+def merge_log(path: Path) -> None:
+    """Merge the log of a database into its file, which then holds everything.
 
     Raises BusyError when another process has it open, and StoreError.
     """
     try:
-        with contextlib.closing(connect(path, create=False)) as connection:
-            connection.set_busy_timeout(int(_SHORT * 1000))
+        with contextlib.closing(open_connection(path, create=False)) as connection:
+            connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
             connection.pragma("journal_mode", "delete")
     except apsw.BusyError:
         raise BusyError(f"{path} is open in another process.", "End it, and try again.") from None
     except apsw.Error as error:
-        raise explain(error, path) from error
+        raise explain_error(error, path) from error
 
 
-def session_ids(path: Path) -> set[str]:
-    """Every session in a database. Raises StoreError; nothing is changed, an older version not either."""
+def list_session_ids(path: Path) -> set[str]:
+    """Return the ids of all sessions in a database. Raises StoreError. Nothing is changed, not even in an
+    older version.
+    """
     try:
-        with contextlib.closing(connect(path, create=False)) as connection:
+        with contextlib.closing(open_connection(path, create=False)) as connection:
             return {str(row[0]) for row in connection.execute("SELECT id FROM sessions")}
     except apsw.Error as error:
-        raise explain(error, path) from error
+        raise explain_error(error, path) from error

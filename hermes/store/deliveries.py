@@ -1,4 +1,4 @@
-"""What is owed to chats: obligations, each step of which is one transaction."""
+"""The outbox: messages that are retried until delivered. Each step is one transaction."""
 
 from collections.abc import Sequence
 
@@ -11,30 +11,32 @@ from hermes.core.chats import (
     OutboxItem,
     Outgoing,
 )
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 
 _DUE = "state IN ('pending', 'attempting')"
 _OPEN = "state IN ('open', 'pending', 'attempting')"
 
 
-class DeliveryAccess(Access):
-    """The verbs about what is owed."""
+class OutboxAccess(StoreAccess):
+    """Store operations for the outbox."""
 
-    async def owe(self, owed: Sequence[OutboxItem], *, answered: str = "", outcome: str = "answered") -> list[int]:
-        """Owe messages, all at once; their numbers. One that is open is about to be shown: until it is known what is
-        shown of it, or that nothing is, it may be on the platform.
+    async def enqueue_deliveries(
+        self, items: Sequence[OutboxItem], *, answered: str = "", outcome: str = "answered"
+    ) -> list[int]:
+        """Put messages into the outbox, all at once; return their numbers.
 
-        What is owed under the same key already is put in its place, its message id kept; of what has ended under it
-        nothing is owed again (its number is 0).
+        An open one is about to be shown: until it is known what is shown of it, or that nothing is, it may be
+        on the platform. A pending message of the same key is replaced and keeps its message id; one that has
+        ended under the key is not sent again (its number is 0).
 
-        With `answered` the arrivals that this turn answers are done, and what it had open and is not named here is
-        closed.
+        With `answered` the events that this turn answers are closed, and so is what it had open and is not
+        named here.
         """
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> list[int]:
+        def upsert_deliveries(connection: apsw.Connection) -> list[int]:
             numbers = []
-            for one in owed:
+            for one in items:
                 number = connection.execute(
                     "INSERT INTO deliveries (key, platform, lane, session_id, turn_id, body, state, next_at, made_at,"
                     " attempts, first) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, iif(?7 = 'open', 1, 0),"
@@ -69,19 +71,19 @@ class DeliveryAccess(Access):
                 )
             return numbers
 
-        return await self._database.write(work)
+        return await self._database.write(upsert_deliveries)
 
-    async def open_delivery(self, turn_id: str) -> Delivery | None:
-        """What a turn was writing last when its process died; None: nothing."""
+    async def find_open_delivery(self, turn_id: str) -> Delivery | None:
+        """Return the delivery that a turn was writing last when its process died, or None."""
         rows = await self._database.read(
-            lambda connection: _deliveries(
+            lambda connection: _select_deliveries(
                 connection, "turn_id = ? AND state = 'open' ORDER BY id DESC LIMIT 1", turn_id
             )
         )
         return rows[0] if rows else None
 
-    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
-        """How it stands with what is owed under a key, and what is shown of it."""
+    async def get_delivery_state(self, key: str) -> tuple[DeliveryState, str] | None:
+        """Return the state of the delivery of this key and the id of the message that is shown of it, or None."""
         row = await self._database.read(
             lambda connection: connection.execute(
                 "SELECT state, message_id FROM deliveries WHERE key = ?", (key,)
@@ -89,14 +91,14 @@ class DeliveryAccess(Access):
         )
         return None if row is None else (DeliveryState(str(row[0])), str(row[1]))
 
-    async def due(self, lane: str, limit: int) -> list[Delivery]:
-        """What is to be sent in a lane, in order; what is still being written is not."""
+    async def list_due_deliveries(self, lane: str, limit: int) -> list[Delivery]:
+        """Return the messages to be sent in a lane, in order, without those that are still being written."""
         return await self._database.read(
-            lambda connection: _deliveries(connection, f"lane = ? AND {_DUE} ORDER BY id LIMIT ?", lane, limit)
+            lambda connection: _select_deliveries(connection, f"lane = ? AND {_DUE} ORDER BY id LIMIT ?", lane, limit)
         )
 
-    async def owing_lanes(self, platform: str) -> list[str]:
-        """The lanes in which something is owed, oldest first."""
+    async def list_pending_lanes(self, platform: str) -> list[str]:
+        """Return the lanes that have undelivered messages, oldest first."""
         return await self._database.read(
             lambda connection: [
                 str(lane)
@@ -107,8 +109,8 @@ class DeliveryAccess(Access):
             ]
         )
 
-    async def attempting(self, number: int) -> None:
-        """Note that a message is about to be sent."""
+    async def mark_attempting(self, number: int) -> None:
+        """Record that a message is about to be sent."""
         await self._database.write(
             lambda connection: (
                 connection.execute(
@@ -117,14 +119,14 @@ class DeliveryAccess(Access):
             )
         )
 
-    async def unsent(self, number: int) -> None:
-        """Note that nothing is shown of something that is still being written: the platform did not take it."""
+    async def mark_unsent(self, number: int) -> None:
+        """Record that nothing is shown of a message that is still being written: the platform did not take it."""
         await self._database.write(
             lambda connection: connection.execute("UPDATE deliveries SET attempts = 0 WHERE id = ?", (number,)).get
         )
 
-    async def shown(self, number: int, message_id: str) -> None:
-        """Note what is shown of something that is still being written."""
+    async def mark_shown(self, number: int, message_id: str) -> None:
+        """Record what is shown of a message that is still being written."""
         await self._database.write(
             lambda connection: (
                 connection.execute("UPDATE deliveries SET message_id = ? WHERE id = ?", (message_id, number)).get
@@ -134,7 +136,7 @@ class DeliveryAccess(Access):
     async def settle_delivery(
         self, number: int, state: DeliveryState, *, message_id: str = "", error: str = ""
     ) -> None:
-        """Note what has become of a message. Ended for good, its words go."""
+        """Record a message's state. When that is final, its text is deleted."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: (
@@ -142,13 +144,17 @@ class DeliveryAccess(Access):
                     "UPDATE deliveries SET state = ?1, message_id = iif(?2 = '', message_id, ?2), error = ?3,"
                     " ended_at = iif(?4, ?5, NULL), body = iif(?4, NULL, body), first = iif(?4, NULL, first)"
                     " WHERE id = ?6",
-                    (state, message_id, error, state.ended, now, number),
+                    (state, message_id, error, state.is_final, now, number),
                 ).get
             )
         )
 
-    async def postpone(self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState) -> None:
-        """Try a message again at `until`, in this form. It stays `attempting` where it may have arrived."""
+    async def postpone_delivery(
+        self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState
+    ) -> None:
+        """Schedule the next attempt for `until`, with the message in this form. It stays `attempting` where it may
+        have arrived.
+        """
         body = msgspec.json.encode(message)
         await self._database.write(
             lambda connection: (
@@ -159,8 +165,8 @@ class DeliveryAccess(Access):
             )
         )
 
-    async def delivery_counts(self) -> dict[tuple[str, str], int]:
-        """How many obligations there are, by platform and state."""
+    async def count_deliveries(self) -> dict[tuple[str, str], int]:
+        """Return the number of deliveries by platform and state."""
         rows = await self._database.read(
             lambda connection: list(
                 connection.execute("SELECT platform, state, count(*) FROM deliveries GROUP BY 1, 2")
@@ -168,8 +174,8 @@ class DeliveryAccess(Access):
         )
         return {(str(platform), str(state)): int(count) for platform, state, count in rows}
 
-    async def owing_since(self) -> float | None:
-        """When the oldest thing was made that is still owed; None where nothing is."""
+    async def get_oldest_pending_time(self) -> float | None:
+        """Return when the oldest undelivered message was made, or None when there is none."""
         rows = await self._database.read(
             lambda connection: list(
                 connection.execute(
@@ -179,8 +185,8 @@ class DeliveryAccess(Access):
         )
         return None if rows[0][0] is None else float(rows[0][0])
 
-    async def doubtful(self, limit: int = 50) -> list[tuple[str, str, str, float]]:
-        """Messages that failed or are in doubt, newest first: lane, state, error, and when."""
+    async def list_failed_deliveries(self, limit: int = 50) -> list[tuple[str, str, str, float]]:
+        """Return messages that failed or are uncertain, newest first: lane, state, error, and time."""
         rows = await self._database.read(
             lambda connection: list(
                 connection.execute(
@@ -193,7 +199,7 @@ class DeliveryAccess(Access):
         return msgspec.convert(rows, list[tuple[str, str, str, float]])
 
 
-def _deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
+def _select_deliveries(connection: apsw.Connection, where: str, *values: object) -> list[Delivery]:
     rows = connection.execute(
         "SELECT id, key, lane, body, state, message_id, attempts, next_at, made_at, turn_id, first FROM deliveries"
         f" WHERE {where}",

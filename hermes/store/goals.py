@@ -4,12 +4,15 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 
 
 class GoalRow(Struct, frozen=True, kw_only=True):
-    """A session's goal in the person's words. `state` is `active`, `paused` or `reached`; `turns` were made for it;
-    `why` is what is to be said about the state."""
+    """A session's goal in the person's words.
+
+    `state` is `active`, `paused` or `reached`; `turns` counts the turns made for it; `why` explains the
+    state.
+    """
 
     text: str
     state: str = "active"
@@ -17,11 +20,11 @@ class GoalRow(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class GoalAccess(Access):
-    """The verbs about goals; they go with their session."""
+class GoalAccess(StoreAccess):
+    """Store operations for goals, which are deleted with their session."""
 
-    async def goal(self, session_id: str) -> GoalRow | None:
-        """The session's goal."""
+    async def get_goal(self, session_id: str) -> GoalRow | None:
+        """Return the session's goal, or None."""
         row = await self._database.read(
             lambda connection: (
                 connection.execute("SELECT text, state, turns, why FROM goals WHERE session_id = ?", (session_id,)).get
@@ -32,10 +35,10 @@ class GoalAccess(Access):
         text, state, turns, why = msgspec.convert(row, tuple[str, str, int, str])
         return GoalRow(text=text, state=state, turns=turns, why=why)
 
-    async def keep_goal(self, session_id: str, goal: GoalRow | None) -> None:
-        """Keep the session's goal, or with None forget it."""
+    async def set_goal(self, session_id: str, goal: GoalRow | None) -> None:
+        """Store the session's goal, or delete it when it is None."""
 
-        def work(connection: apsw.Connection) -> None:
+        def write_goal(connection: apsw.Connection) -> None:
             if goal is None:
                 connection.execute("DELETE FROM goals WHERE session_id = ?", (session_id,))
                 return
@@ -44,4 +47,4 @@ class GoalAccess(Access):
                 (session_id, goal.text, goal.state, goal.turns, goal.why),
             )
 
-        await self._database.write(work)
+        await self._database.write(write_goal)

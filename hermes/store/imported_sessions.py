@@ -1,5 +1,6 @@
-"""Sessions that another program kept, stored with their own times: functions over a connection, inside the caller's
-transaction."""
+"""Sessions imported from another program, stored with their own times: functions over a connection, inside
+the caller's transaction.
+"""
 
 import re
 
@@ -12,38 +13,39 @@ from hermes.store import sessions, transcript
 from hermes.store.rows import NewSession
 
 _FENCE = re.compile(rb' id=\\"[0-9a-f]{10}\\"')
-"""What a mark around a stranger's words has of its own in every process."""
+"""The part of a fence around untrusted content that differs in every process."""
 _BEFORE = 0
-"""Their messages belong to no epoch of ours; the first one carries them."""
+"""The epoch number of imported messages: they belong to no epoch of ours, and the first one carries them."""
 
 
-class OldMessage(Struct, frozen=True):
-    """A message with the time at which it was said."""
+class ImportedMessage(Struct, frozen=True):
+    """An imported message with the time at which it was said."""
 
     at: float
     message: Message
 
 
-class OldSession(Struct, frozen=True, kw_only=True):
-    """A session of another program. Its id is kept; `usage` is what it used in all."""
+class ImportedSession(Struct, frozen=True, kw_only=True):
+    """A session of another program. Its id is kept; `usage` is its total usage."""
 
     session: NewSession
     began_at: float
     ended_at: float | None = None
     usage: Usage = Usage()
-    messages: tuple[OldMessage, ...] = ()
+    messages: tuple[ImportedMessage, ...] = ()
 
 
-def take(connection: apsw.Connection, old: OldSession) -> int | None:
-    """Store what is not there yet: the whole session, or what was said in it since it was taken last; how much it was.
+def import_session(connection: apsw.Connection, old: ImportedSession) -> int | None:
+    """Store what is not there yet: the whole session, or what was said in it since the last import; return the
+    number of messages.
 
-    None, with nothing changed, when another session has that id, or this one was changed here.
+    Returns None, with nothing changed, when another session has that id, or when this one was changed here.
     """
-    row = sessions.get(connection, old.session.id)
+    row = sessions.get_session(connection, old.session.id)
     known = 0
     if row is None:
-        sessions.create(connection, old.session, old.began_at)
-        _count_usage(connection, old)
+        sessions.create_session(connection, old.session, old.began_at)
+        _store_usage(connection, old)
     elif row.source != old.session.source:
         return None
     else:
@@ -51,15 +53,17 @@ def take(connection: apsw.Connection, old: OldSession) -> int | None:
             "SELECT body FROM messages WHERE session_id = ? ORDER BY position, id", (old.session.id,)
         )
         stored = [_FENCE.sub(b"", bytes(body)) for (body,) in bodies]
-        wanted = [_FENCE.sub(b"", transcript.encode(one.message)) for one in old.messages]
+        wanted = [_FENCE.sub(b"", transcript.encode_message(one.message)) for one in old.messages]
         shorter = min(len(stored), len(wanted))
         if stored[:shorter] != wanted[:shorter]:
             return None
         known = shorter
     fresh = old.messages[known:]
     for one in fresh:
-        entry = transcript.Entry(session_id=old.session.id, epoch=_BEFORE, turn_id=None, messages=(one.message,))
-        transcript.append(connection, entry, one.at)
+        entry = transcript.TranscriptEntry(
+            session_id=old.session.id, epoch=_BEFORE, turn_id=None, messages=(one.message,)
+        )
+        transcript.append_entry(connection, entry, one.at)
     if row is None or fresh:
         last = max([old.began_at, *(one.at for one in old.messages)])
         connection.execute(
@@ -69,7 +73,7 @@ def take(connection: apsw.Connection, old: OldSession) -> int | None:
     return len(fresh)
 
 
-def _count_usage(connection: apsw.Connection, old: OldSession) -> None:
+def _store_usage(connection: apsw.Connection, old: ImportedSession) -> None:
     usage = old.usage
     connection.execute(
         "UPDATE sessions SET input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"

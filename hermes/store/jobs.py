@@ -1,4 +1,4 @@
-"""Jobs on a clock, and a row for what became of each due instant; several processes may work on them at once."""
+"""Scheduled jobs, and a row for each due instant; several processes may work on them at once."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,20 +8,20 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase
-from hermes.store.access import Access
+from hermes.i18n.messages import N_
+from hermes.store.access import StoreAccess
 
-MOST_JOBS = 1_000
-"""Jobs of a home, those that are done included; the oldest of these go first."""
-MOST_WAITING = 20
-"""Instants of one job that wait for a run before it."""
-KEEP = 1_000
-"""Rows of a job's history; older ones go."""
+MAX_JOBS = 1_000
+"""The number of jobs in a home, done ones included; the oldest of these are deleted first."""
+MAX_WAITING = 20
+"""The number of instants of one job that may wait for a run."""
+MAX_HISTORY = 1_000
+"""Rows of a job's history; older ones are deleted."""
 _OPEN = "state IN ('due', 'claimed')"
 
 
 class JobState(StrEnum):
-    """Whether a job is looked at."""
+    """Whether a job is scheduled."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -30,7 +30,7 @@ class JobState(StrEnum):
 
 
 class InstantState(StrEnum):
-    """What became of a due instant; all but the first two are ends."""
+    """The state of a due instant; all but the first two are final."""
 
     DUE = "due"
     """It waits for a process."""
@@ -44,8 +44,8 @@ class InstantState(StrEnum):
     FAILED = "failed"
 
 
-class Delivery(StrEnum):
-    """What became of an instant's words."""
+class JobDeliveryState(StrEnum):
+    """The delivery state of an instant's output."""
 
     NONE = "none"
     """There was nothing to say, or a file is all that was wanted."""
@@ -93,11 +93,11 @@ class InstantRow(Struct, frozen=True, kw_only=True):
     session_id: str
     nano: int
     output: str
-    delivery: Delivery
+    delivery: JobDeliveryState
     delivery_why: str
 
 
-class Accounted(Struct, frozen=True, kw_only=True):
+class NewInstant(Struct, frozen=True, kw_only=True):
     """An instant (or `instants` missed ones from `at` to `through`) that is about to get its row."""
 
     at: float
@@ -109,25 +109,25 @@ class Accounted(Struct, frozen=True, kw_only=True):
     """Whether somebody is to be told."""
 
 
-class Accounting(Struct, frozen=True, kw_only=True):
-    """One step of a job's cursor: rows for instants from `expecting` on, and where the cursor stands then.
+class CursorAdvance(Struct, frozen=True, kw_only=True):
+    """One step of a job's cursor: rows for instants from `expecting` on, and the cursor after them.
 
-    `overlap` is `skip`, `queue` or `stop`: what happens to a due one while an earlier run goes on. `repeat` is how
-    many instants may be given to a run in all, None: any number.
+    `overlap` is `skip`, `queue` or `stop`: what happens to a due one while an earlier run goes on. `repeat`
+    is how many instants may be given to a run in all, None: any number.
     """
 
     job_id: str
     version: int
     expecting: float
-    rows: Sequence[Accounted]
+    rows: Sequence[NewInstant]
     next_at: float | None
     wake_at: float | None
     overlap: str = "skip"
     repeat: int | None = None
-    keep: int = KEEP
+    keep: int = MAX_HISTORY
 
 
-class End(Struct, frozen=True, kw_only=True):
+class InstantEnd(Struct, frozen=True, kw_only=True):
     """How a claimed instant ended."""
 
     state: InstantState
@@ -137,12 +137,12 @@ class End(Struct, frozen=True, kw_only=True):
     output: str = ""
     owed: bool = False
     deliverer: str = ""
-    """The process that is about to deliver it; empty: whoever can."""
+    """The process that is about to deliver it; empty: any that can."""
     until: float = 0.0
 
 
-class Glance(Struct, frozen=True):
-    """All that an idle look has to see: when a job is to be looked at next, and whether anything is under way."""
+class PendingJobs(Struct, frozen=True):
+    """Whether there is work: when a job is due next, and whether instants are open or deliveries pending."""
 
     wake_at: float | None
     open: bool
@@ -153,56 +153,56 @@ _JOB = ", ".join(JobRow.__struct_fields__)
 _INSTANT = ", ".join(InstantRow.__struct_fields__)
 
 
-class JobAccess(Access):
-    """The verbs about jobs. Those that move something say whether they did: of several at once only one does."""
+class JobAccess(StoreAccess):
+    """Store operations for jobs. Those that change a state return whether they did: of several at once only
+    one does.
+    """
 
     async def add_job(self, job: JobRow) -> None:
         """Store a new job. Raises UsageError when its name is taken or there are too many."""
 
-        def work(connection: apsw.Connection) -> None:
+        def insert_job(connection: apsw.Connection) -> None:
             if connection.execute("SELECT 1 FROM jobs WHERE name = ?", (job.name,)).get is not None:
-                raise UsageError(
-                    phrase("There is a job {name!r} already.", name=job.name), phrase("Take another name.")
-                )
+                raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
             count = int(connection.execute("SELECT count(*) FROM jobs").get)
-            if count >= MOST_JOBS:
-                _forget_done(connection, count - MOST_JOBS + 1)
+            if count >= MAX_JOBS:
+                _prune_done_jobs(connection, count - MAX_JOBS + 1)
             values = msgspec.structs.astuple(job)
             marks = ", ".join("?" * len(values))
             connection.execute(f"INSERT INTO jobs ({_JOB}) VALUES ({marks})", values).fetchall()
 
-        await self._database.write(work)
+        await self._database.write(insert_job)
 
-    async def job(self, job_id: str) -> JobRow | None:
-        """The job of this id."""
-        rows = await self._jobs("WHERE id = ?", (job_id,))
+    async def get_job(self, job_id: str) -> JobRow | None:
+        """Return the job of this id, or None."""
+        rows = await self._select_jobs("WHERE id = ?", (job_id,))
         return rows[0] if rows else None
 
     async def find_jobs(self, name: str) -> list[JobRow]:
-        """The job of exactly this name or id; else those whose id begins with it."""
-        exact = await self._jobs("WHERE name = ?1 OR id = ?1", (name,))
-        return exact or await self._jobs("WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 10", (name,))
+        """Return the job of exactly this name or id; else those whose id begins with it."""
+        exact = await self._select_jobs("WHERE name = ?1 OR id = ?1", (name,))
+        return exact or await self._select_jobs("WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 10", (name,))
 
-    async def jobs(self) -> list[JobRow]:
-        """All jobs, in the order in which they were made."""
-        return await self._jobs("ORDER BY made_at, id", ())
+    async def list_jobs(self) -> list[JobRow]:
+        """Return all jobs, in the order in which they were made."""
+        return await self._select_jobs("ORDER BY made_at, id", ())
 
-    async def due_jobs(self, now: float, limit: int) -> list[JobRow]:
-        """Jobs that have to be looked at, the one that waits longest first."""
-        return await self._jobs("WHERE wake_at <= ? ORDER BY wake_at LIMIT ?", (now, limit))
+    async def list_due_jobs(self, now: float, limit: int) -> list[JobRow]:
+        """Return the jobs that are due to be handled, the one that waits longest first."""
+        return await self._select_jobs("WHERE wake_at <= ? ORDER BY wake_at LIMIT ?", (now, limit))
 
-    async def change_job(self, job: JobRow, *, forget_after: float | None = None) -> bool:
-        """Put `job` in the place of the stored one of its id, when that still has its version, which goes up by one.
+    async def update_job(self, job: JobRow, *, forget_after: float | None = None) -> bool:
+        """Replace the stored job of this id when it still has this version, which goes up by one; return whether
+        it had.
 
-        `forget_after`: rows of missed instants later than this go, since they were written while the clock was wrong.
+        `forget_after`: rows of missed instants later than this are deleted, since they were written while the
+        clock was wrong.
         """
 
-        def work(connection: apsw.Connection) -> bool:
+        def replace_job(connection: apsw.Connection) -> bool:
             other = connection.execute("SELECT 1 FROM jobs WHERE name = ? AND id <> ?", (job.name, job.id)).get
             if other is not None:
-                raise UsageError(
-                    phrase("There is a job {name!r} already.", name=job.name), phrase("Take another name.")
-                )
+                raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
             connection.execute(
                 "UPDATE jobs SET name = ?, state = ?, schedule = ?, zone = ?, anchor = ?, spec = ?, next_at = ?,"
                 " wake_at = ?, begun = ?, version = version + 1 WHERE id = ? AND version = ?",
@@ -227,19 +227,19 @@ class JobAccess(Access):
                 ).fetchall()
             return changed
 
-        return await self._database.write(work)
+        return await self._database.write(replace_job)
 
     async def remove_job(self, job_id: str) -> bool:
-        """Forget a job with its history."""
+        """Delete a job with its history; return whether there was one."""
 
-        def work(connection: apsw.Connection) -> bool:
+        def delete_job(connection: apsw.Connection) -> bool:
             connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(delete_job)
 
-    async def glance(self) -> Glance:
-        """Whether there is anything to do, in one look at three indexes."""
+    async def check_pending_jobs(self) -> PendingJobs:
+        """Return whether there is anything to do, by one query of three indexes."""
         found = await self._database.read(
             lambda connection: connection.execute(
                 "SELECT (SELECT min(wake_at) FROM jobs WHERE wake_at IS NOT NULL),"
@@ -247,26 +247,32 @@ class JobAccess(Access):
                 " EXISTS (SELECT 1 FROM job_instants WHERE delivery = 'owed')"
             ).fetchall()
         )
-        return msgspec.convert(dict(zip(Glance.__struct_fields__, found[0], strict=True)), Glance, strict=False)
+        return msgspec.convert(
+            dict(zip(PendingJobs.__struct_fields__, found[0], strict=True)), PendingJobs, strict=False
+        )
 
-    async def account(self, step: Accounting) -> bool:
-        """Write the rows and move the cursor, in one transaction; False when somebody else has moved it meanwhile."""
-        return await self._database.write(lambda connection: _account(connection, step))
+    async def advance_cursor(self, step: CursorAdvance) -> bool:
+        """Write the rows and move the cursor, in one transaction; return False when another process has moved it
+        meanwhile.
+        """
+        return await self._database.write(lambda connection: _advance_cursor(connection, step))
 
-    async def add_by_hand(self, job_id: str, at: float) -> float:
-        """Let a job be due now, whatever its schedule says; the instant of its row."""
+    async def add_manual_instant(self, job_id: str, at: float) -> float:
+        """Make a job due now, whatever its schedule says; return the instant of its row."""
 
-        def work(connection: apsw.Connection) -> float:
+        def insert_instant(connection: apsw.Connection) -> float:
             moment = at
-            while _is_taken(connection, job_id, moment):
+            while _has_instant(connection, job_id, moment):
                 moment = round(moment + 0.001, 3)
-            _insert(connection, job_id, Accounted(at=moment, state=InstantState.DUE), by_hand=True)
+            _insert_instant(connection, job_id, NewInstant(at=moment, state=InstantState.DUE), by_hand=True)
             return moment
 
-        return await self._database.write(work)
+        return await self._database.write(insert_instant)
 
     async def claim_instant(self, job_id: str, at: float, *, owner: str, until: float) -> int | None:
-        """Take a due instant whose job has no run; the fence that its end must name. None: it is not to be had."""
+        """Claim a due instant whose job has no run; return the fence that its end must name, or None when it
+        cannot be claimed.
+        """
         now = self._clock.now()
         fence = await self._database.write(
             lambda connection: (
@@ -281,22 +287,22 @@ class JobAccess(Access):
         return None if fence is None else int(fence)
 
     async def renew_instant(self, job_id: str, at: float, *, fence: int, until: float) -> bool:
-        """Hold a claim longer; False when it is somebody else's by now, or gone."""
+        """Extend a claim; return False when it was lost."""
 
-        def work(connection: apsw.Connection) -> bool:
+        def extend_claim(connection: apsw.Connection) -> bool:
             connection.execute(
                 "UPDATE job_instants SET until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
                 (until, job_id, at, fence),
             ).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(extend_claim)
 
-    async def end_instant(self, job_id: str, at: float, *, fence: int, end: End) -> bool:
-        """End a claimed instant; False, with nothing changed, when the claim was lost."""
+    async def end_instant(self, job_id: str, at: float, *, fence: int, end: InstantEnd) -> bool:
+        """End a claimed instant; return False, with nothing changed, when the claim was lost."""
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> bool:
+        def write_end(connection: apsw.Connection) -> bool:
             connection.execute(
                 "UPDATE job_instants SET state = ?, reason = ?, session_id = ?, nano = ?, output = ?, delivery = ?,"
                 " ended_at = ?, owner = ?, until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
@@ -306,7 +312,7 @@ class JobAccess(Access):
                     end.session_id,
                     end.nano,
                     end.output,
-                    Delivery.OWED if end.owed else Delivery.NONE,
+                    JobDeliveryState.OWED if end.owed else JobDeliveryState.NONE,
                     now,
                     end.deliverer,
                     end.until,
@@ -317,12 +323,12 @@ class JobAccess(Access):
             ).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(write_end)
 
     async def release_instant(self, job_id: str, at: float, *, fence: int) -> bool:
-        """Let a claimed instant be due again."""
+        """Make a claimed instant due again; return False when the claim was lost."""
 
-        def work(connection: apsw.Connection) -> bool:
+        def write_release(connection: apsw.Connection) -> bool:
             connection.execute(
                 "UPDATE job_instants SET state = 'due', owner = '', until = 0"
                 " WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
@@ -330,10 +336,10 @@ class JobAccess(Access):
             ).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(write_release)
 
     async def skip_instant(self, job_id: str, at: float, why: str) -> None:
-        """Let an instant that waits for a run have none."""
+        """Skip an instant that waits for a run."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: connection.execute(
@@ -343,11 +349,11 @@ class JobAccess(Access):
             ).fetchall()
         )
 
-    async def ask_to_stop(self, job_id: str, why: str) -> int:
-        """Have the job's run end, and what waits behind it fail; how many instants that are."""
+    async def request_stop(self, job_id: str, why: str) -> int:
+        """Ask the job's run to end, and skip what waits behind it; return the number of instants."""
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> int:
+        def write_stop(connection: apsw.Connection) -> int:
             connection.execute(
                 "UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, job_id)
             ).fetchall()
@@ -359,29 +365,31 @@ class JobAccess(Access):
             ).fetchall()
             return stopped + connection.changes()
 
-        return await self._database.write(work)
+        return await self._database.write(write_stop)
 
-    async def instant(self, job_id: str, at: float) -> InstantRow | None:
-        """The row of exactly this instant."""
-        rows = await self._instants("WHERE job_id = ? AND at = ?", (job_id, at))
+    async def get_instant(self, job_id: str, at: float) -> InstantRow | None:
+        """Return the row of exactly this instant, or None."""
+        rows = await self._select_instants("WHERE job_id = ? AND at = ?", (job_id, at))
         return rows[0] if rows else None
 
-    async def open_instants(self) -> list[InstantRow]:
-        """Those that wait for a run or have one, the earliest first."""
-        return await self._instants(f"WHERE {_OPEN} ORDER BY at, job_id", ())
+    async def list_open_instants(self) -> list[InstantRow]:
+        """Return the instants that wait for a run or have one, the earliest first."""
+        return await self._select_instants(f"WHERE {_OPEN} ORDER BY at, job_id", ())
 
-    async def owing_jobs(self) -> list[JobRow]:
-        """Jobs of which words are still owed to somebody."""
-        return await self._jobs("WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
+    async def list_undelivered_jobs(self) -> list[JobRow]:
+        """Return the jobs that have undelivered output."""
+        return await self._select_jobs("WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
 
-    async def owed_instants(self, job_id: str, limit: int) -> list[InstantRow]:
-        """Those of a job whose words are still owed, the earliest first."""
-        return await self._instants("WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit))
+    async def list_undelivered_instants(self, job_id: str, limit: int) -> list[InstantRow]:
+        """Return a job's instants whose output is undelivered, the earliest first."""
+        return await self._select_instants(
+            "WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit)
+        )
 
-    async def take_words(self, row: InstantRow, *, owner: str, until: float) -> bool:
-        """Be the one who delivers what is owed, in the place of `row.owner`."""
+    async def claim_delivery(self, row: InstantRow, *, owner: str, until: float) -> bool:
+        """Claim the delivery of an instant's output, in place of `row.owner`; return whether that succeeded."""
 
-        def work(connection: apsw.Connection) -> bool:
+        def write_claim(connection: apsw.Connection) -> bool:
             connection.execute(
                 "UPDATE job_instants SET owner = ?, until = ? WHERE job_id = ? AND at = ? AND owner = ?"
                 " AND delivery = 'owed'",
@@ -389,12 +397,14 @@ class JobAccess(Access):
             ).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(write_claim)
 
-    async def settle_words(self, job_id: str, ats: Sequence[float], delivery: Delivery, why: str = "") -> None:
-        """Say what became of words that were owed."""
+    async def settle_job_delivery(
+        self, job_id: str, ats: Sequence[float], delivery: JobDeliveryState, why: str = ""
+    ) -> None:
+        """Record the delivery state of instants whose output was undelivered."""
 
-        def work(connection: apsw.Connection) -> None:
+        def write_delivery(connection: apsw.Connection) -> None:
             for at in ats:
                 connection.execute(
                     "UPDATE job_instants SET delivery = ?, delivery_why = ?, owner = '', until = 0"
@@ -402,24 +412,24 @@ class JobAccess(Access):
                     (delivery, why, job_id, at),
                 ).fetchall()
 
-        await self._database.write(work)
+        await self._database.write(write_delivery)
 
-    async def job_history(
+    async def list_job_history(
         self, job_id: str | None, limit: int, *, state: InstantState | None = None
     ) -> list[InstantRow]:
-        """What became of a job's instants, or all jobs', the newest first; only those that ended so with `state`."""
-        return await self._instants(
+        """Return the instants of a job, or of all jobs, the newest first; with `state` only those that ended so."""
+        return await self._select_instants(
             "WHERE (?1 IS NULL OR job_id = ?1) AND (?2 IS NULL OR state = ?2) ORDER BY at DESC, job_id LIMIT ?3",
             (job_id, state, limit),
         )
 
-    async def _jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
+    async def _select_jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
         rows = await self._database.read(
             lambda connection: connection.execute(f"SELECT {_JOB} FROM jobs {where}", values).fetchall()
         )
         return [msgspec.convert(dict(zip(JobRow.__struct_fields__, row, strict=True)), JobRow) for row in rows]
 
-    async def _instants(self, where: str, values: tuple[object, ...]) -> list[InstantRow]:
+    async def _select_instants(self, where: str, values: tuple[object, ...]) -> list[InstantRow]:
         rows = await self._database.read(
             lambda connection: connection.execute(f"SELECT {_INSTANT} FROM job_instants {where}", values).fetchall()
         )
@@ -429,8 +439,8 @@ class JobAccess(Access):
         ]
 
 
-def _forget_done(connection: apsw.Connection, count: int) -> None:
-    """Make room by forgetting jobs that are done. Raises UsageError when there are not enough of them."""
+def _prune_done_jobs(connection: apsw.Connection, count: int) -> None:
+    """Make room by deleting jobs that are done. Raises UsageError when there are not enough of them."""
     connection.execute(
         "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE state = 'done' AND NOT EXISTS"
         f" (SELECT 1 FROM job_instants WHERE job_id = jobs.id AND ({_OPEN} OR delivery = 'owed'))"
@@ -438,10 +448,10 @@ def _forget_done(connection: apsw.Connection, count: int) -> None:
         (count,),
     ).fetchall()
     if connection.changes() < count:
-        raise UsageError(phrase("There are {n} jobs already.", n=MOST_JOBS), phrase("Remove some first."))
+        raise UsageError(N_("There are {n} jobs already.", n=MAX_JOBS), N_("Remove some first."))
 
 
-def _account(connection: apsw.Connection, step: Accounting) -> bool:
+def _advance_cursor(connection: apsw.Connection, step: CursorAdvance) -> bool:
     connection.execute(
         "UPDATE jobs SET next_at = ?, wake_at = ?, state = iif(? IS NULL, 'done', state)"
         " WHERE id = ? AND version = ? AND next_at = ? AND state = 'active'",
@@ -449,20 +459,20 @@ def _account(connection: apsw.Connection, step: Accounting) -> bool:
     ).fetchall()
     if connection.changes() == 0:
         return False
-    waiting, running = _under_way(connection, step.job_id)
+    waiting, running = _count_open_instants(connection, step.job_id)
     begun = 0
     for one in step.rows:
         row = one
         if row.state is InstantState.DUE:
-            if _is_taken(connection, step.job_id, row.at):
+            if _has_instant(connection, step.job_id, row.at):
                 continue
-            why = _in_the_way(step.overlap, waiting, running)
+            why = _find_blocking_reason(step.overlap, waiting, running)
             begun += not why
-            skipped = Accounted(at=row.at, state=InstantState.SKIPPED, reason=why)
+            skipped = NewInstant(at=row.at, state=InstantState.SKIPPED, reason=why)
             row = skipped if why else row
-        _insert(connection, step.job_id, row)
+        _insert_instant(connection, step.job_id, row)
     if begun and step.overlap == "stop" and running:
-        why = phrase("the next instant came")
+        why = N_("the next instant came")
         connection.execute(
             "UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, step.job_id)
         ).fetchall()
@@ -473,12 +483,12 @@ def _account(connection: apsw.Connection, step: Accounting) -> bool:
             " WHERE id = ?3",
             (begun, step.repeat if step.repeat is not None else 1 << 60, step.job_id),
         ).fetchall()
-    _forget_old(connection, step.job_id, step.keep)
+    _prune_history(connection, step.job_id, step.keep)
     return True
 
 
-def _under_way(connection: apsw.Connection, job_id: str) -> tuple[int, int]:
-    """How many instants of a job wait for a run, and how many have one."""
+def _count_open_instants(connection: apsw.Connection, job_id: str) -> tuple[int, int]:
+    """Return how many instants of a job wait for a run, and how many have one."""
     states = [
         str(row[0])
         for row in connection.execute(f"SELECT state FROM job_instants WHERE job_id = ? AND {_OPEN}", (job_id,))
@@ -486,25 +496,25 @@ def _under_way(connection: apsw.Connection, job_id: str) -> tuple[int, int]:
     return states.count(InstantState.DUE), states.count(InstantState.CLAIMED)
 
 
-def _in_the_way(overlap: str, waiting: int, running: int) -> str:
-    """Why a due instant does not get a run; empty when it does."""
+def _find_blocking_reason(overlap: str, waiting: int, running: int) -> str:
+    """Return why a due instant does not get a run; empty when it does."""
     if overlap == "skip" and waiting + running:
-        return phrase("an earlier run was still going on")
-    if waiting >= MOST_WAITING:
-        return phrase("{n} instants were waiting already", n=MOST_WAITING)
+        return N_("an earlier run was still going on")
+    if waiting >= MAX_WAITING:
+        return N_("{n} instants were waiting already", n=MAX_WAITING)
     return ""
 
 
-def _is_taken(connection: apsw.Connection, job_id: str, at: float) -> bool:
+def _has_instant(connection: apsw.Connection, job_id: str, at: float) -> bool:
     found = connection.execute(
         "SELECT 1 FROM job_instants WHERE job_id = ?1 AND at <= ?2 AND through >= ?2", (job_id, at)
     )
     return found.get is not None
 
 
-def _insert(connection: apsw.Connection, job_id: str, row: Accounted, *, by_hand: bool = False) -> None:
+def _insert_instant(connection: apsw.Connection, job_id: str, row: NewInstant, *, by_hand: bool = False) -> None:
     through = row.at if row.through is None else row.through
-    delivery = Delivery.OWED if row.owed else Delivery.NONE
+    delivery = JobDeliveryState.OWED if row.owed else JobDeliveryState.NONE
     connection.execute(
         "INSERT OR IGNORE INTO job_instants (job_id, at, through, instants, state, reason, by_hand, delivery)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -512,7 +522,7 @@ def _insert(connection: apsw.Connection, job_id: str, row: Accounted, *, by_hand
     ).fetchall()
 
 
-def _forget_old(connection: apsw.Connection, job_id: str, keep: int) -> None:
+def _prune_history(connection: apsw.Connection, job_id: str, keep: int) -> None:
     connection.execute(
         "DELETE FROM job_instants WHERE job_id = ?1 AND at <="
         " (SELECT at FROM job_instants WHERE job_id = ?1 ORDER BY at DESC LIMIT 1 OFFSET ?2)"

@@ -1,4 +1,4 @@
-"""What processes tell each other about keys: who waits, and who was used how often. No key is in it."""
+"""Cooldowns and use counts of API keys, shared between processes. No key is stored."""
 
 import contextlib
 from asyncio import Future
@@ -9,44 +9,47 @@ import apsw
 from hermes.core.errors import HermesError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import KeyCooldown, KeyNotes
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 
 
-class KeyAccess(Access):
-    """The ledger of keys (`core.protocols.KeyLedger`)."""
+class KeyAccess(StoreAccess):
+    """The shared ledger of keys (`core.protocols.KeyLedger`)."""
 
     has_key_notes = True
-    """Whether there was anything to read when the store was opened."""
+    """Whether anything was noted when the store was opened."""
 
-    async def key_notes(self, provider: str) -> KeyNotes:
-        """All that is noted about the provider's keys."""
-        return await self._database.read(lambda connection: read(connection, provider))
+    async def read_key_notes(self, provider: str) -> KeyNotes:
+        """Return all that is noted about the provider's keys."""
+        return await self._database.read(lambda connection: read_key_notes(connection, provider))
 
     async def cool_keys(self, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
-        """Write cooldowns down, in the place of those of the same key and model; forget what ended before `now`."""
-        await self._database.write(lambda connection: cool(connection, provider, cooldowns, now))
+        """Store cooldowns, replacing those of the same key and model; delete those that ended before `now`."""
+        await self._database.write(lambda connection: store_cooldowns(connection, provider, cooldowns, now))
 
     async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
-        """Forget cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
+        """Delete cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for
+        any).
 
-        How many there were.
+        Returns how many there were.
         """
-        return await self._database.write(lambda connection: clear(connection, provider, slot, model))
+        return await self._database.write(lambda connection: clear_cooldowns(connection, provider, slot, model))
 
     def count_key_use(self, provider: str, slot: str) -> None:
         """Count one use; it reaches the disk soon, and nobody waits for it."""
         with contextlib.suppress(HermesError):  # a full queue: the count is a hint, the call matters
-            self._database.submit(lambda connection: count_use(connection, provider, slot)).add_done_callback(_seen)
+            self._database.submit(lambda connection: count_key_use(connection, provider, slot)).add_done_callback(
+                _consume_error
+            )
 
 
-def any_key_notes(connection: apsw.Connection) -> bool:
-    """Whether anything is noted about any key."""
+def has_any_key_notes(connection: apsw.Connection) -> bool:
+    """Return whether anything is noted about any key."""
     query = "SELECT EXISTS (SELECT 1 FROM key_cooldowns) OR EXISTS (SELECT 1 FROM key_uses)"
     return bool(connection.execute(query).get)
 
 
-def read(connection: apsw.Connection, provider: str) -> KeyNotes:
-    """The provider's notes."""
+def read_key_notes(connection: apsw.Connection, provider: str) -> KeyNotes:
+    """Return the provider's notes."""
     salt = str(connection.execute("SELECT value FROM meta WHERE key = 'id'").get)
     rows = connection.execute(
         "SELECT slot, mark, model, kind, began_at, seconds, said FROM key_cooldowns WHERE provider = ?", (provider,)
@@ -56,7 +59,7 @@ def read(connection: apsw.Connection, provider: str) -> KeyNotes:
             slot=str(slot),
             mark=str(mark),
             model=str(model),
-            kind=_kind(str(kind)),
+            kind=_parse_kind(str(kind)),
             began_at=float(began_at),
             seconds=None if seconds is None else float(seconds),
             said=bool(said),
@@ -67,8 +70,8 @@ def read(connection: apsw.Connection, provider: str) -> KeyNotes:
     return KeyNotes(salt=salt, cooldowns=cooldowns, uses={str(slot): int(count) for slot, count in uses})
 
 
-def cool(connection: apsw.Connection, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
-    """Note cooldowns; those that are over go."""
+def store_cooldowns(connection: apsw.Connection, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
+    """Store cooldowns, and delete those that are over."""
     connection.execute("DELETE FROM key_cooldowns WHERE began_at + seconds <= ?", (now,))
     connection.executemany(
         "REPLACE INTO key_cooldowns (provider, slot, mark, model, kind, began_at, seconds, said)"
@@ -80,8 +83,8 @@ def cool(connection: apsw.Connection, provider: str, cooldowns: Sequence[KeyCool
     )
 
 
-def clear(connection: apsw.Connection, provider: str | None, slot: str | None, model: str | None) -> int:
-    """Forget cooldowns; how many there were."""
+def clear_cooldowns(connection: apsw.Connection, provider: str | None, slot: str | None, model: str | None) -> int:
+    """Delete cooldowns; return how many there were."""
     connection.execute(
         "DELETE FROM key_cooldowns WHERE (?1 IS NULL OR provider = ?1) AND (?2 IS NULL OR slot = ?2)"
         " AND (?3 IS NULL OR model IN ('', ?3))",
@@ -90,22 +93,22 @@ def clear(connection: apsw.Connection, provider: str | None, slot: str | None, m
     return connection.changes()
 
 
-def count_use(connection: apsw.Connection, provider: str, slot: str) -> None:
-    """One use more."""
+def count_key_use(connection: apsw.Connection, provider: str, slot: str) -> None:
+    """Count one use."""
     connection.execute(
         "INSERT INTO key_uses VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET uses = uses + 1", (provider, slot)
     )
 
 
-def _kind(name: str) -> FailureKind:
-    """A kind that a newer program has written is only known to be some failure."""
+def _parse_kind(name: str) -> FailureKind:
+    """Return the kind of a failure; one that a newer program has written is only known to be some failure."""
     try:
         return FailureKind(name)
     except ValueError:
         return FailureKind.UNKNOWN
 
 
-def _seen(counted: "Future[None]") -> None:
-    """Take note of how counting ended, so that nobody asks for its error."""
+def _consume_error(counted: "Future[None]") -> None:
+    """Consume the error of a count, so that nobody logs it."""
     if not counted.cancelled():
         counted.exception()

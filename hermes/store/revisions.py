@@ -1,6 +1,7 @@
-"""What the agent keeps beyond a session, a row for each change: proposed, decided, applied, undone; and its use.
+"""Revisions: changes of what the agent keeps beyond a session (memory, skills): proposed, decided,
+applied, undone; and use counts.
 
-The thing itself is a file in the home, which its owner writes; a row says what stood there before and what after.
+The content itself is a file in the home, which its owner writes; a row holds the text before and after.
 """
 
 import contextlib
@@ -13,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import BusyError, StoreError
-from hermes.store.access import Access
-from hermes.util.file_lock import alone
+from hermes.store.access import StoreAccess
+from hermes.util.file_lock import hold_file_lock
 
 _PATIENCE = 10.0
 _FIELDS = (
@@ -24,7 +25,7 @@ _FIELDS = (
 
 
 class RevisionState(StrEnum):
-    """Where a change stands."""
+    """The state of a change."""
 
     PENDING = "pending"
     """It waits for a person."""
@@ -35,26 +36,27 @@ class RevisionState(StrEnum):
     UNDONE = "undone"
 
 
-class Author(StrEnum):
-    """Who made a change."""
+class RevisionAuthor(StrEnum):
+    """The author of a change."""
 
     MODEL = "model"
     """The model in a conversation, through a tool."""
     REVIEW = "review"
-    """The review after a turn."""
+    """The background review after a turn."""
     PERSON = "person"
     IMPORT = "import"
 
 
 class NewRevision(Struct, frozen=True, kw_only=True):
-    """A change about to be stored. `before` and `after` are what stands there without and with it (None: nothing).
+    """A change about to be stored. `before` and `after` are the contents without and with it (None: nothing).
 
-    `reason` is the evidence in a line or two; `sources` are the untrusted sources that stood in the conversation.
+    `reason` is the evidence in a line or two; `sources` are the untrusted sources that stood in the
+    conversation.
     """
 
     kind: str
     name: str
-    author: Author
+    author: RevisionAuthor
     before: bytes | None
     after: bytes | None
     reason: str = ""
@@ -73,8 +75,8 @@ class Revision(NewRevision, frozen=True, kw_only=True):
     decided_by: str = ""
 
 
-class Usefulness(Struct, frozen=True, kw_only=True):
-    """What came of using something that is kept: counts, and when it was used last."""
+class UsefulnessCounts(Struct, frozen=True, kw_only=True):
+    """Use counts of a kept item, and when it was used last."""
 
     name: str
     used: int = 0
@@ -83,11 +85,13 @@ class Usefulness(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
 
 
-class RevisionAccess(Access):
-    """The verbs about what is kept. All that change a state say whether they did: of several at once only one does."""
+class RevisionAccess(StoreAccess):
+    """Store operations for revisions. Those that change a state return whether they did: of several at once
+    only one does.
+    """
 
     async def add_revision(self, change: NewRevision, state: RevisionState) -> int:
-        """Store a change; its id. On disk when this returns."""
+        """Store a change, and return its id. It is on disk when this returns."""
         now = self._clock.now()
         values = (
             change.kind,
@@ -113,13 +117,13 @@ class RevisionAccess(Access):
         )
         return int(found)
 
-    async def move_revision(
+    async def transition_revision(
         self, revision_id: int, state: RevisionState, *, expecting: Collection[RevisionState], by: str = ""
     ) -> bool:
-        """Give a change another state when it has one of `expecting`; whether it had. `by` says who decided."""
+        """Set a change's state when it has one of `expecting`; return whether it had. `by` says who decided."""
         now = self._clock.now()
 
-        def work(connection: apsw.Connection) -> bool:
+        def update_state(connection: apsw.Connection) -> bool:
             marks = ", ".join("?" * len(expecting))
             connection.execute(
                 "UPDATE revisions SET state = ?, decided_at = ?, decided_by = iif(?3 = '', decided_by, ?3)"
@@ -128,34 +132,34 @@ class RevisionAccess(Access):
             ).fetchall()
             return connection.changes() > 0
 
-        return await self._database.write(work)
+        return await self._database.write(update_state)
 
-    async def add_sources(self, revision_id: int, sources: Collection[str]) -> None:
-        """Name more untrusted sources that stood where a change was asked for; each stands there once."""
+    async def add_revision_sources(self, revision_id: int, sources: Collection[str]) -> None:
+        """Add untrusted sources to those that stood where a change was requested; each is stored once."""
         if not sources:
             return
 
-        def work(connection: apsw.Connection) -> None:
+        def merge_sources(connection: apsw.Connection) -> None:
             known = connection.execute("SELECT sources FROM revisions WHERE id = ?", (revision_id,)).get
             joined = list(dict.fromkeys([*msgspec.json.decode(known or "[]"), *sources]))
             told = msgspec.json.encode(joined).decode()
             connection.execute("UPDATE revisions SET sources = ? WHERE id = ?", (told, revision_id)).fetchall()
 
-        await self._database.write(work)
+        await self._database.write(merge_sources)
 
-    async def revision(self, revision_id: int) -> Revision | None:
-        """The change of this id."""
+    async def get_revision(self, revision_id: int) -> Revision | None:
+        """Return the change of this id, or None."""
         rows = await self._database.read(
             lambda connection: connection.execute(
                 f"SELECT {_FIELDS} FROM revisions WHERE id = ?", (revision_id,)
             ).fetchall()
         )
-        return _revision(rows[0]) if rows else None
+        return _to_revision(rows[0]) if rows else None
 
-    async def revisions(
+    async def list_revisions(
         self, kind: str, *, name: str | None = None, states: Collection[RevisionState] = (), limit: int = 100
     ) -> list[Revision]:
-        """Changes of a kind, the newest first; of one `name` and in some `states` if these are given."""
+        """Return changes of a kind, the newest first; of one `name` and in some `states` if these are given."""
         marks = ", ".join("?" * len(states))
         where = f" AND state IN ({marks})" if states else ""
         rows = await self._database.read(
@@ -165,10 +169,10 @@ class RevisionAccess(Access):
                 (kind, name, *states, limit),
             ).fetchall()
         )
-        return [_revision(row) for row in rows]
+        return [_to_revision(row) for row in rows]
 
     async def count_use(self, kind: str, name: str, *, used: int = 0, helped: int = 0, failed: int = 0) -> None:
-        """Add to what is known of the use of something that is kept."""
+        """Add to the use counts of a kept item."""
         now = self._clock.now()
         await self._database.write(
             lambda connection: connection.execute(
@@ -179,31 +183,34 @@ class RevisionAccess(Access):
             ).fetchall()
         )
 
-    async def usefulness(self, kind: str) -> list[Usefulness]:
-        """What is known of the use of everything of a kind, by name."""
+    async def list_usefulness(self, kind: str) -> list[UsefulnessCounts]:
+        """Return the use counts of everything of a kind, by name."""
         rows = await self._database.read(
             lambda connection: connection.execute(
                 "SELECT name, used, helped, failed, last_at FROM usefulness WHERE kind = ? ORDER BY name", (kind,)
             ).fetchall()
         )
-        return [msgspec.convert(dict(zip(Usefulness.__struct_fields__, row, strict=True)), Usefulness) for row in rows]
+        return [
+            msgspec.convert(dict(zip(UsefulnessCounts.__struct_fields__, row, strict=True)), UsefulnessCounts)
+            for row in rows
+        ]
 
 
-def _revision(row: tuple[object, ...]) -> Revision:
+def _to_revision(row: tuple[object, ...]) -> Revision:
     values = dict(zip(_FIELDS.split(", "), row, strict=True))
     values["sources"] = msgspec.json.decode(str(values["sources"]))
     return msgspec.convert(values, Revision)
 
 
 @contextlib.asynccontextmanager
-async def writing_alone(lock: Path, what: str) -> AsyncIterator[None]:
-    """Be the only process that writes these files; the kernel opens the lock when its holder dies.
+async def hold_write_lock(lock: Path, what: str) -> AsyncIterator[None]:
+    """Hold the lock for writing these files; the kernel releases it when its holder dies.
 
-    Raises BusyError when another one writes for ten seconds, StoreError when the lock cannot be made.
+    Raises BusyError when another process writes for ten seconds, StoreError when the lock cannot be made.
     """
     async with contextlib.AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(alone(lock, _PATIENCE))
+            await stack.enter_async_context(hold_file_lock(lock, _PATIENCE))
         except TimeoutError:
             raise BusyError(f"Another Hermes is writing {what}.", "Try again in a moment.") from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What the store gives back, as values. Times are seconds since the Unix epoch."""
+"""Values that the store returns. Times are seconds since the Unix epoch."""
 
 from enum import IntEnum, StrEnum
 
@@ -11,13 +11,13 @@ from hermes.core.parts import ToolResultPart
 from hermes.core.usage import Usage
 
 ARCHIVED = "compression"
-"""Why a session has ended that holds what a compression covered; nobody goes on with it."""
+"""The end reason of a session that holds what a compression covered; nobody continues it."""
 
 
 class NewSession(Struct, frozen=True, kw_only=True):
-    """A session as it is created. `source` names the front-end; `parent_id` the session that it goes on from.
+    """A session as it is created. `source` names the front-end; `parent_id` the session that it continues.
 
-    `branched_at` is filled for a branch: with how many turns of its parent it began.
+    `branched_at` is set for a branch: the number of turns of its parent that it began with.
     """
 
     id: str
@@ -74,7 +74,7 @@ class MessageState(IntEnum):
     COMPACTED = 1
     """A summary stands for it; the words can still be found and restored."""
     UNDONE = 2
-    """Taken back by the person; kept until the session is deleted, not found by search."""
+    """Undone by the person; kept until the session is deleted, not found by search."""
 
 
 class StoredMessage(Struct, frozen=True):
@@ -91,18 +91,18 @@ class StoredMessage(Struct, frozen=True):
 
 
 class CompactionRow(Struct, frozen=True):
-    """What one compaction did, by message ids. `memo` is what its engine noted for the next one."""
+    """The effect of one compaction, by message ids. `memo` is what its engine noted for the next one."""
 
     epoch: int
-    """The epoch that it began."""
+    """The number of the epoch that it began."""
     covered: tuple[int, ...]
     made: tuple[int, ...]
     memo: bytes
     undone: bool
 
 
-class TurnState(StrEnum):
-    """Whether a turn is still somebody's work."""
+class TurnRowState(StrEnum):
+    """Whether a turn is still open."""
 
     RUNNING = "running"
     ENDED = "ended"
@@ -113,7 +113,7 @@ class TurnRow(Struct, frozen=True, kw_only=True):
 
     id: str
     session_id: str
-    state: TurnState
+    state: TurnRowState
     text: str
     started_at: float
     ended_at: float | None
@@ -150,15 +150,15 @@ class EffectRow(Struct, frozen=True, kw_only=True):
 
 
 class InboxRow(Struct, frozen=True):
-    """Something that was said to a session and waits; `body` is the runtime's own encoding of it."""
+    """A message that waits for a session; `body` is the runtime's own encoding of it."""
 
     id: str
     body: bytes
     posted_at: float
 
 
-class Spender(Struct, frozen=True, kw_only=True):
-    """Who makes a model call, and for what: `purpose` tells the main conversation (`turn`) from auxiliary calls.
+class SpendOrigin(Struct, frozen=True, kw_only=True):
+    """The origin of a model call: `purpose` tells the main conversation (`turn`) from auxiliary calls.
 
     `owner` is the identity of the process. The user is the session's.
     """
@@ -172,14 +172,14 @@ class Spender(Struct, frozen=True, kw_only=True):
     owner: str = ""
 
 
-class Spent(Struct, frozen=True, kw_only=True):
-    """What a call used and cost; with an unknown cost `nano` says nothing."""
+class CallSpend(Struct, frozen=True, kw_only=True):
+    """The tokens and the cost of a call; with an unknown cost `nano` says nothing."""
 
     usage: Usage = Usage()
     cost: Cost = Cost(certainty=Certainty.UNKNOWN)
 
 
-class Cap(Struct, frozen=True, kw_only=True):
+class SpendCap(Struct, frozen=True, kw_only=True):
     """The most that may be spent: in nano-dollars, in tokens (prompt and output), or both.
 
     It counts the calls whose `column` (`run_id`, `session_id` or `user_id`) has this `value`, or without a column those
@@ -195,11 +195,11 @@ class Cap(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """What a call may use at worst: its prompt's most tokens, and the output that is wanted for it.
+class SpendRequest(Struct, frozen=True, kw_only=True):
+    """The most that a call may use: its prompt's tokens at worst, and the output that is wanted for it.
 
-    Output is lowered to what the caps leave, not below `least`; below `enough` only when nothing under way could leave
-    more. With `share` a call takes a quarter of what is left at most, and `enough` in any case.
+    Output is lowered to what the caps leave, not below `least`; below `enough` only when nothing under way
+    could leave more. With `share` a call takes a quarter of what is left at most, and `enough` in any case.
     """
 
     prompt: int
@@ -210,31 +210,33 @@ class Wish(Struct, frozen=True, kw_only=True):
     share: bool = False
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """How things stand under a cap. `nano` and `tokens` are settled; `held_nano` and `held_tokens` calls under way."""
+class CapUsage(Struct, frozen=True, kw_only=True):
+    """The use of a cap. `nano` and `tokens` are settled; `held_nano` and `held_tokens` are reserved by calls
+    under way.
+    """
 
-    cap: Cap
+    cap: SpendCap
     nano: int
     tokens: int
     held_nano: int
     held_tokens: int
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """Room that is held for a call: the row that holds it, and the output that fits.
+class SpendReservation(Struct, frozen=True, kw_only=True):
+    """A reservation for a call: the id of its row, and the output that fits.
 
     `tightest` is the cap that lowered the output, where one did.
     """
 
     id: int
     output: int
-    tightest: Standing | None = None
+    tightest: CapUsage | None = None
 
 
-class NoRoom(Struct, frozen=True, kw_only=True):
-    """Why there is no room for a call: the tightest cap, and whether calls under way may leave some."""
+class SpendRefusal(Struct, frozen=True, kw_only=True):
+    """A refused reservation: the tightest cap, and whether calls under way may leave room."""
 
-    tightest: Standing
+    tightest: CapUsage
     may_come: bool
 
 
@@ -251,7 +253,9 @@ class SpendTotal(Struct, frozen=True, kw_only=True):
 
 
 class ToolTotal(Struct, frozen=True, kw_only=True):
-    """How often a tool was called; `ended` of the calls took `seconds` together, of `uncertain` ones nobody knows."""
+    """How often a tool was called; `ended` calls took `seconds` together, the effect of `uncertain` ones is
+    unknown.
+    """
 
     tool: str
     calls: int
@@ -261,7 +265,7 @@ class ToolTotal(Struct, frozen=True, kw_only=True):
 
 
 class SessionTotal(Struct, frozen=True, kw_only=True):
-    """How much was done: sessions with something said, turns, and those of them that failed."""
+    """Numbers of sessions with messages, of turns, and of failed turns."""
 
     sessions: int
     turns: int
@@ -269,7 +273,7 @@ class SessionTotal(Struct, frozen=True, kw_only=True):
 
 
 class OpenCall(Struct, frozen=True, kw_only=True):
-    """A call under way that holds room under the caps."""
+    """A call under way that holds a reservation under the caps."""
 
     at: float
     provider: str
@@ -287,8 +291,8 @@ class SessionExport(Struct, frozen=True, kw_only=True):
     messages: tuple[StoredMessage, ...]
 
 
-class Search(Struct, frozen=True, kw_only=True):
-    """What is looked for, and where. `offset` skips hits of earlier pages."""
+class SearchQuery(Struct, frozen=True, kw_only=True):
+    """A search: the query and its limits. `offset` skips hits of earlier pages."""
 
     query: str
     limit: int = 20
@@ -298,10 +302,10 @@ class Search(Struct, frozen=True, kw_only=True):
     roles: tuple[Role, ...] = ()
     source: str | None = None
     person: str | None = None
-    """Only what was said in sessions of this person; empty: in the owner's; None: in all."""
+    """Limits to sessions of this person; empty means the owner's, None all."""
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class SearchHit(Struct, frozen=True, kw_only=True):
     """A message that search has found; `snippet` is one line of its text around the first word found."""
 
     session_id: str
@@ -312,8 +316,8 @@ class Hit(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-class Glimpse(Struct, frozen=True, kw_only=True):
-    """What is seen of a session without reading all of it: its first and last messages that somebody wrote."""
+class SessionPreview(Struct, frozen=True, kw_only=True):
+    """A preview of a session: its first and last messages that somebody wrote."""
 
     session: SessionRow
     first: tuple[StoredMessage, ...]
@@ -321,7 +325,7 @@ class Glimpse(Struct, frozen=True, kw_only=True):
 
 
 class IndexReport(Struct, frozen=True):
-    """What a catching-up of the search index did."""
+    """The result of an update of the search index."""
 
     messages: int
     seconds: float

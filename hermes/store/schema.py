@@ -5,7 +5,7 @@ is stored, an effect's arguments and result once the turn has ended. So a delete
 """
 
 from hermes.store.schema_chats import API, CHATS, PEOPLE
-from hermes.store.sqlite.migrations import Schema
+from hermes.store.sqlite.migrations import DatabaseSchema
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -369,7 +369,7 @@ CREATE INDEX job_instants_open ON job_instants (job_id, at) WHERE state IN ('due
 CREATE INDEX job_instants_owed ON job_instants (job_id, at) WHERE delivery = 'owed';
 """
 
-HERMES = Schema(
+HERMES = DatabaseSchema(
     application_id=0x4845524D,
     steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, CHATS, PEOPLE, API),
 )

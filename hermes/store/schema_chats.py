@@ -1,4 +1,4 @@
-"""The tables of what comes in from chats and programs, of what is owed to them, and of the people who talk there."""
+"""The tables of inbound events from chats and programs, of their outbox, and of the people who talk there."""
 
 CHATS = """
 -- From where a platform goes on after a restart: names and values of its own, true once what came before is stored.

@@ -1,23 +1,23 @@
-"""What model calls cost, and the room that is held for those under way: functions over a connection."""
+"""The cost of model calls, and reservations for those under way: functions over a connection."""
 
 from collections.abc import Callable, Sequence
 
 import apsw
 
-from hermes.core.money import NANO, Certainty, affordable_output, worst_cost
+from hermes.core.money import NANO_PER_USD, Certainty, compute_affordable_output, compute_worst_cost
 from hermes.core.usage import Usage
 from hermes.store.rows import (
-    Cap,
-    Held,
-    NoRoom,
+    CallSpend,
+    CapUsage,
     OpenCall,
     SessionTotal,
-    Spender,
+    SpendCap,
+    SpendOrigin,
+    SpendRefusal,
+    SpendRequest,
+    SpendReservation,
     SpendTotal,
-    Spent,
-    Standing,
     ToolTotal,
-    Wish,
 )
 
 RESERVED = "reserved"
@@ -35,51 +35,55 @@ _UPDATE = (
     "UPDATE spend SET owner = NULL, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
     " reasoning_tokens = ?, cost_usd = ?, nano = ?, certainty = ? WHERE id = ?"
 )
-_NANO = f"coalesce(sum(nano / {NANO}), 0), coalesce(sum(nano % {NANO}), 0)"
-"""Whole dollars and the rest, added up apart: SQLite's `sum` fails where it overflows."""
+_NANO = f"coalesce(sum(nano / {NANO_PER_USD}), 0), coalesce(sum(nano % {NANO_PER_USD}), 0)"
+"""Whole dollars and the rest, summed separately: SQLite's `sum` fails where it overflows."""
 _SUMS = (
     "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
     " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd)"
 )
 
 
-def record(connection: apsw.Connection, who: Spender, spent: Spent, now: float) -> None:
-    """Write down a call for which no room was held."""
-    connection.execute(_INSERT, (*_about(who, now), None, who.session_id, *_values(spent)))
+def record_spend(connection: apsw.Connection, who: SpendOrigin, spent: CallSpend, now: float) -> None:
+    """Store a call that had no reservation."""
+    connection.execute(_INSERT, (*_make_origin_values(who, now), None, who.session_id, *_make_spend_values(spent)))
 
 
-def reserve(connection: apsw.Connection, who: Spender, wish: Wish, caps: Sequence[Cap], now: float) -> Held | NoRoom:
-    """Hold the worst case of a call under every cap, its output lowered to what they leave; or nothing at all."""
-    standings = [standing(connection, cap) for cap in caps]
-    rooms = [_room(each, wish, settled=False) for each in standings]
-    room, later = min(rooms), min(_room(each, wish, settled=True) for each in standings)
+def reserve_spend(
+    connection: apsw.Connection, who: SpendOrigin, request: SpendRequest, caps: Sequence[SpendCap], now: float
+) -> SpendReservation | SpendRefusal:
+    """Reserve the worst case of a call under every cap, its output lowered to what they leave; or nothing at
+    all.
+    """
+    standings = [get_cap_usage(connection, cap) for cap in caps]
+    rooms = [_count_room(each, request, settled=False) for each in standings]
+    room, later = min(rooms), min(_count_room(each, request, settled=True) for each in standings)
     tightest = standings[rooms.index(room)]
-    fitting = min(room, wish.output)
-    if wish.share:
-        fitting = min(fitting, max(wish.enough, room // 4))
+    fitting = min(room, request.output)
+    if request.share:
+        fitting = min(fitting, max(request.enough, room // 4))
     may_come = later > room
-    if fitting < (wish.enough if may_come and later >= wish.enough else wish.least):
-        return NoRoom(tightest=tightest, may_come=may_come and later >= wish.least)
-    spent = Usage(input=wish.prompt, output=fitting)
-    nano = None if wish.price is None else worst_cost(wish.prompt, fitting, wish.price)
+    if fitting < (request.enough if may_come and later >= request.enough else request.least):
+        return SpendRefusal(tightest=tightest, may_come=may_come and later >= request.least)
+    spent = Usage(input=request.prompt, output=fitting)
+    nano = None if request.price is None else compute_worst_cost(request.prompt, fitting, request.price)
     values = (spent.input, spent.output, 0, 0, 0, None, nano, RESERVED)
-    connection.execute(_INSERT, (*_about(who, now), who.owner, who.session_id, *values))
-    lowered = tightest if fitting < wish.output else None
-    return Held(id=connection.last_insert_rowid(), output=fitting, tightest=lowered)
+    connection.execute(_INSERT, (*_make_origin_values(who, now), who.owner, who.session_id, *values))
+    lowered = tightest if fitting < request.output else None
+    return SpendReservation(id=connection.last_insert_rowid(), output=fitting, tightest=lowered)
 
 
-def settle(connection: apsw.Connection, held: int, spent: Spent) -> None:
-    """Put what a call cost in the place of what was held for it, even after its process was taken for dead."""
-    connection.execute(_UPDATE, (*_values(spent), held))
+def settle_spend(connection: apsw.Connection, reservation_id: int, spent: CallSpend) -> None:
+    """Store a call's cost in place of its reservation, even after its process was taken for dead."""
+    connection.execute(_UPDATE, (*_make_spend_values(spent), reservation_id))
 
 
-def release(connection: apsw.Connection, held: int) -> None:
-    """Forget a call that was not served."""
-    connection.execute("DELETE FROM spend WHERE id = ?", (held,))
+def release_spend(connection: apsw.Connection, reservation_id: int) -> None:
+    """Delete the reservation of a call that was not served."""
+    connection.execute("DELETE FROM spend WHERE id = ?", (reservation_id,))
 
 
-def settle_lost(connection: apsw.Connection, is_alive: Callable[[str], bool], own: str) -> int:
-    """Settle what processes that died have held, at its worst case; how many calls that are."""
+def settle_lost_spend(connection: apsw.Connection, is_alive: Callable[[str], bool], own: str) -> int:
+    """Settle reservations of processes that died at their worst case; return how many calls that are."""
     count = 0
     owners = connection.execute(f"SELECT DISTINCT owner FROM spend WHERE {_OPEN} AND owner <> ?", (own,)).fetchall()
     for (owner,) in owners:
@@ -91,27 +95,29 @@ def settle_lost(connection: apsw.Connection, is_alive: Callable[[str], bool], ow
     return count
 
 
-def standing(connection: apsw.Connection, cap: Cap) -> Standing:
-    """What was spent and is held under a cap."""
-    where, values = _scope(cap)
+def get_cap_usage(connection: apsw.Connection, cap: SpendCap) -> CapUsage:
+    """Return what was spent and is reserved under a cap."""
+    where, values = _build_cap_condition(cap)
     rows = connection.execute(
         f"SELECT {_OPEN}, {_NANO}, coalesce(sum({_TOKENS}), 0) FROM spend WHERE {where} GROUP BY {_OPEN}", values
     )
-    found = {bool(row[0]): (int(row[1]) * NANO + int(row[2]), int(row[3])) for row in rows}
+    found = {bool(row[0]): (int(row[1]) * NANO_PER_USD + int(row[2]), int(row[3])) for row in rows}
     (nano, tokens), (held_nano, held_tokens) = (found.get(is_open, (0, 0)) for is_open in (False, True))
-    return Standing(cap=cap, nano=nano, tokens=tokens, held_nano=held_nano, held_tokens=held_tokens)
+    return CapUsage(cap=cap, nano=nano, tokens=tokens, held_nano=held_nano, held_tokens=held_tokens)
 
 
-def spent(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
-    """The sum of model calls from `since` on, of one session or of all."""
-    where, values = _span(since, session_id)
+def sum_usage(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
+    """Return the sum of model calls from `since` on, of one session or of all."""
+    where, values = _build_time_condition(since, session_id)
     row = connection.execute(f"SELECT {_SUMS} FROM spend WHERE {where}", values).fetchone()
     return Usage(*row) if row is not None else Usage()
 
 
-def totals(connection: apsw.Connection, since: float, *, session_id: str | None, by: str = "''") -> list[SpendTotal]:
-    """Sums of settled calls by an expression over their columns, the dearest first."""
-    where, values = _span(since, session_id)
+def list_spend_totals(
+    connection: apsw.Connection, since: float, *, session_id: str | None, by: str = "''"
+) -> list[SpendTotal]:
+    """Return sums of settled calls by an expression over their columns, the dearest first."""
+    where, values = _build_time_condition(since, session_id)
     rows = connection.execute(
         f"SELECT {by} AS kind, count(*), {_SUMS}, {_NANO},"
         " count(*) FILTER (WHERE certainty = 'reported'), count(*) FILTER (WHERE certainty = 'upper_bound'),"
@@ -124,7 +130,7 @@ def totals(connection: apsw.Connection, since: float, *, session_id: str | None,
             key=row[0],
             calls=row[1],
             usage=Usage(*row[2:8]),
-            nano=int(row[8]) * NANO + int(row[9]),
+            nano=int(row[8]) * NANO_PER_USD + int(row[9]),
             reported=row[10],
             bounds=row[11],
             uncounted=row[12],
@@ -133,8 +139,8 @@ def totals(connection: apsw.Connection, since: float, *, session_id: str | None,
     ]
 
 
-def tools(connection: apsw.Connection, since: float) -> list[ToolTotal]:
-    """Calls of tools by tool, the one most used first; how long those took whose end is known."""
+def list_tool_totals(connection: apsw.Connection, since: float) -> list[ToolTotal]:
+    """Return calls of tools by tool, the most used first, with the time of those whose end is known."""
     rows = connection.execute(
         "SELECT tool, count(*), coalesce(total(done_at - intended_at), 0), count(done_at),"
         " count(*) FILTER (WHERE state = 'uncertain')"
@@ -144,8 +150,10 @@ def tools(connection: apsw.Connection, since: float) -> list[ToolTotal]:
     return [ToolTotal(tool=row[0], calls=row[1], seconds=row[2], ended=row[3], uncertain=row[4]) for row in rows]
 
 
-def sessions(connection: apsw.Connection, since: float) -> SessionTotal:
-    """Sessions in which something was said since then, and turns that began since then, with those that went wrong."""
+def get_session_total(connection: apsw.Connection, since: float) -> SessionTotal:
+    """Return the numbers of sessions with messages since then, and of turns begun since then, with the failed
+    ones.
+    """
     count = connection.execute(
         "SELECT count(*) FROM sessions WHERE updated_at >= ? AND message_count > 0 AND end_reason <> 'compression'",
         (since,),
@@ -157,8 +165,8 @@ def sessions(connection: apsw.Connection, since: float) -> SessionTotal:
     return SessionTotal(sessions=int(str(count)), turns=turns, failed=failed)
 
 
-def under_way(connection: apsw.Connection) -> list[OpenCall]:
-    """The calls that hold room now, the oldest first."""
+def list_open_calls(connection: apsw.Connection) -> list[OpenCall]:
+    """Return the calls that hold a reservation now, the oldest first."""
     rows = connection.execute(
         f"SELECT at, provider, model, coalesce(session_id, ''), nano, {_TOKENS} FROM spend WHERE {_OPEN} ORDER BY id"
     )
@@ -168,18 +176,20 @@ def under_way(connection: apsw.Connection) -> list[OpenCall]:
     ]
 
 
-def _room(standing: Standing, wish: Wish, *, settled: bool) -> int:
-    """The output that fits under a cap now, or with `settled` once calls under way have ended and cost nothing."""
+def _count_room(standing: CapUsage, request: SpendRequest, *, settled: bool) -> int:
+    """Return the output that fits under a cap now or, with `settled`, once calls under way have ended and cost
+    nothing.
+    """
     cap, room = standing.cap, 1 << 40
     held_tokens, held_nano = (0, 0) if settled else (standing.held_tokens, standing.held_nano)
     if cap.tokens is not None:
-        room = min(room, cap.tokens - standing.tokens - held_tokens - wish.prompt)
-    if cap.nano is not None and wish.price is not None:
-        room = min(room, affordable_output(wish.prompt, cap.nano - standing.nano - held_nano, wish.price))
+        room = min(room, cap.tokens - standing.tokens - held_tokens - request.prompt)
+    if cap.nano is not None and request.price is not None:
+        room = min(room, compute_affordable_output(request.prompt, cap.nano - standing.nano - held_nano, request.price))
     return room
 
 
-def _scope(cap: Cap) -> tuple[str, tuple[str | float, ...]]:
+def _build_cap_condition(cap: SpendCap) -> tuple[str, tuple[str | float, ...]]:
     if not cap.column:
         return "at >= ?", (cap.since,)
     if cap.column == "person":  # by the time: a day has few calls, a person many
@@ -190,15 +200,15 @@ def _scope(cap: Cap) -> tuple[str, tuple[str | float, ...]]:
     return f"{cap.column} = ?", (cap.value,)
 
 
-def _span(since: float, session_id: str | None) -> tuple[str, tuple[float] | tuple[float, str]]:
+def _build_time_condition(since: float, session_id: str | None) -> tuple[str, tuple[float] | tuple[float, str]]:
     return ("at >= ?", (since,)) if session_id is None else ("at >= ? AND session_id = ?", (since, session_id))
 
 
-def _about(who: Spender, now: float) -> tuple[float, str, str | None, str, str, str, str]:
+def _make_origin_values(who: SpendOrigin, now: float) -> tuple[float, str, str | None, str, str, str, str]:
     return now, who.session_id, who.turn_id, who.purpose, who.provider, who.model, who.run_id
 
 
-def _values(spent: Spent) -> tuple[int, int, int, int, int, float | None, int | None, str]:
+def _make_spend_values(spent: CallSpend) -> tuple[int, int, int, int, int, float | None, int | None, str]:
     usage, cost = spent.usage, spent.cost
     nano = None if cost.certainty is Certainty.UNKNOWN else cost.nano
     counts = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)

@@ -12,13 +12,13 @@ from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
 from hermes.store import inbox
 from hermes.store.rows import MessageState, StoredMessage
-from hermes.store.sessions import lineage, must_have_changed
-from hermes.store.turns import must_own
+from hermes.store.sessions import list_lineage, require_changed_row
+from hermes.store.turns import require_owner
 from hermes.util.text import clean_surrogates
 
 _BODIES = msgspec.json.Decoder(list[Message])
-_AT_ONCE = 500
-"""Messages that are decoded in one go."""
+_DECODE_BATCH = 500
+"""The number of messages that are decoded in one go."""
 _OF_LINEAGE = "session_id IN (SELECT value FROM json_each(?))"
 _FIELDS = "body, id, epoch, turn_id, state, created_at, prompt_tokens, output_tokens"
 _INSERT = (
@@ -35,11 +35,12 @@ _COUNT = (
 )
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among them.
+class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among
+    them.
 
-    With a `fence` the turn must still be this owner's. `taken` are rows of the inbox that become part of the transcript
-    with this.
+    With a `fence` the turn must still be this owner's. `inbox_ids` are inbox rows that become part of the
+    transcript with this.
     """
 
     session_id: str
@@ -48,11 +49,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     usage: Usage | None = None
     fence: int = 0
-    taken: tuple[str, ...] = ()
+    inbox_ids: tuple[str, ...] = ()
 
 
-def encode(message: Message) -> bytes:
-    """The message as it is stored: JSON, lone surrogates replaced."""
+def encode_message(message: Message) -> bytes:
+    """Return the message as it is stored: JSON, lone surrogates replaced."""
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:
@@ -60,20 +61,22 @@ def encode(message: Message) -> bytes:
         return clean_surrogates(text).encode()
 
 
-def append(connection: apsw.Connection, entry: Entry, now: float, *, position: int | None = None) -> list[int]:
-    """Store the messages and count them in their session; their ids, in order.
+def append_entry(
+    connection: apsw.Connection, entry: TranscriptEntry, now: float, *, position: int | None = None
+) -> list[int]:
+    """Store the messages and count them in their session; return their ids, in order.
 
     `position` puts them where other messages stood instead of at the end.
     """
     if entry.fence and entry.turn_id is not None:
-        must_own(connection, entry.turn_id, entry.fence)
+        require_owner(connection, entry.turn_id, entry.fence)
     usage = entry.usage or Usage()
-    calls = sum(1 for message in entry.messages for _ in message.calls())
+    calls = sum(1 for message in entry.messages for _ in message.tool_calls())
     totals = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd)
     connection.execute(_COUNT, (now, len(entry.messages), calls, *totals, entry.session_id))
-    must_have_changed(connection, entry.session_id)
+    require_changed_row(connection, entry.session_id)
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").get or 0
-    speaker = _speaker(entry)
+    speaker = _find_speaker(entry)
     ids = []
     for number, message in enumerate(entry.messages):
         last += 1
@@ -81,42 +84,57 @@ def append(connection: apsw.Connection, entry: Entry, now: float, *, position: i
         place = last if position is None else position
         connection.execute(
             _INSERT,
-            (last, entry.session_id, entry.epoch, entry.turn_id, message.role, place, now, *tokens, encode(message)),
+            (
+                last,
+                entry.session_id,
+                entry.epoch,
+                entry.turn_id,
+                message.role,
+                place,
+                now,
+                *tokens,
+                encode_message(message),
+            ),
         )
         ids.append(last)
-    inbox.taken(connection, entry.turn_id, entry.taken)
+    inbox.take_messages(connection, entry.turn_id, entry.inbox_ids)
     if entry.turn_id is not None:
         connection.execute("UPDATE turns SET text = '' WHERE id = ? AND text <> ''", (entry.turn_id,))
     return ids
 
 
-def _speaker(entry: Entry) -> int:
-    """Which of the messages the usage belongs to; -1 when there is none."""
+def _find_speaker(entry: TranscriptEntry) -> int:
+    """Return the index of the message that the usage belongs to; -1 when there is none."""
     if entry.usage is None:
         return -1
     return next((n for n, message in enumerate(entry.messages) if message.role is Role.ASSISTANT), 0)
 
 
-def read(connection: apsw.Connection, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
-    """The session's active messages in order; with `everything` compacted and undone ones too, those of its archives
-    among them."""
+def read_messages(connection: apsw.Connection, session_id: str, *, everything: bool = False) -> list[StoredMessage]:
+    """Return the session's active messages in order; with `everything` also compacted and undone ones and
+    those of its archives.
+    """
     if everything:
-        where, value = _OF_LINEAGE, _lineage(connection, session_id)
+        where, value = _OF_LINEAGE, _encode_lineage(connection, session_id)
     else:
         where, value = f"session_id = ? AND state = {MessageState.ACTIVE:d}", session_id
-    return _decoded(connection.execute(f"SELECT {_FIELDS} FROM messages WHERE {where} ORDER BY position, id", (value,)))
+    return _decode_rows(
+        connection.execute(f"SELECT {_FIELDS} FROM messages WHERE {where} ORDER BY position, id", (value,))
+    )
 
 
-def read_some(connection: apsw.Connection, listed: str) -> list[StoredMessage]:
-    """The messages of these ids (a JSON list)."""
-    return _decoded(
+def read_messages_by_id(connection: apsw.Connection, listed: str) -> list[StoredMessage]:
+    """Return the messages of these ids (a JSON list)."""
+    return _decode_rows(
         connection.execute(f"SELECT {_FIELDS} FROM messages WHERE id IN (SELECT value FROM json_each(?))", (listed,))
     )
 
 
-def around(connection: apsw.Connection, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
-    """A message, compacted or not, with up to `count` before it and after it; empty when the session has no such."""
-    line = _lineage(connection, session_id)
+def read_around(connection: apsw.Connection, session_id: str, message_id: int, count: int) -> list[StoredMessage]:
+    """Return a message, compacted or not, with up to `count` before and after it; empty when the session has
+    no such message.
+    """
+    line = _encode_lineage(connection, session_id)
     position = connection.execute(
         f"SELECT position FROM messages WHERE {_OF_LINEAGE} AND id = ?", (line, message_id)
     ).get
@@ -127,27 +145,31 @@ def around(connection: apsw.Connection, session_id: str, message_id: int, count:
     )
     at = (line, position, message_id)
     before = connection.execute(f"{shown} <= (?, ?) ORDER BY position DESC, id DESC LIMIT ?", (*at, count + 1))
-    earlier = _decoded(before)[::-1]
-    return earlier + _decoded(connection.execute(f"{shown} > (?, ?) ORDER BY position, id LIMIT ?", (*at, count)))
+    earlier = _decode_rows(before)[::-1]
+    return earlier + _decode_rows(connection.execute(f"{shown} > (?, ?) ORDER BY position, id LIMIT ?", (*at, count)))
 
 
-def ends(connection: apsw.Connection, session_id: str, count: int) -> tuple[list[StoredMessage], list[StoredMessage]]:
-    """The first and the last messages of a session that are not results, up to `count` of each, none twice."""
+def read_ends(
+    connection: apsw.Connection, session_id: str, count: int
+) -> tuple[list[StoredMessage], list[StoredMessage]]:
+    """Return the first and the last messages of a session that are not tool results, up to `count` of each,
+    none twice.
+    """
     shown = (
         f"SELECT {_FIELDS} FROM messages WHERE {_OF_LINEAGE} AND state <> {MessageState.UNDONE:d} AND role <> 'tool'"
         " AND instr(body, '\"synthetic\":true') = 0 ORDER BY position"
     )
-    line = _lineage(connection, session_id)
-    first = _decoded(connection.execute(f"{shown}, id LIMIT ?", (line, count)))
-    last = _decoded(connection.execute(f"{shown} DESC, id DESC LIMIT ?", (line, count)))
+    line = _encode_lineage(connection, session_id)
+    first = _decode_rows(connection.execute(f"{shown}, id LIMIT ?", (line, count)))
+    last = _decode_rows(connection.execute(f"{shown} DESC, id DESC LIMIT ?", (line, count)))
     known = {row.id for row in first}
     return first, [row for row in reversed(last) if row.id not in known]
 
 
-def strangers(connection: apsw.Connection, session_id: str) -> list[Provenance]:
-    """Where text in a session came from that nobody vouched for, each once, the newest first.
+def list_untrusted_sources(connection: apsw.Connection, session_id: str) -> list[Provenance]:
+    """Return the untrusted sources whose text stands in a session, each once, the newest first.
 
-    All of its messages count: behind a limit strangers' words would be forgotten.
+    All of its messages count: with a limit untrusted content would be forgotten.
     """
     found = connection.execute(
         "SELECT part.value ->> '$.provenance.source' AS source, part.value ->> '$.provenance.label' AS label"
@@ -155,22 +177,22 @@ def strangers(connection: apsw.Connection, session_id: str) -> list[Provenance]:
         f" WHERE {_OF_LINEAGE} AND state <> {MessageState.UNDONE:d} AND instr(body, '\"provenance\":')"
         " AND source IS NOT NULL AND NOT coalesce(part.value ->> '$.provenance.vouched', 0)"
         " GROUP BY source, label ORDER BY max(messages.id) DESC",
-        (_lineage(connection, session_id),),
+        (_encode_lineage(connection, session_id),),
     )
     origins = [Provenance(Source(source), label or "") for source, label in found]
-    return [origin for origin in origins if origin.untrusted]
+    return [origin for origin in origins if origin.is_untrusted]
 
 
-def _lineage(connection: apsw.Connection, session_id: str) -> str:
-    return json.dumps(lineage(connection, session_id))
+def _encode_lineage(connection: apsw.Connection, session_id: str) -> str:
+    return json.dumps(list_lineage(connection, session_id))
 
 
-def _decoded(cursor: apsw.Cursor) -> list[StoredMessage]:
-    """Rows of `_FIELDS` as messages."""
+def _decode_rows(cursor: apsw.Cursor) -> list[StoredMessage]:
+    """Return rows of `_FIELDS` as messages."""
     rows = list(cursor)
     messages: list[Message] = []
-    for begin in range(0, len(rows), _AT_ONCE):  # a decoder lets no other thread run
-        messages += _BODIES.decode(b"[" + b",".join([row[0] for row in rows[begin : begin + _AT_ONCE]]) + b"]")
+    for begin in range(0, len(rows), _DECODE_BATCH):  # a decoder lets no other thread run
+        messages += _BODIES.decode(b"[" + b",".join([row[0] for row in rows[begin : begin + _DECODE_BATCH]]) + b"]")
     states = tuple(MessageState)
     return [
         StoredMessage(identity, epoch, turn_id, states[state], created_at, prompt, output, message)
@@ -180,9 +202,9 @@ def _decoded(cursor: apsw.Cursor) -> list[StoredMessage]:
     ]
 
 
-def set_state(connection: apsw.Connection, session_id: str, ids: Sequence[int], state: MessageState) -> None:
+def set_message_state(connection: apsw.Connection, session_id: str, ids: Sequence[int], state: MessageState) -> None:
     """Make messages active, compacted or undone. Raises `NotFoundError` when one of them is not the session's."""
-    known = own(connection, [session_id], ids)
+    known = filter_owned(connection, [session_id], ids)
     if len(known) != len(set(ids)):
         raise NotFoundError(f"Session {session_id} has no message {min(set(ids) - known)}.")
     listed = json.dumps(sorted(known))
@@ -192,8 +214,8 @@ def set_state(connection: apsw.Connection, session_id: str, ids: Sequence[int], 
     note_changes(connection, listed, erase=False)
 
 
-def own(connection: apsw.Connection, session_ids: Sequence[str], ids: Iterable[int]) -> set[int]:
-    """Those of the ids that are messages of these sessions."""
+def filter_owned(connection: apsw.Connection, session_ids: Sequence[str], ids: Iterable[int]) -> set[int]:
+    """Return those of the ids that are messages of these sessions."""
     rows = connection.execute(
         "SELECT id FROM messages WHERE session_id IN (SELECT value FROM json_each(?))"
         " AND id IN (SELECT value FROM json_each(?))",
@@ -203,15 +225,17 @@ def own(connection: apsw.Connection, session_ids: Sequence[str], ids: Iterable[i
 
 
 def note_changes(connection: apsw.Connection, listed: str, *, erase: bool) -> None:
-    """Let the search index look at these messages (a JSON list of ids) again; with `erase` their words go from it."""
+    """Have the search index look at these messages (a JSON list of ids) again; with `erase` their words are
+    removed from it.
+    """
     connection.execute(
         "INSERT INTO changes (message_id, erase) SELECT value, ? FROM json_each(?)", (int(erase), listed)
     )
 
 
-def remove(connection: apsw.Connection, session_id: str, ids: Iterable[int]) -> int:
-    """Delete messages of the session with their words; how many there were."""
-    listed = json.dumps(sorted(own(connection, [session_id], ids)))
+def remove_messages(connection: apsw.Connection, session_id: str, ids: Iterable[int]) -> int:
+    """Delete messages of the session with their words; return how many there were."""
+    listed = json.dumps(sorted(filter_owned(connection, [session_id], ids)))
     note_changes(connection, listed, erase=True)
     connection.execute("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(?))", (listed,))
     gone = connection.changes()

@@ -11,8 +11,8 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store.rows import EffectRow, EffectState, TurnRow, TurnState
-from hermes.store.sessions import get
+from hermes.store.rows import EffectRow, EffectState, TurnRow, TurnRowState
+from hermes.store.sessions import get_session
 from hermes.util.text import clean_surrogates
 
 _TURN = TurnRow.__struct_fields__
@@ -32,19 +32,19 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """Whose turn it is: the number that its writes carry must be the newest."""
+class TurnOwner(msgspec.Struct, frozen=True):
+    """The owner of a turn: the fence that its writes carry must be the newest."""
 
     turn_id: str
     fence: int
 
 
-def fresh(turn_id: str, session_id: str, now: float, *, text: str = "") -> TurnRow:
-    """A turn of this process that begins now."""
+def make_turn_row(turn_id: str, session_id: str, now: float, *, text: str = "") -> TurnRow:
+    """Return the row of a turn that begins now in this process."""
     return TurnRow(
         id=turn_id,
         session_id=session_id,
-        state=TurnState.RUNNING,
+        state=TurnRowState.RUNNING,
         text=text,
         started_at=now,
         ended_at=None,
@@ -57,9 +57,11 @@ def fresh(turn_id: str, session_id: str, now: float, *, text: str = "") -> TurnR
     )
 
 
-def begin(connection: apsw.Connection, turn: TurnRow) -> None:
-    """Store a turn that begins."""
-    if get(connection, turn.session_id) is None:
+def insert_turn(connection: apsw.Connection, turn: TurnRow) -> None:
+    """Store a turn that begins. Raises `NotFoundError` without its session, and `UsageError` when it has begun
+    already.
+    """
+    if get_session(connection, turn.session_id) is None:
         raise NotFoundError(f"There is no session {turn.session_id}.")
     connection.execute(
         "INSERT INTO turns (id, session_id, state, text, started_at, owner_pid) VALUES (?, ?, ?, ?, ?, ?)"
@@ -70,9 +72,9 @@ def begin(connection: apsw.Connection, turn: TurnRow) -> None:
         raise UsageError(f"Turn {turn.id} has begun already.")
 
 
-def must_own(connection: apsw.Connection, turn_id: str, fence: int) -> None:
-    """Raise `StoreError` when another process has taken the turn over: what is done from here on is its business."""
-    row = connection.execute("SELECT fence FROM turns WHERE id = ? AND state = ?", (turn_id, TurnState.RUNNING))
+def require_owner(connection: apsw.Connection, turn_id: str, fence: int) -> None:
+    """Raise `StoreError` when another process has taken over the turn, which alone may go on with it."""
+    row = connection.execute("SELECT fence FROM turns WHERE id = ? AND state = ?", (turn_id, TurnRowState.RUNNING))
     if row.get != fence:
         raise StoreError(
             f"Turn {turn_id} is not this process's any more: another one went on with it, or it was deleted.",
@@ -80,45 +82,51 @@ def must_own(connection: apsw.Connection, turn_id: str, fence: int) -> None:
         )
 
 
-def adopt(connection: apsw.Connection, turn_id: str, pid: int) -> int:
-    """Take over a turn whose owner died; the new fence. Its open calls are forgotten where they may be repeated, and
-    uncertain where not."""
+def adopt_turn(connection: apsw.Connection, turn_id: str, pid: int) -> int:
+    """Take over a turn whose owner died; return the new fence.
+
+    Its open calls are deleted where they may be repeated, and marked as uncertain where not.
+    """
     connection.execute(
         "UPDATE turns SET fence = fence + 1, owner_pid = ? WHERE id = ? AND state = ?",
-        (pid, turn_id, TurnState.RUNNING),
+        (pid, turn_id, TurnRowState.RUNNING),
     )
     if connection.changes() == 0:
         raise NotFoundError(f"Turn {turn_id} is not running.")
     connection.execute(
         "DELETE FROM effects WHERE turn_id = ? AND state = ? AND repeatable = 1", (turn_id, EffectState.INTENDED)
     )
-    doubt(connection, turn_id)
+    mark_uncertain(connection, turn_id)
     fence = connection.execute("SELECT fence FROM turns WHERE id = ?", (turn_id,)).get
     assert isinstance(fence, int)
     return fence
 
 
-def mark_stopping(connection: apsw.Connection, owner: Owner) -> None:
-    """Note that the person asked for the turn to stop; a turn that is another process's by now is left alone."""
+def mark_stopping(connection: apsw.Connection, owner: TurnOwner) -> None:
+    """Record that the person asked for the turn to stop; a turn that another process owns by now is left
+    alone.
+    """
     connection.execute("UPDATE turns SET stopping = 1 WHERE id = ? AND fence = ?", (owner.turn_id, owner.fence))
 
 
-def end(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fence: int = 0) -> None:
-    """End a turn once; the arguments and results of its finished effects stand in the transcript and are let go."""
+def end_turn(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fence: int = 0) -> None:
+    """End a turn once, and clear the arguments and results of its finished effects, which stand in the
+    transcript.
+    """
     if fence:
-        must_own(connection, turn_id, fence)
+        require_owner(connection, turn_id, fence)
     connection.execute(
         "UPDATE turns SET state = ?, reason = ?, error = ?, calls = ?, usage = ?, ended_at = ?"
         " WHERE id = ? AND state = ?",
         (
-            TurnState.ENDED,
+            TurnRowState.ENDED,
             how.reason,
             clean_surrogates(how.error),
             how.calls,
             msgspec.json.encode(how.usage),
             now,
             turn_id,
-            TurnState.RUNNING,
+            TurnRowState.RUNNING,
         ),
     )
     if connection.changes() == 0:
@@ -129,33 +137,36 @@ def end(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fen
 
 
 def get_turn(connection: apsw.Connection, turn_id: str) -> TurnRow | None:
-    """The turn of this id."""
+    """Return the turn of this id, or None."""
     row = connection.execute(f"{_SELECT_TURN} WHERE id = ?", (turn_id,)).fetchone()
-    return None if row is None else _turn(row)
+    return None if row is None else _to_turn_row(row)
 
 
-def running(connection: apsw.Connection, session_id: str) -> list[TurnRow]:
-    """The session's turns that have not ended, the oldest first."""
+def list_running_turns(connection: apsw.Connection, session_id: str) -> list[TurnRow]:
+    """Return the session's turns that have not ended, the oldest first."""
     rows = connection.execute(
-        f"{_SELECT_TURN} WHERE session_id = ? AND state = ? ORDER BY started_at, rowid", (session_id, TurnState.RUNNING)
+        f"{_SELECT_TURN} WHERE session_id = ? AND state = ? ORDER BY started_at, rowid",
+        (session_id, TurnRowState.RUNNING),
     )
-    return [_turn(row) for row in rows]
+    return [_to_turn_row(row) for row in rows]
 
 
-def _turn(values: tuple[object, ...]) -> TurnRow:
+def _to_turn_row(values: tuple[object, ...]) -> TurnRow:
     fields = dict(zip(_TURN, values, strict=True))
     usage = fields.pop("usage")
     row = msgspec.convert(fields | {"usage": {}, "stopping": bool(fields["stopping"])}, TurnRow)
     return msgspec.structs.replace(row, usage=_USAGE.decode(usage)) if isinstance(usage, bytes) else row
 
 
-def intend(connection: apsw.Connection, turn_id: str, intents: Sequence[Intent], now: float, fence: int = 0) -> None:
+def record_intents(
+    connection: apsw.Connection, turn_id: str, intents: Sequence[Intent], now: float, fence: int = 0
+) -> None:
     """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
     owner = get_turn(connection, turn_id)
-    if owner is None or owner.state is not TurnState.RUNNING:
+    if owner is None or owner.state is not TurnRowState.RUNNING:
         raise NotFoundError(f"Turn {turn_id} is not running.")
     if fence:
-        must_own(connection, turn_id, fence)
+        require_owner(connection, turn_id, fence)
     last = connection.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
     connection.executemany(
         "INSERT INTO effects (turn_id, call_id, tool, arguments, repeatable, state, intended_at, message_id)"
@@ -176,10 +187,12 @@ def intend(connection: apsw.Connection, turn_id: str, intents: Sequence[Intent],
     )
 
 
-def done(connection: apsw.Connection, turn_id: str, result: ToolResultPart, now: float, fence: int = 0) -> None:
-    """Record what a call gave back. An id that a model uses again in one turn means its oldest open call."""
+def record_result(
+    connection: apsw.Connection, turn_id: str, result: ToolResultPart, now: float, fence: int = 0
+) -> None:
+    """Record the result of a call. An id that a model uses again in one turn means its oldest open call."""
     if fence:
-        must_own(connection, turn_id, fence)
+        require_owner(connection, turn_id, fence)
     body = msgspec.json.encode(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
     connection.execute(
         "UPDATE effects SET state = ?, result = ?, done_at = ? WHERE id ="
@@ -190,8 +203,8 @@ def done(connection: apsw.Connection, turn_id: str, result: ToolResultPart, now:
         raise NotFoundError(f"Turn {turn_id} has no open call {result.call_id}.")
 
 
-def doubt(connection: apsw.Connection, turn_id: str) -> int:
-    """Mark what a dead process had under way and nobody may repeat as uncertain; how many calls that are."""
+def mark_uncertain(connection: apsw.Connection, turn_id: str) -> int:
+    """Mark open calls of a dead process that may not be repeated as uncertain; return how many there are."""
     connection.execute(
         "UPDATE effects SET state = ? WHERE turn_id = ? AND state = ? AND repeatable = 0",
         (EffectState.UNCERTAIN, turn_id, EffectState.INTENDED),
@@ -199,13 +212,13 @@ def doubt(connection: apsw.Connection, turn_id: str) -> int:
     return connection.changes()
 
 
-def effects(connection: apsw.Connection, turn_id: str) -> list[EffectRow]:
-    """The turn's effects in the order of their intents."""
+def list_effects(connection: apsw.Connection, turn_id: str) -> list[EffectRow]:
+    """Return the turn's effects in the order of their intents."""
     rows = connection.execute(f"{_SELECT_EFFECT} WHERE turn_id = ? ORDER BY id", (turn_id,))
-    return [_effect(row) for row in rows]
+    return [_to_effect_row(row) for row in rows]
 
 
-def _effect(values: tuple[object, ...]) -> EffectRow:
+def _to_effect_row(values: tuple[object, ...]) -> EffectRow:
     fields = dict(zip(_EFFECT, values, strict=True))
     result = fields.pop("result")
     row = msgspec.convert(fields | {"result": None, "repeatable": bool(fields["repeatable"])}, EffectRow)

@@ -1,7 +1,7 @@
-"""Turns that a person takes back, and brings back: functions over a connection, and the verbs about them.
+"""Undo and redo of turns: functions over a connection, and the store operations for them.
 
-The rows stay, marked as undone; the search forgets them. Compactions that were made since the first of the turns are
-dissolved, as any of them may hold their words: the originals are active again then.
+The rows stay, marked as undone; search forgets them. Compactions that were made since the first of the
+turns are dissolved, as any of them may hold their words: the originals are active again then.
 """
 
 import json
@@ -13,54 +13,56 @@ import msgspec
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.store import compactions, sessions, transcript
-from hermes.store.access import Access
+from hermes.store.access import StoreAccess
 from hermes.store.rows import MessageState
 
 UNDONE = "undone"
-"""Why an epoch begins whose transcript lacks the last turns of the one before."""
+"""The reason of an epoch whose transcript lacks the last turns of the one before."""
 REDONE = "redone"
-"""Why an epoch begins in which they are back."""
+"""The reason of an epoch in which they are back."""
 
 
 class PastTurn(msgspec.Struct, frozen=True):
-    """A turn of a conversation: its id, the id of its first message, and what the person said."""
+    """A turn of a conversation: its id, the id of its first message, and the person's message."""
 
     turn_id: str
     first: int
-    said: Message
+    opening: Message
 
 
-class TakenBack(msgspec.Struct, frozen=True):
-    """What was taken back: the turns, the oldest first, the epoch that begins, and whether it can be brought back."""
+class UndoneTurns(msgspec.Struct, frozen=True):
+    """The result of an undo: the turns, the oldest first, the epoch that begins, and whether it can be redone."""
 
     turns: tuple[PastTurn, ...]
     epoch: int
     whole: bool
 
 
-class BroughtBack(msgspec.Struct, frozen=True):
-    """What was brought back: how many messages, the epoch that begins, and the checkpoint that belongs to it."""
+class RedoneTurns(msgspec.Struct, frozen=True):
+    """The result of a redo: the number of messages, the epoch that begins, and the checkpoint that belongs to
+    it.
+    """
 
     messages: int
     epoch: int
     checkpoint_id: int | None
 
 
-def last_turns(connection: apsw.Connection, session_id: str, count: int) -> list[PastTurn]:
-    """Up to `count` of the session's last turns that stand, condensed or not, the oldest first."""
-    made = [one for row in compactions.read(connection, session_id) for one in row.made]
+def list_last_turns(connection: apsw.Connection, session_id: str, count: int) -> list[PastTurn]:
+    """Return up to `count` of the session's last active turns, compacted or not, the oldest first."""
+    made = [one for row in compactions.list_compactions(connection, session_id) for one in row.made]
     rows = connection.execute(
         "SELECT turn_id, min(id) FROM messages WHERE session_id IN (SELECT value FROM json_each(?1))"
         f" AND state <> {MessageState.UNDONE:d} AND turn_id IS NOT NULL"
         " AND id NOT IN (SELECT value FROM json_each(?2)) GROUP BY turn_id ORDER BY min(id) DESC LIMIT ?3",
-        (json.dumps(sessions.lineage(connection, session_id)), json.dumps(made), count),
+        (json.dumps(sessions.list_lineage(connection, session_id)), json.dumps(made), count),
     ).fetchall()
     first = {row[1]: row[0] for row in reversed(rows)}
-    said = {row.id: row.message for row in transcript.read_some(connection, json.dumps(list(first)))}
+    said = {row.id: row.message for row in transcript.read_messages_by_id(connection, json.dumps(list(first)))}
     return [PastTurn(turn_id, number, said[number]) for number, turn_id in first.items()]
 
 
-def take_back(
+def undo_turns(
     connection: apsw.Connection,
     session_id: str,
     count: int,
@@ -68,31 +70,34 @@ def take_back(
     now: float,
     *,
     checkpoint_id: int | None = None,
-) -> TakenBack | None:
-    """Mark the last turns as undone and begin the epoch that goes on without them; None when there is no turn."""
-    turns = last_turns(connection, session_id, count)
+) -> UndoneTurns | None:
+    """Mark the last turns as undone and begin the epoch that goes on without them; return None when there is
+    no turn.
+    """
+    turns = list_last_turns(connection, session_id, count)
     if not turns:
         return None
-    whole = not _dissolved(connection, session_id, turns[0].first)
+    whole = not _undo_compactions_since(connection, session_id, turns[0].first)
     rows = connection.execute(
         f"SELECT id FROM messages WHERE session_id = ? AND state <> {MessageState.UNDONE:d}"
         " AND turn_id IN (SELECT value FROM json_each(?)) ORDER BY id",
         (session_id, json.dumps([turn.turn_id for turn in turns])),
     )
     ids = [row[0] for row in rows]
-    _mark(connection, ids, MessageState.UNDONE)
+    _set_states(connection, ids, MessageState.UNDONE)
     epoch = sessions.begin_epoch(connection, session_id, frame, UNDONE, now)
     connection.execute(
         "INSERT INTO undos (session_id, epoch, messages, whole, checkpoint_id) VALUES (?, ?, ?, ?, ?)",
         (session_id, epoch, json.dumps(ids), whole, checkpoint_id),
     )
-    return TakenBack(tuple(turns), epoch, whole)
+    return UndoneTurns(tuple(turns), epoch, whole)
 
 
-def last_undo(connection: apsw.Connection, session_id: str) -> tuple[int, list[int], int | None] | None:
-    """The last undo that can be taken back: its epoch, its messages, its checkpoint.
+def find_last_undo(connection: apsw.Connection, session_id: str) -> tuple[int, list[int], int | None] | None:
+    """Return the last undo that can be redone: its epoch, its messages, its checkpoint.
 
-    None when there is none, when something was said since, or when a compaction was dissolved or made since.
+    None when there is none, when something was said since, or when a compaction was dissolved or made
+    since.
     """
     row = connection.execute(
         "SELECT epoch, messages, whole, checkpoint_id FROM undos WHERE session_id = ? AND redone = 0"
@@ -112,72 +117,76 @@ def last_undo(connection: apsw.Connection, session_id: str) -> tuple[int, list[i
     return int(epoch), msgspec.json.decode(listed, type=list[int]), checkpoint_id
 
 
-def bring_back(connection: apsw.Connection, session_id: str, frame: EpochFrame, now: float) -> BroughtBack | None:
-    """Let what was undone last be active again, and begin the epoch that sends it; None when that cannot be."""
-    last = last_undo(connection, session_id)
+def redo_turns(connection: apsw.Connection, session_id: str, frame: EpochFrame, now: float) -> RedoneTurns | None:
+    """Make what was undone last active again, and begin the epoch that sends it; return None when that is not
+    possible.
+    """
+    last = find_last_undo(connection, session_id)
     if last is None:
         return None
     undone, listed, checkpoint_id = last
-    ids = sorted(transcript.own(connection, [session_id], listed))
-    _mark(connection, ids, MessageState.ACTIVE)
+    ids = sorted(transcript.filter_owned(connection, [session_id], listed))
+    _set_states(connection, ids, MessageState.ACTIVE)
     connection.execute("UPDATE undos SET redone = 1 WHERE session_id = ? AND epoch = ?", (session_id, undone))
     epoch = sessions.begin_epoch(connection, session_id, frame, REDONE, now)
-    return BroughtBack(len(ids), epoch, checkpoint_id)
+    return RedoneTurns(len(ids), epoch, checkpoint_id)
 
 
-def _dissolved(connection: apsw.Connection, session_id: str, first: int) -> bool:
-    """Take back the compactions that were made since a message; whether there were any."""
+def _undo_compactions_since(connection: apsw.Connection, session_id: str, first: int) -> bool:
+    """Undo the compactions that were made since a message; return whether there were any."""
     found = False
     while True:
-        standing = [one for one in compactions.read(connection, session_id) if not one.undone]
+        standing = [one for one in compactions.list_compactions(connection, session_id) if not one.undone]
         if not standing or max(standing[-1].made, default=0) < first:
             return found
-        found = compactions.undo_last(connection, session_id)
+        found = compactions.undo_last_compaction(connection, session_id)
 
 
-def _mark(connection: apsw.Connection, ids: Sequence[int], state: MessageState) -> None:
-    """Give messages another state; the words of undone ones leave the search's file, too."""
+def _set_states(connection: apsw.Connection, ids: Sequence[int], state: MessageState) -> None:
+    """Set the state of messages; the words of undone ones leave the search index's file, too."""
     listed = json.dumps(list(ids))
     connection.execute("UPDATE messages SET state = ? WHERE id IN (SELECT value FROM json_each(?))", (state, listed))
     transcript.note_changes(connection, listed, erase=state is MessageState.UNDONE)
 
 
-class UndoAccess(Access):
-    """Taking back and bringing back, all or nothing each."""
+class UndoAccess(StoreAccess):
+    """Undo and redo of turns, all or nothing each."""
 
-    async def last_turns(self, session_id: str, count: int) -> list[PastTurn]:
-        """Up to `count` of the session's last turns, the oldest first."""
-        return await self._database.read(lambda connection: last_turns(connection, session_id, count))
+    async def list_last_turns(self, session_id: str, count: int) -> list[PastTurn]:
+        """Return up to `count` of the session's last turns, the oldest first."""
+        return await self._database.read(lambda connection: list_last_turns(connection, session_id, count))
 
-    async def openings(self, session_id: str, turn_ids: Sequence[str]) -> dict[str, Message]:
-        """What turns of a session began with, undone ones too, by turn."""
+    async def list_turn_openings(self, session_id: str, turn_ids: Sequence[str]) -> dict[str, Message]:
+        """Return the first messages of turns of a session, undone ones too, by turn."""
 
-        def work(connection: apsw.Connection) -> dict[str, Message]:
+        def select_openings(connection: apsw.Connection) -> dict[str, Message]:
             rows = connection.execute(
                 "SELECT turn_id, min(id) FROM messages WHERE session_id IN (SELECT value FROM json_each(?))"
                 " AND turn_id IN (SELECT value FROM json_each(?)) AND role = ? GROUP BY turn_id",
-                (json.dumps(sessions.lineage(connection, session_id)), json.dumps(list(turn_ids)), Role.USER),
+                (json.dumps(sessions.list_lineage(connection, session_id)), json.dumps(list(turn_ids)), Role.USER),
             ).fetchall()
-            said = transcript.read_some(connection, json.dumps([row[1] for row in rows]))
+            said = transcript.read_messages_by_id(connection, json.dumps([row[1] for row in rows]))
             by_id = {row.id: row.message for row in said}
             return {str(turn_id): by_id[msgspec.convert(number, int)] for turn_id, number in rows}
 
-        return await self._database.read(work)
+        return await self._database.read(select_openings)
 
-    async def take_back(
+    async def undo_turns(
         self, session_id: str, count: int, frame: EpochFrame, *, checkpoint_id: int | None = None
-    ) -> TakenBack | None:
-        """Mark the last turns as undone and begin the epoch that goes on without them; None when there is no turn."""
+    ) -> UndoneTurns | None:
+        """Mark the last turns as undone and begin the epoch that goes on without them; return None when there is
+        no turn.
+        """
         now = self._clock.now()
         return await self._database.write(
-            lambda connection: take_back(connection, session_id, count, frame, now, checkpoint_id=checkpoint_id)
+            lambda connection: undo_turns(connection, session_id, count, frame, now, checkpoint_id=checkpoint_id)
         )
 
-    async def can_bring_back(self, session_id: str) -> bool:
-        """Whether `bring_back` would bring something back."""
-        return await self._database.read(lambda connection: last_undo(connection, session_id) is not None)
+    async def can_redo(self, session_id: str) -> bool:
+        """Return whether `redo_turns` would restore something."""
+        return await self._database.read(lambda connection: find_last_undo(connection, session_id) is not None)
 
-    async def bring_back(self, session_id: str, frame: EpochFrame) -> BroughtBack | None:
-        """Let what was undone last be active again, in an epoch of its own; None when that cannot be."""
+    async def redo_turns(self, session_id: str, frame: EpochFrame) -> RedoneTurns | None:
+        """Make what was undone last active again, in an epoch of its own; return None when that is not possible."""
         now = self._clock.now()
-        return await self._database.write(lambda connection: bring_back(connection, session_id, frame, now))
+        return await self._database.write(lambda connection: redo_turns(connection, session_id, frame, now))

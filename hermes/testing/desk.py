@@ -14,7 +14,7 @@ from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
@@ -90,7 +90,7 @@ class RecordingDesk:
         self.answers: deque[Answer] = deque(answers)
         self.told: list[str] = []
         self.asked: list[Asked] = []
-        self.posted: list[Inbound] = []
+        self.posted: list[InboundMessage] = []
         self.prefilled: list[str] = []
         self.left = ""
         """How the chat was left; empty: it was not."""
@@ -173,12 +173,12 @@ class RecordingDesk:
         """A session beside this one."""
         return await self.app.open_session()
 
-    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
+    def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
         """Keep it; the test says it where it wants that."""
         del delivery
         self.posted.append(inbound)
 
-    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
+    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
         """Say it."""
         return (await self.actor.post(inbound)).reason
 

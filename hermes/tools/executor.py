@@ -141,7 +141,7 @@ class Executor:
             if prepared is not None:
                 ready.append(prepared)
         if ready:
-            await journal.intend([_build_intent(item) for item in ready])
+            await journal.record_intents([_build_intent(item) for item in ready])
             plan = plan_stages([PlannedCall(parallel=item.tool.parallel, paths=item.paths) for item in ready])
             for number, stage in enumerate(plan):
                 if number and self._delay:
@@ -235,7 +235,7 @@ class _BatchRun:
             if output.failed:
                 self._batch.failed_ids.add(item.call.call_id)
             self._batch.set_result(item.index, result)
-            await self._journal.done(result)
+            await self._journal.record_result(result)
             self._emit_ended(item, output, started)
 
     async def _save_before_change(self, item: _PreparedCall) -> list[str]:
@@ -344,7 +344,7 @@ class _BatchRun:
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
                 written += [
-                    os.path.realpath(self._context.backend.outside(target))
+                    os.path.realpath(self._context.backend.to_local_path(target))
                     for target in effect.targets
                     if target[:1] == "/"
                 ]
@@ -365,7 +365,7 @@ class _BatchRun:
                 else:
                     wrote[path] = before
         origin = result.provenance
-        if origin is not None and origin.untrusted:
+        if origin is not None and origin.is_untrusted:
             for path in written.by_command:
                 known = filter(None, wrote.get(path, "").split("\n"))
                 wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
@@ -401,10 +401,10 @@ class _BatchRun:
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
             text = self._spill_text(text, item.call.call_id)
-        if provenance is not None and provenance.untrusted:
-            from hermes.safety.fencing import fence
+        if provenance is not None and provenance.is_untrusted:
+            from hermes.safety.fencing import fence_untrusted_text
 
-            text = fence(text, provenance)
+            text = fence_untrusted_text(text, provenance)
         return ToolResultPart(
             call_id=item.call.call_id,
             name=item.call.name,
@@ -431,7 +431,7 @@ def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> l
     """Return the files outside of the workspace that a command is known to change."""
     kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
     targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
-    outside = (context.backend.outside(one) for one in targets if not is_or_below(one, context.places.workspace))
+    outside = (context.backend.to_local_path(one) for one in targets if not is_or_below(one, context.places.workspace))
     return sorted(one for one in outside if not os.path.isdir(one) and "*" not in one)
 
 

@@ -50,13 +50,13 @@ def open_regular(path: Path, display_path: str, places: Places) -> BinaryIO:
     Raises `ToolError` that says what is there instead, or why what was opened is not open to tools: the
     gate judged a name, and a name may lead elsewhere a moment later.
     """
-    from hermes.safety.path_policy import opened_refused  # what it needs is read when there is a file to open
+    from hermes.safety.path_policy import open_file_refusal  # what it needs is read when there is a file to open
 
     try:
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode):
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-            why = opened_refused(handle, places)
+            why = open_file_refusal(handle, places)
             if not why and stat.S_ISREG(os.fstat(handle).st_mode):
                 return os.fdopen(handle, "rb")
             os.close(handle)
@@ -173,16 +173,16 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> N
     """
 
     def check_target(real: str) -> None:
-        from hermes.safety.paths import write_refused
+        from hermes.safety.paths import write_refusal
 
-        why = write_refused(real, ctx.places, asked=real in ctx.allowed_writes)
-        if not why and real not in ctx.allowed_writes and not ctx.backend.writable(real):
+        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes)
+        if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
             why = "it leads elsewhere since it was allowed"
         if why:
             raise ToolError(f"{display_path} is not open to tools: {why}.")
 
     try:
-        write_atomic(path, data, check=check_target, folders=True)
+        write_atomic(path, data, check=check_target, make_folders=True)
         remember_stamp(ctx.state, path, stamp_from_status(os.stat(path)))
     except OSError as error:
         raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
@@ -193,7 +193,7 @@ def describe_session_folder(ctx: ToolContext, path: str) -> str:
     elsewhere.
     """
     real = os.path.realpath(ctx.resolve_path(path))
-    named = ctx.backend.inside(real)
+    named = ctx.backend.to_command_path(real)
     if named == real:
         return ""
     private = next((one for one in _PRIVATE_FOLDERS if named.startswith(f"{one}/")), os.path.dirname(named))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, Running, Stopped, TerminalBackend
+from hermes.execution.base import CommandExit, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
 from hermes.tools.output import RollingBuffer
 
 MAX_PROCESSES = 64
@@ -36,9 +36,9 @@ class BackgroundProcess(Struct, eq=False):
     """
     read_to: int = 0
     """The position up to which `poll` has shown the output."""
-    exit: Exit | None = None
-    running: Running | None = None
-    stopped: Stopped | None = None
+    exit: CommandExit | None = None
+    running: RunningCommand | None = None
+    stopped: StopOutcome | None = None
     """The outcome of ending it, if it was ended."""
     waiter: asyncio.Task[None] | None = None
     partial_line: bytes = b""
@@ -47,14 +47,14 @@ class BackgroundProcess(Struct, eq=False):
     @property
     def contacted_hosts(self) -> frozenset[str] | None:
         """The hosts from which anything came to it so far; None where nobody sees that."""
-        return self.running.heard if self.running is not None else frozenset()
+        return self.running.contacted_hosts if self.running is not None else frozenset()
 
     @property
     def status(self) -> str:
         """`running`, or how it ended."""
         if self.exit is None:
             return "running"
-        left = " and left processes running" if self.exit.left_running and self.stopped is not Stopped.GONE else ""
+        left = " and left processes running" if self.exit.left_running and self.stopped is not StopOutcome.GONE else ""
         return f"exited with code {self.exit.code}{left}"
 
     async def wait_for_end(self, seconds: float) -> bool:
@@ -63,7 +63,7 @@ class BackgroundProcess(Struct, eq=False):
             await asyncio.wait({self.waiter}, timeout=seconds)
         return self.exit is not None
 
-    def get_running(self) -> Running:
+    def get_running(self) -> RunningCommand:
         """Return the running command, to write to. Raises `ToolError` when it has ended."""
         if self.running is None or self.exit is not None:
             raise ToolError(f"{self.process_id} has ended ({self.status}) and takes no input.")
@@ -82,7 +82,7 @@ class ProcessTable:
     async def start(
         self,
         backend: TerminalBackend,
-        command: Command,
+        command: ShellCommand,
         started: float,
         *,
         notify: bool = False,
@@ -120,7 +120,7 @@ class ProcessTable:
             raise ToolError(f"There is no process {process_id!r}. Known: {known}.")
         return process
 
-    def adopt(self, command: Command, running: Running, exit: Exit, started: float) -> None:  # noqa: A002 - its field
+    def adopt(self, command: ShellCommand, running: RunningCommand, exit: CommandExit, started: float) -> None:  # noqa: A002 - its field
         """Register a command that has ended and left processes running, so that they are listed and can be ended."""
         with contextlib.suppress(ToolError):
             self._make_room()
@@ -129,9 +129,9 @@ class ProcessTable:
             process_id, command.text, command.cwd, started, exit=exit, running=running
         )
 
-    async def kill(self, process: BackgroundProcess) -> Stopped:
+    async def kill(self, process: BackgroundProcess) -> StopOutcome:
         """End a process with everything that it started; return whether it is known that nothing of it is left."""
-        process.stopped = Stopped.GONE if process.running is None else await process.running.stop()
+        process.stopped = StopOutcome.GONE if process.running is None else await process.running.stop()
         await process.wait_for_end(1.0)
         return process.stopped
 
@@ -141,7 +141,7 @@ class ProcessTable:
         Cancelling this kills what is left at once.
         """
         ended = [one for one in self._processes.values() if one.exit is None or one.exit.left_running]
-        ended = [one for one in ended if one.running is not None and one.stopped is not Stopped.GONE]
+        ended = [one for one in ended if one.running is not None and one.stopped is not StopOutcome.GONE]
         await asyncio.gather(*(self.kill(process) for process in ended))
         return ended
 
@@ -188,7 +188,7 @@ class ProcessTable:
             self._contacted_hosts |= ended.contacted_hosts or frozenset()
             del self._processes[ended.process_id]
 
-    async def _watch_end(self, process: BackgroundProcess, running: Running) -> None:
+    async def _watch_end(self, process: BackgroundProcess, running: RunningCommand) -> None:
         process.exit = await running.wait()
         if process.notify:
             self._notices.append(f"{process.process_id} ({process.command[:80]}) {process.status}.")

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance
-from hermes.execution.base import Door, TerminalBackend
+from hermes.execution.base import CommandPermissions, TerminalBackend
 from hermes.safety.places import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.processes import ProcessTable
@@ -166,7 +166,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """The call that it is for; this and what follows is what the gate allowed that call."""
     offline: bool = False
     """Whether the call's commands get no network."""
-    permissions: Door | None = None
+    permissions: CommandPermissions | None = None
     """The permissions that are asked when a command wants more than it has."""
     allowed_writes: tuple[str, ...] = ()
     """The files that the call may write, with every link followed."""
@@ -185,7 +185,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
         Raises `ToolError` for a placeholder of something that was not there.
         """
-        found = text if self.redactor is None else self.redactor.resolve(text, original)
+        found = text if self.redactor is None else self.redactor.restore_placeholders(text, original)
         if not isinstance(found, str):
             raise ToolError(found.reason)
         return found
@@ -194,7 +194,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
         """Return `path` as the person means it: `~` is their home, relative means from the current folder. Not
         normalized.
         """
-        return Path(self.backend.outside(self.places.expand(path, str(self.state.cwd))))
+        return Path(self.backend.to_local_path(self.places.expand_path(path, str(self.state.cwd))))
 
     def resolve_real_path(self, path: str) -> str | None:
         """Return the resolved path with every symlink followed, as it is now, or None when that cannot be told."""

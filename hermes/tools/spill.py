@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from hermes.util.text import head_and_tail
+from hermes.util.text import truncate_middle
 
 RESULT_CAP = 100_000
 """The most characters of one result, whatever its tool allows."""
@@ -39,6 +39,7 @@ def spill_result(text: str, folder: Path, call_id: str) -> str:
     path = write_spill(text, folder, call_id)
     lines = text.count("\n") + 1
     return (
-        f"{head_and_tail(text, PREVIEW)}\n\n[The result has {len(text)} characters in {lines} lines, too many to show. "
+        f"{truncate_middle(text, PREVIEW)}\n\n[The result has {len(text)} characters in {lines} lines, too many "
+        f"to show. "
         f"All of it is in {path}: use read_file with offset and limit, or search_files, on that path.]"
     )

@@ -81,7 +81,7 @@ def find_untrusted_provenances(message: Message) -> Iterable[Provenance]:
     for part in message.parts:
         if isinstance(part, TextPart | ImagePart | ToolResultPart):
             origin = part.provenance
-            if origin is not None and origin.untrusted:
+            if origin is not None and origin.is_untrusted:
                 yield origin
 
 

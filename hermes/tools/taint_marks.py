@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from hermes.safety.autorun_files import runs_later
+from hermes.safety.autorun_files import is_autorun_file
 
 _HASHED_BYTES = 1 << 18
 """The bytes of a file that are hashed, a fraction of a millisecond; of a larger one the beginning, and its
@@ -42,7 +42,7 @@ class TaintMarks:
         A file that runs later is not marked: a person approved it.
         """
         listed = tuple(sources)
-        digest = b"" if runs_later(path) else digest_file(path)
+        digest = b"" if is_autorun_file(path) else digest_file(path)
         if listed and digest:
             mark = self._marks[path] = TaintMark(path, digest, listed)
             self._save(mark)

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
-from hermes.safety.shell.findings import Finding
+from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 DEFAULT_CAP = 50_000
 """The characters of a result before it is spilled to a file."""
@@ -85,7 +85,7 @@ class ToolTraits(TypedDict, total=False):
     hosts: Callable[[Arguments], Sequence[str]]
     keeps: Callable[[Arguments], str]
     shown: Callable[[Arguments], str]
-    doubts: Callable[[Arguments, Sequence[str]], Sequence[Finding]]
+    doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]]
     redirect: Callable[[Arguments], Redirect]
     available: Callable[[Mapping[str, str]], bool]
 
@@ -128,7 +128,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     """
     shown: Callable[[Arguments], str] = lambda _: ""
     """What a question about the call names besides its paths and URLs; a yes is for exactly that."""
-    doubts: Callable[[Arguments, Sequence[str]], Sequence[Finding]] = lambda _, __: ()
+    doubts: Callable[[Arguments, Sequence[str]], Sequence[CommandFinding]] = lambda _, __: ()
     """The tool owner's findings against a call while text from these sources is in the conversation."""
     origin: Provenance | None = None
     """The provenance of its description and schema; None: Hermes' own."""
@@ -139,7 +139,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     def format_line(self, arguments: Arguments) -> str:
         """Return what a call does, on one short line."""
-        return one_line(self.summary(arguments), MAX_SUMMARY)
+        return to_one_line(self.summary(arguments), MAX_SUMMARY)
 
     @property
     def schema(self) -> ToolSchema:

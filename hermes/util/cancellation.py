@@ -1,4 +1,4 @@
-"""Waiting for something that may be cancelled, without losing track of which of the two was cancelled."""
+"""Helpers for waiting on tasks under cancellation, without losing track of which side was cancelled."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def finished(task: "asyncio.Task[T]") -> None:
+async def wait_for_task(task: "asyncio.Task[T]") -> None:
     """Wait until the task has ended, however it ends; its result or error stays in the task.
 
     Cancelling the waiter cancels the task and waits for it, so that nothing outlives its owner.
@@ -22,8 +22,8 @@ async def finished(task: "asyncio.Task[T]") -> None:
         raise
 
 
-async def unbroken(work: Coroutine[object, object, T]) -> T:
-    """Do short work to its end, whatever cancellations come meanwhile; they have no further effect."""
+async def run_ignoring_cancellation(work: Coroutine[object, object, T]) -> T:
+    """Run short work to its end and return its result; cancellations that come meanwhile have no effect."""
     task = asyncio.create_task(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -31,8 +31,8 @@ async def unbroken(work: Coroutine[object, object, T]) -> T:
     return task.result()
 
 
-async def whole(work: Coroutine[object, object, T]) -> T:
-    """Do short work to its end; a cancellation that comes meanwhile is raised again behind it."""
+async def run_to_completion(work: Coroutine[object, object, T]) -> T:
+    """Run short work to its end; a cancellation that comes meanwhile is raised again afterwards."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

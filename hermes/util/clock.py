@@ -1,4 +1,4 @@
-"""Time as a dependency, so that tests can hold it still."""
+"""Time as a dependency, so that tests can control it."""
 
 import asyncio
 import time
@@ -9,11 +9,11 @@ class Clock(Protocol):
     """Wall time, monotonic time and sleeping, all in seconds."""
 
     def now(self) -> float:
-        """Seconds since the Unix epoch."""
+        """Return the seconds since the Unix epoch."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards; only differences mean something."""
+        """Return seconds that never run backwards; only differences mean something."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -25,11 +25,11 @@ class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> float:
-        """Seconds since the Unix epoch."""
+        """Return the seconds since the Unix epoch."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

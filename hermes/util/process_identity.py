@@ -1,29 +1,29 @@
-"""Which process something belongs to, told in a way that outlives the process and the next one of the same number."""
+"""Identities of processes that stay unique when a process number is used again."""
 
 import os
 from pathlib import Path
 
 
-def this_process() -> str:
-    """The identity of this process: the machine's boot, the process's number and its start.
+def identify_this_process() -> str:
+    """Return the identity of this process: the machine's boot, the process's number and its start.
 
     Where /proc is missing only the number is known.
     """
     pid = os.getpid()
-    return f"{_boot()}/{pid}/{_started(pid)}"
+    return f"{_read_boot_id()}/{pid}/{_read_start_ticks(pid)}"
 
 
 def is_alive(identity: str) -> bool:
-    """Whether the process of that identity still runs.
+    """Return whether the process of that identity still runs.
 
-    One in another container may be taken for dead; what nobody can read is.
+    One in another container may be taken for dead; an identity that cannot be parsed is dead.
     """
     boot, _, rest = identity.partition("/")
     number, _, started = rest.partition("/")
-    if not number.isdigit() or boot != _boot():
+    if not number.isdigit() or boot != _read_boot_id():
         return False
     if started:
-        return started == _started(int(number))
+        return started == _read_start_ticks(int(number))
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:
@@ -33,15 +33,17 @@ def is_alive(identity: str) -> bool:
     return True
 
 
-def _boot() -> str:
+def _read_boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
 
 
-def _started(pid: int) -> str:
-    """When a process was started, in clock ticks since the boot; empty when there is none, or it waits to be reaped."""
+def _read_start_ticks(pid: int) -> str:
+    """Return the time at which a process was started, in clock ticks since the boot; empty when there is no
+    such process, or it waits to be reaped.
+    """
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

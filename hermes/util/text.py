@@ -1,4 +1,4 @@
-"""Small text repairs that every layer needs."""
+"""Small text functions that every layer needs: cutting, escaping, cleaning."""
 
 import re
 
@@ -14,8 +14,10 @@ def clean_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", joined)
 
 
-def head_and_tail(text: str, limit: int, *, head_share: float = 0.7) -> str:
-    """Cut `text` to about `limit` characters, keeping its beginning and its end and naming what was left out."""
+def truncate_middle(text: str, limit: int, *, head_share: float = 0.7) -> str:
+    """Cut `text` to about `limit` characters, keeping its beginning and its end and stating how much was left
+    out.
+    """
     if len(text) <= limit:
         return text
     head = int(limit * head_share)
@@ -25,16 +27,16 @@ def head_and_tail(text: str, limit: int, *, head_share: float = 0.7) -> str:
 
 
 SHOWN_CHARACTERS, SHOWN_LINES = 1_000, 12
-"""How much of a command a person is shown at once."""
+"""The most characters and lines of a command that a person is shown at once."""
 
 
 def is_long(text: str) -> bool:
-    """Whether a command is too long to be shown as a whole."""
+    """Return whether a command is too long to be shown as a whole."""
     return len(text) > SHOWN_CHARACTERS or text.count("\n") >= SHOWN_LINES
 
 
-def excerpt(text: str) -> str:
-    """A command as a person is shown it at once: its beginning and its end, with how much is between them."""
+def shorten_command(text: str) -> str:
+    """Shorten a long command for showing it: its beginning and its end, with how much is between them."""
     if not is_long(text):
         return text
     half = SHOWN_LINES // 2
@@ -46,8 +48,8 @@ def excerpt(text: str) -> str:
     return f"{head}\n[... {left_out:,} characters are not shown here ...]\n{tail}" if left_out > 0 else text
 
 
-def one_line(text: str, limit: int = 120) -> str:
-    """The text on one line, at most `limit` characters, for status lines and titles."""
+def to_one_line(text: str, limit: int = 120) -> str:
+    """Return the text on one line, at most `limit` characters, for status lines and titles."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
@@ -55,13 +57,15 @@ def one_line(text: str, limit: int = 120) -> str:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
-def inert(text: str) -> str:
-    """The text with what a terminal would obey (escapes, control and direction characters) taken out."""
+def strip_control_characters(text: str) -> str:
+    """Remove what a terminal would obey: escapes, control and direction characters."""
     return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text
 
 
-def shown_address(url: str) -> str:
-    """An address as it may be shown and stored: without user, password, query and fragment, where keys stand."""
+def redact_url(url: str) -> str:
+    """Return a URL as it may be shown and stored: without user, password, query and fragment, which may hold
+    keys.
+    """
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         scheme, rest = "", url
@@ -80,31 +84,31 @@ _BLANKS = frozenset("\u2800\U00016fe4\U0001d159")
 """Characters that count as letters, marks or symbols and show nothing."""
 _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _MARKS = ("Mn", "Me")
-_STACKED = 4
-"""Marks over one letter that some language writes; more of them cover what stands around."""
+_MAX_STACKED_MARKS = 4
+"""The most marks over one letter that any language writes; more of them cover the text around."""
 
 
-def visible(text: str) -> str:
-    """The text with every character that a person cannot see, or takes for another one, written out as an escape."""
+def escape_confusable_characters(text: str) -> str:
+    """Escape every character that a person cannot see, or takes for another one."""
     if text.isascii():
-        return _HIDDEN.sub(_written_out, text) if _HIDDEN.search(text) else text
+        return _HIDDEN.sub(_escape_match, text) if _HIDDEN.search(text) else text
     from unicodedata import category
 
-    told: list[str] = []
+    parts: list[str] = []
     stacked = 0
     for one in text:
         kind = category(one)
         stacked = stacked + 1 if kind in _MARKS else 0
-        seen = one in "\t\n" or (kind not in _UNSEEN_KINDS and one not in _BLANKS and stacked <= _STACKED)
-        told.append(one if seen else _escape(one))
-    return _HIDDEN.sub(_written_out, "".join(told))
+        seen = one in "\t\n" or (kind not in _UNSEEN_KINDS and one not in _BLANKS and stacked <= _MAX_STACKED_MARKS)
+        parts.append(one if seen else _escape_character(one))
+    return _HIDDEN.sub(_escape_match, "".join(parts))
 
 
-def _written_out(match: re.Match[str]) -> str:
-    return _escape(match[0])
+def _escape_match(match: re.Match[str]) -> str:
+    return _escape_character(match[0])
 
 
-def _escape(one: str) -> str:
+def _escape_character(one: str) -> str:
     return f"\\u{{{ord(one):x}}}"
 
 
@@ -114,13 +118,14 @@ _UNSEEN = re.compile(
 )
 
 
-def escaped(text: str) -> str:
-    """The text with every character written out that cannot be seen, or that a terminal would obey; what only looks
-    like another one stays, as Chinese marks do."""
-    return _UNSEEN.sub(_written_out, text)
+def escape_unseen_characters(text: str) -> str:
+    """Escape every character that cannot be seen, or that a terminal would obey; characters that only look
+    like another one stay, as Chinese punctuation does.
+    """
+    return _UNSEEN.sub(_escape_match, text)
 
 
-def sentence(text: str) -> str:
-    """The text with an end, so that another sentence can follow it."""
+def end_sentence(text: str) -> str:
+    """Return the text with a final punctuation mark, so that another sentence can follow it."""
     text = text.rstrip()
     return text if not text or text[-1] in ".!?:;。！？…)\"'" else f"{text}."

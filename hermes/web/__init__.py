@@ -1,1 +1,1 @@
-"""Reading the web: fetching with a guard, pages as markdown, search engines."""
+"""Web access: fetching with a guard, pages as markdown, search engines."""

@@ -1,4 +1,4 @@
-"""What a session may do on the web, as the person set it up."""
+"""The web access of a session, as the person set it up."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -7,16 +7,17 @@ from hermes.core.secret import KeyHolder
 
 if TYPE_CHECKING:
     from hermes.safety.urls import Resolver
-    from hermes.web.fetch import Fetcher, FetchLimits
+    from hermes.web.fetch import FetchLimits, WebFetcher
 
 NO_WEB = "There is no way to the web here."
 
 
 class WebAccess(KeyHolder, frozen=True, kw_only=True):
-    """`environ` is read for proxies, certificates and the keys of search engines; the rest are settings.
+    """The settings of web access.
 
-    `private` are the hosts of the person's own network that are open (`security.allow_private_urls`). `resolver` is
-    the system's unless another is given.
+    `environ` is read for proxies, certificates and the keys of search engines; the rest are settings.
+    `private` are the hosts of the person's own network that are open (`security.allow_private_urls`).
+    `resolver` is the system's unless another is given.
     """
 
     environ: Mapping[str, str] = {}
@@ -26,10 +27,10 @@ class WebAccess(KeyHolder, frozen=True, kw_only=True):
     ca_file: str = ""
     resolver: "Resolver | None" = None
 
-    def fetcher(self, *also: str, limits: "FetchLimits | None" = None) -> "Fetcher":
-        """Something to fetch with, for one call; hosts named in `also` are open besides."""
+    def make_fetcher(self, *also: str, limits: "FetchLimits | None" = None) -> "WebFetcher":
+        """Return a fetcher for one call; hosts named in `also` are open as well."""
         from hermes.safety.urls import UrlPolicy
-        from hermes.web.fetch import Fetcher
+        from hermes.web.fetch import WebFetcher
 
         policy = UrlPolicy(private=(*self.private, *also))
-        return Fetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)
+        return WebFetcher(self.environ, policy=policy, resolver=self.resolver, limits=limits, ca_file=self.ca_file)

@@ -1,8 +1,10 @@
-"""Reads HTML in a process of its own: a job and HTML in, JSON out, the folders to import from as arguments.
+"""Reads HTML in a process of its own: a job and HTML in, JSON out, the folders to import from as
+arguments.
 
-A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of processor time and
-memory, which has no environment, no network of ours and nothing to tell. So what it runs (`markdown`, `hidden`,
-`writer`) imports the standard library and selectolax, and of Hermes nothing but each other.
+A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of
+processor time and memory, which has no environment, no network of ours and no secrets. So what it runs
+(`markdown`, `hidden`, `writer`) imports the standard library and selectolax, and of Hermes nothing but
+each other.
 """
 
 import json
@@ -10,18 +12,18 @@ import sys
 from typing import TypedDict
 from urllib.parse import urljoin
 
-from hermes.web.html_to_markdown import convert
+from hermes.web.html_to_markdown import convert_html
 
 CPU_SECONDS = 2
 MEMORY = 1 << 30
 _MAX_ROWS = 100
 
-START = "import sys; sys.path += sys.argv[1:]; from hermes.web.converter import main; sys.exit(main())"
+START_PROGRAM = "import sys; sys.path += sys.argv[1:]; from hermes.web.converter import main; sys.exit(main())"
 """The program text that `python -I -S -c` is given."""
 
 
-class Job(TypedDict):
-    """What is wanted of a page at `url`: markdown where `row` is empty, else a list's rows (CSS selectors)."""
+class ConversionJob(TypedDict):
+    """What to extract from a page at `url`: markdown where `row` is empty, else a list's rows (CSS selectors)."""
 
     url: str
     row: str
@@ -30,7 +32,7 @@ class Job(TypedDict):
     snippet: str
 
 
-def _limit() -> None:
+def _set_limits() -> None:
     try:
         import resource
     except ImportError:  # not on Windows
@@ -40,8 +42,8 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def rows(html: str, url: str, job: Job) -> list[dict[str, str]]:
-    """What a list on a page holds: for each element that `job["row"]` selects, the texts that the others select."""
+def extract_rows(html: str, url: str, job: ConversionJob) -> list[dict[str, str]]:
+    """Extract a list's rows: for each element that `job["row"]` selects, the texts that the others select."""
     from selectolax.lexbor import LexborHTMLParser
 
     found: list[dict[str, str]] = []
@@ -56,11 +58,11 @@ def rows(html: str, url: str, job: Job) -> list[dict[str, str]]:
 
 
 def main() -> int:
-    """Do what comes in: a line with the job as JSON, then the HTML."""
-    _limit()
+    """Run the job from standard input: a line with the job as JSON, then the HTML."""
+    _set_limits()
     first, _, html = sys.stdin.buffer.read().decode("utf-8", "replace").partition("\n")
-    job: Job = json.loads(first)
-    made = rows(html, job["url"], job) if job["row"] else convert(html, job["url"])
+    job: ConversionJob = json.loads(first)
+    made = extract_rows(html, job["url"], job) if job["row"] else convert_html(html, job["url"])
     sys.stdout.buffer.write(json.dumps(made).encode())
     return 0
 

@@ -1,8 +1,9 @@
 """Fetches URLs that a model names: judged, pinned, bounded.
 
-Each hop of a request is judged as text (`hermes.safety.urls`), its name looked up once, every address judged, and the
-connection made to one of exactly those. Where a proxy is set for the URL the proxy looks names up: then the text is all
-that is judged here. No cookies, no credentials, no referrer; redirects are followed by hand.
+Each hop of a request is judged as text (`hermes.safety.urls`), its name looked up once, every address
+judged, and the connection made to one of exactly those. Where a proxy is set for the URL the proxy
+looks names up: then the text is all that is judged here. No cookies, no credentials, no referrer;
+redirects are followed by hand.
 """
 
 import asyncio
@@ -16,42 +17,42 @@ from msgspec import Struct
 from hermes.core.errors import ToolError, TransportError
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
-from hermes.providers.http import http_transport
-from hermes.providers.proxies import proxy_for
+from hermes.providers.http import create_http_transport
+from hermes.providers.proxies import find_proxy
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.urls import Resolver, UrlJudgement, UrlPolicy, UrlRefusedError, judge_url, resolve_pinned
 
-_MOVED = (301, 302, 303, 307, 308)
-_AGENT = "Mozilla/5.0 (compatible; hermes-anew)"
-_ACCEPT = (
+_REDIRECT_STATUSES = (301, 302, 303, 307, 308)
+_USER_AGENT = "Mozilla/5.0 (compatible; hermes-anew)"
+_ACCEPT_HEADER = (
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1"
 )
 
 
 class FetchLimits(Struct, frozen=True, kw_only=True):
-    """What one fetch may take, redirects included."""
+    """The limits of one fetch, redirects included."""
 
     seconds: float = 30.0
     """From the first look-up to the last byte, however steadily a server drips."""
     connect: float = 10.0
     """Seconds for each look-up and for each connection."""
     bytes: int = 5_000_000
-    """Of a body, unpacked."""
+    """The most bytes of a body, unpacked."""
     redirects: int = 5
 
 
-class Page(Struct, frozen=True, kw_only=True):
-    """What a URL gave. `url` is the last one asked, `hops` are those before it, in order."""
+class FetchedPage(Struct, frozen=True, kw_only=True):
+    """The answer for a URL. `url` is the last one requested, `hops` are those before it, in order."""
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
     hops: tuple[str, ...] = ()
-    elsewhere: str = ""
-    """Where the last answer redirects to, when that is another site: it was not asked."""
-    unread: bool = False
-    """Whether the body was left alone because of its media type."""
+    other_site: str = ""
+    """Where the last answer redirects to, when that is another site: it was not requested."""
+    is_unread: bool = False
+    """Whether the body was not read because of its media type."""
 
     @property
     def media_type(self) -> str:
@@ -59,17 +60,17 @@ class Page(Struct, frozen=True, kw_only=True):
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def same_site(host: str, other: str) -> bool:
-    """Whether a redirect between these hosts stays with whom was asked: the same host, or one above or below it."""
+def is_same_site(host: str, other: str) -> bool:
+    """Return whether a redirect stays on the requested site: the same host, or one above or below it."""
     one, two = host.removeprefix("www."), other.removeprefix("www.")
     return one == two or one.endswith(f".{two}") or two.endswith(f".{one}")
 
 
-class Fetcher:
+class WebFetcher:
     """Fetches URLs; an async context. All failures are `ToolError`s that say what happened.
 
-    `environ` is read for proxies and certificates; `stays` says whether a redirect from one host to another is
-    followed; `resolver` is the system's unless another is given.
+    `environ` is read for proxies and certificates; `can_follow` says whether a redirect from one host to
+    another is followed; `resolver` is the system's unless another is given.
     """
 
     def __init__(
@@ -80,18 +81,18 @@ class Fetcher:
         resolver: Resolver | None = None,
         limits: FetchLimits | None = None,
         ca_file: str = "",
-        stays: Callable[[str, str], bool] = same_site,
+        can_follow: Callable[[str, str], bool] = is_same_site,
     ) -> None:
         self._environ = environ
         self._policy = policy or UrlPolicy()
         self._resolver = resolver
         self._limits = limits or FetchLimits()
         self._ca_file = ca_file
-        self._stays = stays
+        self._can_follow = can_follow
         self._direct = DirectTransport(environ, ca_file=ca_file)
         self._proxied: HttpTransport | None = None
 
-    async def __aenter__(self) -> "Fetcher":
+    async def __aenter__(self) -> "WebFetcher":
         return self
 
     async def __aexit__(
@@ -101,20 +102,24 @@ class Fetcher:
         if self._proxied is not None:
             await self._proxied.close()
 
-    async def fetch(self, url: str, *, wanted: Callable[[Mapping[str, str]], bool] = lambda _: True) -> Page:
-        """Get a page, following redirects within the site. A body whose head is not `wanted` is left unread."""
-        judged = self._judged(url, "")
-        async with self._deadline(judged):
-            return await self._follow(judged, wanted)
+    async def fetch_page(
+        self, url: str, *, wanted: Callable[[Mapping[str, str]], bool] = lambda _: True
+    ) -> FetchedPage:
+        """Get a page, following redirects within the site. A body whose headers are not `wanted` is left unread."""
+        judged = self._check_url(url, "")
+        async with self._limit_time(judged):
+            return await self._follow_redirects(judged, wanted)
 
-    async def call(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> Page:
-        """One request to an interface, with fields of its own (keys, for instance). Redirects are not followed."""
-        judged = self._judged(url, "")
-        async with self._deadline(judged):
-            return await self._once(method, judged, {"user-agent": _AGENT, **headers}, body, lambda _: True)
+    async def send_request(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes) -> FetchedPage:
+        """Send one request to an API, with headers of its own (keys, for instance). Redirects are not followed."""
+        judged = self._check_url(url, "")
+        async with self._limit_time(judged):
+            return await self._request_once(
+                method, judged, {"user-agent": _USER_AGENT, **headers}, body, lambda _: True
+            )
 
     @contextlib.asynccontextmanager
-    async def _deadline(self, judged: UrlJudgement) -> AsyncIterator[None]:
+    async def _limit_time(self, judged: UrlJudgement) -> AsyncIterator[None]:
         seconds = self._limits.seconds
         try:
             async with asyncio.timeout(seconds):
@@ -124,59 +129,59 @@ class Fetcher:
         except TransportError as error:
             raise ToolError(error.message) from error
 
-    async def _follow(self, judged: UrlJudgement, wanted: Callable[[Mapping[str, str]], bool]) -> Page:
+    async def _follow_redirects(self, judged: UrlJudgement, wanted: Callable[[Mapping[str, str]], bool]) -> FetchedPage:
         hops: list[str] = []
-        headers = {"user-agent": _AGENT, "accept": _ACCEPT}
+        headers = {"user-agent": _USER_AGENT, "accept": _ACCEPT_HEADER}
         while True:
-            page = await self._once("GET", judged, headers, b"", wanted)
-            location = page.headers.get("location", "") if page.status in _MOVED else ""
+            page = await self._request_once("GET", judged, headers, b"", wanted)
+            location = page.headers.get("location", "") if page.status in _REDIRECT_STATUSES else ""
             if not location:
-                return _with(page, hops)
+                return _with_hops(page, hops)
             hops.append(judged.url)
-            following = self._judged(_joined(judged.url, location), judged.host)
-            if not self._stays(judged.host, following.host):
-                return _with(page, hops[:-1], elsewhere=following.url)
+            following = self._check_url(_join_location(judged.url, location), judged.host)
+            if not self._can_follow(judged.host, following.host):
+                return _with_hops(page, hops[:-1], elsewhere=following.url)
             if len(hops) > self._limits.redirects:
                 raise ToolError(f"{hops[0]} redirects more than {self._limits.redirects} times.")
             judged = following
 
-    def _judged(self, url: str, sender: str) -> UrlJudgement:
+    def _check_url(self, url: str, sender: str) -> UrlJudgement:
         judged = judge_url(url, self._policy)
         if judged.verdict is Verdict.ALLOW:
             return judged
         who = f"{sender} redirects to an address that" if sender else "This address"
         raise ToolError(f"{who} is not fetched: {judged.reason}.")
 
-    async def _once(
+    async def _request_once(
         self,
         method: str,
         judged: UrlJudgement,
         headers: Mapping[str, str],
         body: bytes,
         wanted: Callable[[Mapping[str, str]], bool],
-    ) -> Page:
+    ) -> FetchedPage:
         timeouts = HttpTimeouts(connect=self._limits.connect, read=self._limits.seconds)
-        if proxy_for(judged.scheme, judged.host, judged.port, self._environ):
-            self._proxied = self._proxied or http_transport(self._environ, ca_file=self._ca_file)
+        if find_proxy(judged.scheme, judged.host, judged.port, self._environ):
+            self._proxied = self._proxied or create_http_transport(self._environ, ca_file=self._ca_file)
             opening = self._proxied.open(method, judged.url, headers=headers, body=body, timeouts=timeouts)
         else:
-            addresses = await self._addresses(judged)
+            addresses = await self._resolve_addresses(judged)
             opening = self._direct.open(
                 method, judged.url, headers=headers, body=body, timeouts=timeouts, addresses=addresses
             )
         async with opening as stream:
-            moved = stream.status in _MOVED and "location" in stream.headers
+            moved = stream.status in _REDIRECT_STATUSES and "location" in stream.headers
             read = not moved and wanted(stream.headers)
-            content = await self._body(stream, judged) if read else b""
-            return Page(
+            content = await self._read_body(stream, judged) if read else b""
+            return FetchedPage(
                 url=judged.url,
                 status=stream.status,
                 headers=stream.headers,
                 body=content,
-                unread=not read and not moved,
+                is_unread=not read and not moved,
             )
 
-    async def _addresses(self, judged: UrlJudgement) -> tuple[str, ...]:
+    async def _resolve_addresses(self, judged: UrlJudgement) -> tuple[str, ...]:
         try:
             return await resolve_pinned(
                 judged.host, judged.port, self._resolver, self._policy, seconds=self._limits.connect
@@ -184,7 +189,7 @@ class Fetcher:
         except UrlRefusedError as error:
             raise ToolError(f"{judged.url} is not fetched: {error.reason}.") from None
 
-    async def _body(self, stream: HttpStream, judged: UrlJudgement) -> bytes:
+    async def _read_body(self, stream: HttpStream, judged: UrlJudgement) -> bytes:
         limit = self._limits.bytes
         said = stream.headers.get("content-length", "")
         if said.isascii() and said.isdigit() and len(said) < 19 and int(said) > limit:
@@ -198,20 +203,20 @@ class Fetcher:
         return bytes(body)
 
 
-def _with(page: Page, hops: list[str], elsewhere: str = "") -> Page:
-    return Page(
+def _with_hops(page: FetchedPage, hops: list[str], elsewhere: str = "") -> FetchedPage:
+    return FetchedPage(
         url=page.url,
         status=page.status,
         headers=page.headers,
         body=page.body,
         hops=tuple(hops),
-        elsewhere=elsewhere,
-        unread=page.unread,
+        other_site=elsewhere,
+        is_unread=page.is_unread,
     )
 
 
-def _joined(base: str, location: str) -> str:
-    """Where a Location field leads. Field values arrive as Latin-1; servers mean UTF-8."""
+def _join_location(base: str, location: str) -> str:
+    """Return where a Location field leads. Field values arrive as Latin-1; servers mean UTF-8."""
     with contextlib.suppress(UnicodeError):
         location = location.encode("latin-1").decode("utf-8")
     try:

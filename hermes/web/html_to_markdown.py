@@ -1,7 +1,8 @@
-"""HTML to markdown.
+"""Converts HTML to markdown.
 
-Text that a reader would not see is kept and marked, `[hidden text: ...]`: what a page hides from people is a fact about
-the page. Scripts, styles and navigation are left out, pictures are their alternative text, nothing is loaded.
+Text that a reader would not see is kept and marked, `[hidden text: ...]`: what a page hides from people
+is a fact about the page. Scripts, styles and navigation are left out, pictures are their alternative
+text, nothing is loaded.
 """
 
 import contextlib
@@ -10,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urljoin
 
-from hermes.web.hidden_text import hidden_nodes
-from hermes.web.markdown_writer import Writer
+from hermes.web.hidden_text import find_hidden_nodes
+from hermes.web.markdown_writer import MarkdownWriter
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 12
 _MAX_HIDDEN = 2_000
 _MAX_COLUMNS = 40
-_ENOUGH = 200
-"""Characters that make a page's main part worth showing alone."""
+_MIN_MAIN_CHARS = 200
+"""The least characters for which a page's main part is shown alone."""
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_LEFT_OUT = _words(
+_SKIPPED_TAGS = _word_set(
     """
     script style noscript template iframe object embed svg canvas audio video map select datalist button head
     title link meta base param source track input textarea frameset noframes
     """
 )
-_TRIMMED = frozenset({"nav", "footer"})
-_BLOCKS = _words(
+_NAVIGATION_TAGS = frozenset({"nav", "footer"})
+_BLOCK_TAGS = _word_set(
     """
     p div section article main header aside address figure figcaption form fieldset details dl body html center
     hgroup search blockquote summary legend dd dt nav footer
@@ -44,35 +45,35 @@ _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _LANGUAGE = re.compile(r"\b(?:lang(?:uage)?|highlight-source)-([\w+#-]{1,20})")
 
 
-class Converted(TypedDict):
-    """What comes out: the page's title, its markdown, and how many passages of it were hidden."""
+class ConvertedPage(TypedDict):
+    """The result: the page's title, its markdown, and how many of its passages were hidden."""
 
     title: str
     text: str
     hidden: int
 
 
-class Page:
-    """One conversion: the marks that were found beforehand, and where the walk is."""
+class MarkdownConverter:
+    """One conversion: the marks that were found beforehand, and the state of the walk."""
 
     def __init__(self, tree: "LexborHTMLParser", url: str, *, trim: bool) -> None:
-        self.writer = Writer()
-        self.hidden_found = 0
+        self.writer = MarkdownWriter()
+        self.hidden_count = 0
         self._url = url
         self._origin = "/".join(url.split("/", 3)[:3])
         self._trim = trim
-        self._hidden = hidden_nodes(tree)
-        self._layout = layout_tables(tree)
+        self._hidden_nodes = find_hidden_nodes(tree)
+        self._layout_tables = find_layout_tables(tree)
         self._lists: list[int] = []
         self._rows: list[list[str]] | None = None
-        self._trimmed = {node.mem_id for node in tree.css("[role=navigation],[role=contentinfo],[role=search]")}
+        self._trimmed_nodes = {node.mem_id for node in tree.css("[role=navigation],[role=contentinfo],[role=search]")}
 
     def walk(self, root: "LexborNode") -> None:
-        """Convert a node and all below it, without recursion: pages may be nested as deep as they like."""
+        """Convert a node and all below it, without recursion: pages may be nested arbitrarily deep."""
         node: LexborNode | None = root
         above: list[tuple[LexborNode, Callable[[], None] | None]] = []
-        while node is not None and not self.writer.full:
-            after, descend = self._enter(node)
+        while node is not None and not self.writer.is_full:
+            after, descend = self._enter_node(node)
             child = node.first_child if descend else None
             if child is not None:
                 above.append((node, after))
@@ -80,12 +81,12 @@ class Page:
                 continue
             if after is not None:
                 after()
-            node = self._onward(node, root, above)
+            node = self._find_next_node(node, root, above)
         for _, after in reversed(above):
             if after is not None:
                 after()
 
-    def _onward(
+    def _find_next_node(
         self, node: "LexborNode", root: "LexborNode", above: "list[tuple[LexborNode, Callable[[], None] | None]]"
     ) -> "LexborNode | None":
         while node is not root:
@@ -99,83 +100,83 @@ class Page:
                 after()
         return None
 
-    def _enter(self, node: "LexborNode") -> "tuple[Callable[[], None] | None, bool]":
-        """Begin a node: (what ends it, whether what is below it is walked)."""
+    def _enter_node(self, node: "LexborNode") -> "tuple[Callable[[], None] | None, bool]":
+        """Begin a node; return what ends it, and whether the nodes below it are walked."""
         tag = node.tag
         if tag == "-text":
-            self.writer.text(node.text_content or "")
+            self.writer.write_text(node.text_content or "")
             return None, False
-        if tag is None or tag in _LEFT_OUT or tag.startswith("-"):
+        if tag is None or tag in _SKIPPED_TAGS or tag.startswith("-"):
             return None, tag == "-document"
-        if self._trim and (tag in _TRIMMED or node.mem_id in self._trimmed):
+        if self._trim and (tag in _NAVIGATION_TAGS or node.mem_id in self._trimmed_nodes):
             return None, False
-        if node.mem_id in self._hidden:
-            self._hidden.discard(node.mem_id)
-            return self._aside(), True
-        begin = _BEGIN.get(tag)
+        if node.mem_id in self._hidden_nodes:
+            self._hidden_nodes.discard(node.mem_id)
+            return self._begin_hidden(), True
+        begin = _TAG_HANDLERS.get(tag)
         if begin is not None:
             return begin(self, node), True
-        if tag in _BLOCKS:
-            self.writer.block()
-            return self.writer.block, True
+        if tag in _BLOCK_TAGS:
+            self.writer.begin_block()
+            return self.writer.begin_block, True
         return None, True
 
-    def _aside(self) -> "Callable[[], None]":
+    def _begin_hidden(self) -> "Callable[[], None]":
         writer = self.writer
-        writer.push()
+        writer.begin_aside()
         rows, self._rows = self._rows, None
         raw, writer.raw = writer.raw, 0
 
-        def end() -> None:
+        def end_hidden() -> None:
             self._rows, writer.raw = rows, raw
-            text = writer.pop()
+            text = writer.end_aside()
             if sum(char.isalnum() for char in text[:50]) >= 3:
-                self.hidden_found += 1
+                self.hidden_count += 1
                 more = f" ... {len(text) - _MAX_HIDDEN} characters more" if len(text) > _MAX_HIDDEN else ""
-                writer.space()
-                writer.put(f"[hidden text: {text[:_MAX_HIDDEN]}{more}]")
-                writer.space()
+                writer.add_space()
+                writer.write_raw(f"[hidden text: {text[:_MAX_HIDDEN]}{more}]")
+                writer.add_space()
 
-        return end
+        return end_hidden
 
-    def heading(self, node: "LexborNode") -> "Callable[[], None]":
-        """A heading, on one line."""
+    def begin_heading(self, node: "LexborNode") -> "Callable[[], None]":
+        """Begin a heading, on one line."""
         writer = self.writer
-        writer.block()
-        since = writer.mark()
-        writer.put(_HEADINGS[node.tag or "h6"])
+        writer.begin_block()
+        since = writer.save_position()
+        writer.write_raw(_HEADINGS[node.tag or "h6"])
         writer.inline += 1
 
-        def end() -> None:
+        def end_heading() -> None:
             writer.inline -= 1
-            if not writer.written(since):
-                writer.back(since)
-            writer.block()
+            if not writer.has_text_since(since):
+                writer.rewind(since)
+            writer.begin_block()
 
-        return end
+        return end_heading
 
-    def link(self, node: "LexborNode") -> "Callable[[], None] | None":
-        """A link: its text, and where it leads unless that is this page."""
+    def begin_link(self, node: "LexborNode") -> "Callable[[], None] | None":
+        """Begin a link: its text, and where it leads unless that is this page."""
         href = (node.attributes.get("href") or "").strip()
-        target = self._absolute(href)
+        target = self._absolute_url(href)
         if not target or self.writer.raw:
             return None
         writer = self.writer
-        since = writer.mark()
-        writer.put("[")
+        since = writer.save_position()
+        writer.write_raw("[")
         writer.inline += 1
 
-        def end() -> None:
+        def end_link() -> None:
             writer.inline -= 1
-            if writer.written(since):
-                writer.out.append(f"]({target})")
+            if writer.has_text_since(since):
+                writer.pieces.append(f"]({target})")
                 writer.size += len(target)
             else:
-                writer.back(since)
+                writer.rewind(since)
 
-        return end
+        return end_link
 
-    def _absolute(self, href: str) -> str:
+    def _absolute_url(self, href: str) -> str:
         if href.startswith(("https://", "http://")):
             return href.replace(" ", "%20").replace(")", "%29")
         if href.startswith("/") and ".." not in href and href[1:2] != "/":
@@ -187,204 +188,204 @@ class Page:
         except ValueError:
             return ""
 
-    def image(self, node: "LexborNode") -> None:
-        """A picture: what it is said to show, without its address."""
+    def write_image(self, node: "LexborNode") -> None:
+        """Write a picture as its alternative text, without its address."""
         alt = " ".join((node.attributes.get("alt") or "").split())
         if alt:
-            self.writer.text(f"![{alt}]")
+            self.writer.write_text(f"![{alt}]")
 
-    def pre(self, node: "LexborNode") -> "Callable[[], None]":
-        """Preformatted text, in a fence that it does not hold itself."""
+    def begin_preformatted(self, node: "LexborNode") -> "Callable[[], None]":
+        """Begin preformatted text, in a fence that it does not hold itself."""
         writer = self.writer
         if writer.inline or writer.raw:
-            return writer.block
+            return writer.begin_block
         inner = node.css_first("code")
         named = _LANGUAGE.search(
             f"{node.attributes.get('class') or ''} {(inner.attributes.get('class') or '') if inner else ''}"
         )
-        writer.block()
+        writer.begin_block()
         runs = re.findall(r"`{3,}", node.text())
         fence = "`" * max((len(run) + 1 for run in runs), default=3)
-        writer.put(f"{fence}{named[1] if named else ''}\n{writer.prefix}")
+        writer.write_raw(f"{fence}{named[1] if named else ''}\n{writer.prefix}")
         writer.raw += 1
 
-        def end() -> None:
+        def end_preformatted() -> None:
             writer.raw -= 1
-            if writer.out:
-                writer.out[-1] = writer.out[-1].rstrip("\n")
-            writer.out.append(f"\n{writer.prefix}{fence}")
-            writer.block()
+            if writer.pieces:
+                writer.pieces[-1] = writer.pieces[-1].rstrip("\n")
+            writer.pieces.append(f"\n{writer.prefix}{fence}")
+            writer.begin_block()
 
-        return end
+        return end_preformatted
 
-    def code(self, _node: "LexborNode") -> "Callable[[], None] | None":
-        """Code within a line."""
+    def begin_code(self, _node: "LexborNode") -> "Callable[[], None] | None":
+        """Begin code within a line."""
         writer = self.writer
         if writer.raw:
             return None
-        since = writer.mark()
-        writer.put("`")
+        since = writer.save_position()
+        writer.write_raw("`")
 
-        def end() -> None:
-            if writer.written(since):
-                writer.out.append("`")
+        def end_code() -> None:
+            if writer.has_text_since(since):
+                writer.pieces.append("`")
             else:
-                writer.back(since)
+                writer.rewind(since)
 
-        return end
+        return end_code
 
     def line_break(self, _node: "LexborNode") -> None:
-        """A new line."""
+        """Begin a new line."""
         if self.writer.raw:
-            self.writer.put("\n" + self.writer.prefix)
+            self.writer.write_raw("\n" + self.writer.prefix)
         else:
-            self.writer.block(1)
+            self.writer.begin_block(1)
 
-    def rule(self, _node: "LexborNode") -> None:
-        """A line across."""
-        self.writer.block()
+    def write_rule(self, _node: "LexborNode") -> None:
+        """Write a horizontal rule."""
+        self.writer.begin_block()
         if not self.writer.inline:
-            self.writer.put("---")
-        self.writer.block()
+            self.writer.write_raw("---")
+        self.writer.begin_block()
 
-    def quote(self, _node: "LexborNode") -> "Callable[[], None]":
-        """A quotation, each line behind a `>`."""
-        return self._indented("> ")
+    def begin_quote(self, _node: "LexborNode") -> "Callable[[], None]":
+        """Begin a quotation, each line behind a `>`."""
+        return self._begin_indented("> ")
 
-    def _indented(self, more: str) -> "Callable[[], None]":
+    def _begin_indented(self, more: str) -> "Callable[[], None]":
         writer = self.writer
-        writer.block()
+        writer.begin_block()
         before = writer.prefix
         if len(before) < 2 * _MAX_DEPTH:
             writer.prefix = before + more
 
-        def end() -> None:
+        def end_indented() -> None:
             writer.prefix = before
-            writer.block()
+            writer.begin_block()
 
-        return end
+        return end_indented
 
-    def listing(self, node: "LexborNode") -> "Callable[[], None]":
-        """A list; one within a list stands directly under its item."""
+    def begin_list(self, node: "LexborNode") -> "Callable[[], None]":
+        """Begin a list; one within a list stands directly under its item."""
         start = 0
         if node.tag == "ol":
             given = node.attributes.get("start") or "1"
             start = int(given) if given.isdigit() and len(given) < 7 else 1
-        self.writer.block(1 if self._lists else 2)
+        self.writer.begin_block(1 if self._lists else 2)
         self._lists.append(start)
 
-        def end() -> None:
+        def end_list() -> None:
             self._lists.pop()
-            self.writer.block(1 if self._lists else 2)
+            self.writer.begin_block(1 if self._lists else 2)
 
-        return end
+        return end_list
 
-    def item(self, _node: "LexborNode") -> "Callable[[], None]":
-        """An item, with its bullet or number."""
+    def begin_item(self, _node: "LexborNode") -> "Callable[[], None]":
+        """Begin an item, with its bullet or number."""
         writer = self.writer
-        writer.block(1)
+        writer.begin_block(1)
         if writer.inline:
-            return lambda: writer.block(1)
+            return lambda: writer.begin_block(1)
         bullet = "- "
         if self._lists and self._lists[-1]:
             bullet = f"{self._lists[-1]}. "
             self._lists[-1] += 1
-        since = writer.mark()
-        writer.put(bullet)
+        since = writer.save_position()
+        writer.write_raw(bullet)
         before = writer.prefix
         if len(before) < 2 * _MAX_DEPTH:
             writer.prefix = before + " " * len(bullet)
         # What a block within an item would put before itself is the bullet.
-        writer.settle()
+        writer.skip_next_gap()
 
-        def end() -> None:
+        def end_item() -> None:
             writer.prefix = before
-            if not writer.written(since):
-                writer.back(since)
-            writer.tighten()
-            writer.block(1)
+            if not writer.has_text_since(since):
+                writer.rewind(since)
+            writer.drop_empty_line()
+            writer.begin_block(1)
 
-        return end
+        return end_item
 
-    def table(self, node: "LexborNode") -> "Callable[[], None]":
-        """A table of data; one that only lays a page out is walked as if it were not there."""
+    def begin_table(self, node: "LexborNode") -> "Callable[[], None]":
+        """Begin a table of data; one that only lays a page out is walked as if it did not exist."""
         writer = self.writer
-        writer.block()
-        if node.mem_id in self._layout or self._rows is not None or writer.inline:
-            return writer.block
+        writer.begin_block()
+        if node.mem_id in self._layout_tables or self._rows is not None or writer.inline:
+            return writer.begin_block
         rows: list[list[str]] = []
         self._rows = rows
 
-        def end() -> None:
+        def end_table() -> None:
             self._rows = None
             self._write_table([row for row in rows if any(row)])
-            writer.block()
+            writer.begin_block()
 
-        return end
+        return end_table
 
     def _write_table(self, rows: list[list[str]]) -> None:
         columns = min(max((len(row) for row in rows), default=0), _MAX_COLUMNS)
         if columns < 2:
             for row in rows:
-                self.writer.put(row[0])
-                self.writer.block(1)
+                self.writer.write_raw(row[0])
+                self.writer.begin_block(1)
             return
         for number, row in enumerate(rows):
-            self.writer.put("| " + " | ".join([*row, *[""] * (columns - len(row))]) + " |")
-            self.writer.block(1)
+            self.writer.write_raw("| " + " | ".join([*row, *[""] * (columns - len(row))]) + " |")
+            self.writer.begin_block(1)
             if not number:
-                self.writer.put("|" + " --- |" * columns)
-                self.writer.block(1)
+                self.writer.write_raw("|" + " --- |" * columns)
+                self.writer.begin_block(1)
 
-    def row(self, _node: "LexborNode") -> "Callable[[], None] | None":
-        """A row of a table."""
+    def begin_row(self, _node: "LexborNode") -> "Callable[[], None] | None":
+        """Begin a row of a table."""
         if self._rows is not None:
             self._rows.append([])
             return None
-        self.writer.block(1)
-        return lambda: self.writer.block(1)
+        self.writer.begin_block(1)
+        return lambda: self.writer.begin_block(1)
 
-    def cell(self, _node: "LexborNode") -> "Callable[[], None] | None":
-        """A cell of a table."""
+    def begin_cell(self, _node: "LexborNode") -> "Callable[[], None] | None":
+        """Begin a cell of a table."""
         writer, rows = self.writer, self._rows
         if rows is None:
-            writer.text(" ")
+            writer.write_text(" ")
             return None
-        writer.push()
+        writer.begin_aside()
 
-        def end() -> None:
-            text = writer.pop().replace("|", "\\|")
+        def end_cell() -> None:
+            text = writer.end_aside().replace("|", "\\|")
             if not rows:
                 rows.append([])
             rows[-1].append(text)
 
-        return end
+        return end_cell
 
 
-_BEGIN: "dict[str, Callable[[Page, LexborNode], Callable[[], None] | None]]" = {
-    **dict.fromkeys(_HEADINGS, Page.heading),
-    "a": Page.link,
-    "img": Page.image,
-    "pre": Page.pre,
-    "code": Page.code,
-    "kbd": Page.code,
-    "samp": Page.code,
-    "br": Page.line_break,
-    "hr": Page.rule,
-    "blockquote": Page.quote,
-    "ul": Page.listing,
-    "ol": Page.listing,
-    "menu": Page.listing,
-    "li": Page.item,
-    "table": Page.table,
-    "tr": Page.row,
-    "td": Page.cell,
-    "th": Page.cell,
+_TAG_HANDLERS: "dict[str, Callable[[MarkdownConverter, LexborNode], Callable[[], None] | None]]" = {
+    **dict.fromkeys(_HEADINGS, MarkdownConverter.begin_heading),
+    "a": MarkdownConverter.begin_link,
+    "img": MarkdownConverter.write_image,
+    "pre": MarkdownConverter.begin_preformatted,
+    "code": MarkdownConverter.begin_code,
+    "kbd": MarkdownConverter.begin_code,
+    "samp": MarkdownConverter.begin_code,
+    "br": MarkdownConverter.line_break,
+    "hr": MarkdownConverter.write_rule,
+    "blockquote": MarkdownConverter.begin_quote,
+    "ul": MarkdownConverter.begin_list,
+    "ol": MarkdownConverter.begin_list,
+    "menu": MarkdownConverter.begin_list,
+    "li": MarkdownConverter.begin_item,
+    "table": MarkdownConverter.begin_table,
+    "tr": MarkdownConverter.begin_row,
+    "td": MarkdownConverter.begin_cell,
+    "th": MarkdownConverter.begin_cell,
 }
 
 
-def layout_tables(tree: "LexborHTMLParser") -> set[int]:
-    """Tables that hold tables, or a single row, or say themselves that they are none."""
+def find_layout_tables(tree: "LexborHTMLParser") -> set[int]:
+    """Return the tables that hold tables, or a single row, or declare themselves to be layout."""
     tables = tree.css("table")
     known = {table.mem_id for table in tables}
     found: set[int] = set()
@@ -400,18 +401,18 @@ def layout_tables(tree: "LexborHTMLParser") -> set[int]:
     return found
 
 
-def main_part(tree: "LexborHTMLParser") -> "LexborNode | None":
-    """The part that the page is about, where it says so: its main element, or its only article."""
+def find_main_part(tree: "LexborHTMLParser") -> "LexborNode | None":
+    """Return the part that the page is about, where it says so: its main element, or its only article."""
     mains = tree.css("main,[role=main]")
     articles = tree.css("article")
     for parts in (mains[:1], articles if len(articles) == 1 else []):
-        if parts and len(parts[0].text()) >= _ENOUGH:
+        if parts and len(parts[0].text()) >= _MIN_MAIN_CHARS:
             return parts[0]
     return None
 
 
-def convert(html: str, url: str) -> Converted:
-    """The page as markdown."""
+def convert_html(html: str, url: str) -> ConvertedPage:
+    """Convert a page to markdown."""
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(html, scripting=True)
@@ -422,11 +423,11 @@ def convert(html: str, url: str) -> Converted:
         with contextlib.suppress(ValueError):
             url = urljoin(url, base.attributes.get("href") or "")
     text, hidden = "", 0
-    for root, trim in ((main_part(tree), True), (tree.body, True), (tree.body or tree.root, False)):
+    for root, trim in ((find_main_part(tree), True), (tree.body, True), (tree.body or tree.root, False)):
         if root is not None:
-            page = Page(tree, url, trim=trim)
+            page = MarkdownConverter(tree, url, trim=trim)
             page.walk(root)
-            text, hidden = "".join(page.writer.out).strip(), page.hidden_found
+            text, hidden = "".join(page.writer.pieces).strip(), page.hidden_count
         if text:
             break
-    return Converted(title=title, text=text, hidden=hidden)
+    return ConvertedPage(title=title, text=text, hidden=hidden)

@@ -1,4 +1,4 @@
-"""A fetched page as text for a model: HTML as markdown, text as it is, everything else by name."""
+"""Turns a fetched page into text for a model: HTML as markdown, text as it is, everything else by name."""
 
 import asyncio
 import contextlib
@@ -16,84 +16,84 @@ import msgspec
 from msgspec import Struct
 
 from hermes.web import converter
-from hermes.web.charset import decoded
-from hermes.web.fetch import Page
-from hermes.web.html_to_markdown import Converted
+from hermes.web.charset import decode_body
+from hermes.web.fetch import FetchedPage
+from hermes.web.html_to_markdown import ConvertedPage
 
 _CONVERT_SECONDS = 10.0
-_HTML = ("text/html", "application/xhtml+xml")
-_TEXTUAL = re.compile(
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+_TEXT_TYPES = re.compile(
     r"text/.+|application/(?:(?:.+\+)?(?:json|xml|yaml)|x-yaml|toml|javascript|ecmascript|x-sh|x-python|x-ndjson|"
     r"jsonl|graphql|sql|rtf|x-tex|x-httpd-php|typescript)|message/rfc822|image/svg\+xml"
 )
-_NAMED = {
+_TYPE_NAMES = {
     "application/pdf": "a PDF document",
     "application/zip": "a ZIP archive",
     "application/gzip": "an archive",
     "application/octet-stream": "binary data",
 }
-_OPENING = 2_000
-"""Elements of one kind left open, beyond which a page is not parsed: that takes time by the square of them."""
-_BREAK = re.compile(
+_MAX_OPEN_ELEMENTS = 2_000
+"""Elements of one kind left open, beyond which a page is not parsed: that takes quadratic time."""
+_BREAKING_TAG = re.compile(
     r"<(?:/?(?:p|div|h[1-6]|li|tr|ul|ol|table|section|article|blockquote|pre)|br|hr)\b[^>]*>", re.IGNORECASE
 )
-_TAG = re.compile(r"<[a-zA-Z/!?][^>]*>")
+_ANY_TAG = re.compile(r"<[a-zA-Z/!?][^>]*>")
 
 
-class Text(Struct, frozen=True):
-    """What a page says. `kind` names the media type in words where it is no text, `note` says what was lost."""
+class PageText(Struct, frozen=True):
+    """The text of a page. `note` says what was lost, or what the page is when it is no text."""
 
     text: str
     title: str = ""
     note: str = ""
 
 
-def readable(headers: Mapping[str, str]) -> bool:
-    """Whether a body of this media type is text; one without a type is looked at."""
+def is_readable(headers: Mapping[str, str]) -> bool:
+    """Return whether a body of this media type is text; one without a type is looked at."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return not media_type or bool(_TEXTUAL.fullmatch(media_type)) or media_type in _HTML
+    return not media_type or bool(_TEXT_TYPES.fullmatch(media_type)) or media_type in _HTML_TYPES
 
 
-async def text_of(page: Page) -> Text:
-    """The page's text. Never raises but for cancellation."""
+async def extract_text(page: FetchedPage) -> PageText:
+    """Return the page's text. Raises nothing except on cancellation."""
     media_type = page.media_type
-    if page.unread:
-        return Text("", note=_named(media_type, page.headers.get("content-length", "")))
+    if page.is_unread:
+        return PageText("", note=_describe_binary(media_type, page.headers.get("content-length", "")))
     if not media_type:
-        media_type = _sniffed(page.body)
+        media_type = _sniff_media_type(page.body)
         if not media_type:
-            return Text("", note=_named("", str(len(page.body))))
-    text = decoded(page.body, page.headers.get("content-type", ""))
-    if media_type in _HTML:
-        return await from_html(text, page.url)
+            return PageText("", note=_describe_binary("", str(len(page.body))))
+    text = decode_body(page.body, page.headers.get("content-type", ""))
+    if media_type in _HTML_TYPES:
+        return await text_from_html(text, page.url)
     if media_type.endswith("json"):
-        return Text(_indented(text))
-    return Text(text.strip("\n"))
+        return PageText(_indent_json(text))
+    return PageText(text.strip("\n"))
 
 
-async def from_html(text: str, url: str) -> Text:
-    """HTML as markdown, made in a process of its own; as bare text where that is not possible."""
-    converted = None if _deep(text) else await _converted(text, url)
+async def text_from_html(text: str, url: str) -> PageText:
+    """Convert HTML to markdown in a process of its own; to bare text where that is not possible."""
+    converted = None if _is_too_deep(text) else await _run_conversion(text, url)
     if converted is None:
-        return Text(bare(text), note="its markup could not be read, so this is its text without structure")
+        return PageText(strip_tags(text), note="its markup could not be read, so this is its text without structure")
     hidden = converted["hidden"]
     note = f"{hidden} hidden passage{'s' if hidden > 1 else ''}, marked [hidden text: ...]" if hidden else ""
-    return Text(converted["text"], converted["title"], note)
+    return PageText(converted["text"], converted["title"], note)
 
 
-def bare(text: str) -> str:
-    """HTML without its tags, in linear time whatever it is."""
+def strip_tags(text: str) -> str:
+    """Return HTML without its tags, in linear time whatever it is."""
     cut = text.rfind("<!--")
     if cut > text.rfind("-->"):
         text = text[:cut]
-    text = _without(text)
-    text = _TAG.sub("", _BREAK.sub("\n", text.replace("\r", "")))
+    text = _strip_invisible(text)
+    text = _ANY_TAG.sub("", _BREAKING_TAG.sub("\n", text.replace("\r", "")))
     lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-def _without(text: str) -> str:
-    """The text without scripts, styles and comments. A tag that is never closed hides nothing."""
+def _strip_invisible(text: str) -> str:
+    """Return the text without scripts, styles and comments. A tag that is never closed hides nothing."""
     found: list[str] = []
     at = 0
     lower = text.lower()
@@ -110,39 +110,40 @@ def _without(text: str) -> str:
     return "".join([*found, text[at:]])
 
 
-def _deep(text: str) -> bool:
-    """Whether the page leaves very many elements open, which costs the parser the square of their number."""
+def _is_too_deep(text: str) -> bool:
+    """Return whether the page leaves very many elements open, which costs the parser quadratic time."""
     lower = text.lower()
     return any(
-        lower.count(f"<{tag}") - lower.count(f"</{tag}") > _OPENING for tag in ("div", "span", "font", "ul", "section")
+        lower.count(f"<{tag}") - lower.count(f"</{tag}") > _MAX_OPEN_ELEMENTS
+        for tag in ("div", "span", "font", "ul", "section")
     )
 
 
-async def listed(text: str, job: converter.Job) -> list[dict[str, str]]:
-    """The rows of a list in HTML; see `converter.rows`. None where the page has no such list."""
-    said = None if _deep(text) else await _child(text, job)
+async def extract_list(text: str, job: converter.ConversionJob) -> list[dict[str, str]]:
+    """Return the rows of a list in HTML; see `converter.extract_rows`. Empty where the page has no such list."""
+    output = None if _is_too_deep(text) else await _run_converter(text, job)
     try:
-        return list(msgspec.json.decode(said, type=list[dict[str, str]])) if said else []
+        return list(msgspec.json.decode(output, type=list[dict[str, str]])) if output else []
     except msgspec.MsgspecError:
         return []
 
 
-async def _converted(text: str, url: str) -> Converted | None:
-    said = await _child(text, converter.Job(url=url, row="", title="", link="", snippet=""))
+async def _run_conversion(text: str, url: str) -> ConvertedPage | None:
+    output = await _run_converter(text, converter.ConversionJob(url=url, row="", title="", link="", snippet=""))
     try:
-        return msgspec.json.decode(said, type=Converted) if said else None
+        return msgspec.json.decode(output, type=ConvertedPage) if output else None
     except msgspec.MsgspecError:
         return None
 
 
-async def _child(text: str, job: converter.Job) -> bytes:
-    """What the converter says. A child that is too slow, too large or broken says nothing."""
+async def _run_converter(text: str, job: converter.ConversionJob) -> bytes:
+    """Return the converter's output. A child that is too slow, too large or broken gives none."""
     spec = importlib.util.find_spec("selectolax")
     if spec is None or spec.origin is None:
         return b""
     folders = (str(Path(spec.origin).parents[1]), str(Path(converter.__file__).parents[2]))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-B", "-c", converter.START, *folders),
+        *(sys.executable, "-I", "-S", "-B", "-c", converter.START_PROGRAM, *folders),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -151,7 +152,7 @@ async def _child(text: str, job: converter.Job) -> bytes:
     )
     try:
         async with asyncio.timeout(_CONVERT_SECONDS):
-            said, _ = await process.communicate(msgspec.json.encode(job) + b"\n" + text.encode("utf-8", "replace"))
+            output, _ = await process.communicate(msgspec.json.encode(job) + b"\n" + text.encode("utf-8", "replace"))
     except TimeoutError:
         return b""
     finally:
@@ -161,11 +162,11 @@ async def _child(text: str, job: converter.Job) -> bytes:
                 os.kill(process.pid, signal.SIGKILL)
             # Its pipes are drained so that the transport closes with it.
             await process.communicate()
-    return said if process.returncode == 0 else b""
+    return output if process.returncode == 0 else b""
 
 
-def _sniffed(body: bytes) -> str:
-    """The media type of a body that came without one; empty: no text."""
+def _sniff_media_type(body: bytes) -> str:
+    """Guess the media type of a body that came without one; empty: it is no text."""
     beginning = body[:1_024]
     if b"\0" in beginning or beginning.startswith(b"%PDF-"):
         return ""
@@ -176,14 +177,14 @@ def _sniffed(body: bytes) -> str:
     )
 
 
-def _named(media_type: str, size: str) -> str:
-    name = _NAMED.get(media_type) or (f"of the type {media_type}" if media_type else "binary data")
+def _describe_binary(media_type: str, size: str) -> str:
+    name = _TYPE_NAMES.get(media_type) or (f"of the type {media_type}" if media_type else "binary data")
     large = f", {int(size):,} bytes" if size.isascii() and size.isdigit() and len(size) < 19 else ""
     return f"it is {name}{large}: not text, so it was not read"
 
 
-def _indented(text: str) -> str:
-    """JSON with line breaks where it has none, so that it can be cut and searched by lines."""
+def _indent_json(text: str) -> str:
+    """Return JSON with line breaks where it has none, so that it can be cut and searched by lines."""
     if text.count("\n") * 400 > len(text) or len(text) > 1_000_000:
         return text
     try:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from hermes.agent.loop_detection import Guard, GuardLimits, Round
+from hermes.agent.loop_detection import CallRound, LoopDetector, LoopLimits
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -22,7 +22,7 @@ async def turn(replies: list[Reply], **guards: object) -> tuple[TurnEnded, Scrip
         with TempHome.for_server(server.url, more_config=config) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
         check_prefixes(server.requests)
         return ended, server
 
@@ -79,10 +79,10 @@ async def test_each_half_can_be_turned_off(key: str, halts: bool) -> None:
 
 
 def test_other_limits_count() -> None:
-    guard = Guard(GuardLimits())
+    guard = LoopDetector(LoopLimits())
     toolbox: Toolbox = ToolRegistry().select_tools(("terminal",))
     call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
     result = ToolResultPart(call_id="c", name="terminal", text="no", status=ToolStatus.REFUSED)
-    found = [guard.observe(Round(calls=(call,), results={"c": result}), toolbox) for _ in range(5)]
+    found = [guard.observe_round(CallRound(calls=(call,), results={"c": result}), toolbox) for _ in range(5)]
     assert [bool(one.warning) for one in found] == [False, True, True, True, False]
     assert found[-1].stop

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -20,7 +20,7 @@ async def turn(replies: list[Reply], **options: int) -> tuple[TurnEnded, Scripte
             (home.cwd / "a").write_text("apple\n")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
                 actor = await app.open_session()
-                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
         check_prefixes(server.requests)
         return ended, server
 

@@ -2,7 +2,7 @@
 
 from blockbuster import BlockBuster
 
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -13,9 +13,9 @@ CHEAP = {name for name in BlockBuster().functions if name.startswith("os.") and 
 """Calls that only look at names of the file system: they cost microseconds, a thread's round trip more."""
 
 MEASURED = {
-    "hermes/tools/builtin/read_file.py": {"_read"},
-    "hermes/execution/supervisor.py": {"_launch"},
-    "hermes/tools/taint_marks.py": {"digest_of"},
+    "hermes/tools/builtin/read_file.py": {"_read_window"},
+    "hermes/execution/supervisor.py": {"_spawn_helper"},
+    "hermes/tools/taint_marks.py": {"digest_file"},
 }
 """Where waiting in the loop is a decision: a small regular file is read, and a program is started, faster than a thread
 takes over."""
@@ -39,7 +39,7 @@ async def test_a_turn_with_tools_does_not_block() -> None:
                         function.can_block_in(file, names)
                     function.activate()
                 try:
-                    ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                    ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                 finally:
                     for function in waits:
                         function.deactivate()

@@ -8,7 +8,7 @@ from test_undoing import WIRES, run, sitting
 from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import UsageError
 from hermes.core.events import EpochBegan
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.store.rows import MessageState
 from hermes.testing.legal import problems
 from hermes.testing.prefix import check_prefixes
@@ -30,7 +30,7 @@ async def test_a_branch_continues_the_exact_prefix(wire: str) -> None:
         for one in (made, again):
             other = await here.app.open_session(one.id)
             other.subscribe(lambda event: seen.append(event) if isinstance(event, EpochBegan) else None)
-            await other.post(Inbound(text="right", cwd=str(here.work)))
+            await other.post(InboundMessage(text="right", cwd=str(here.work)))
             await here.app.close_session(other)
             bodies.append(here.server.requests[-1].body)
         requests = here.server.requests
@@ -53,15 +53,15 @@ async def test_a_branch_of_the_first_turns_leaves_the_rest_out() -> None:
             await here.desk.create_branch(turns=4)
         other = await here.app.open_session(made.id)
         assert [one.text for one in other.conversation.messages] == ["first", "one"]
-        await other.post(Inbound(text="else"))
+        await other.post(InboundMessage(text="else"))
         check_prefixes([here.server.requests[0], here.server.requests[-1]])
         assert b"second" not in here.server.requests[-1].body
         store = here.app._services.store
-        assert [row.state for row in await store.transcript(made.id, everything=True)] == [MessageState.ACTIVE] * 4
-        assert {hit.session_id for hit in await store.search("first")} == {here.actor.session_id}
+        assert [row.state for row in await store.read_transcript(made.id, everything=True)] == [MessageState.ACTIVE] * 4
+        assert {hit.session_id for hit in await store.search_messages("first")} == {here.actor.session_id}
         undone = await here.app.session_undo(other).undo_turns(2)
         assert undone.text == "first"
-        assert not await store.integrity_check()
+        assert not await store.check_integrity()
 
 
 async def test_what_was_condensed_is_condensed_in_the_branch_and_can_be_put_back() -> None:
@@ -69,19 +69,19 @@ async def test_what_was_condensed_is_condensed_in_the_branch_and_can_be_put_back
     async with sitting(replies, more={"compression": {"in_place": False}}) as here:
         for number in range(5):
             await here.say(f"question {number}")
-        assert await here.actor.condense()
+        assert await here.actor.compress()
         await here.say("five")
         made = await here.desk.create_branch()
         other = await here.app.open_session(made.id)
-        await other.post(Inbound(text="right", cwd=str(here.work)))
+        await other.post(InboundMessage(text="right", cwd=str(here.work)))
         check_prefixes([here.server.requests[-2], here.server.requests[-1]])
-        assert await other.condense(undo=True)
+        assert await other.compress(undo=True)
         words = [one.text for one in other.conversation.messages if not one.synthetic]
         assert [one for one in words if one.startswith("question")] == [f"question {n}" for n in range(5)]
         done = await here.desk.undo_turns(2)
         assert not done.redo and done.text == "question 4"
         assert [one.text for one in here.actor.conversation.messages][-2] == "question 3"
-        tree = await here.app._services.store.session_tree(10)
+        tree = await here.app._services.store.build_session_tree(10)
         assert [(row.id, parent) for row, parent in tree] == [
             (here.actor.session_id, None),
             (made.id, here.actor.session_id),
@@ -93,7 +93,7 @@ async def test_the_list_tells_branches_from_archives() -> None:
         await here.say("first")
         made = await here.desk.create_branch()
         other = await here.app.open_session(made.id)
-        await other.post(Inbound(text="more"))
+        await other.post(InboundMessage(text="more"))
         below = await here.app.session_undo(other).create_branch("deep")
         async with open_session_admin(here.home.environ) as sessions:
             kinds = {row["id"]: row["kind"] for row in await sessions.list_newest(10)}

@@ -12,11 +12,11 @@ from hermes.admin.usage import build_usage_report, session_usage
 from hermes.commands.views.usage import format_session_usage
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
-from hermes.core.money import NANO, Price, cost, saved
+from hermes.core.money import NANO_PER_USD, Price, compute_cost, compute_savings
 from hermes.core.usage import Usage
-from hermes.llm.prices import known_price
-from hermes.providers.resolve import ModelChoice, resolve
-from hermes.runtime.mailbox import Inbound
+from hermes.llm.prices import find_price
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -48,8 +48,8 @@ async def test_from_the_providers_count_to_the_report(ttl: str) -> None:
         with TempHome(claude(server.url, prompt_caching={"cache_ttl": ttl})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                first = app.turn_result(actor, await actor.post(Inbound(text="a")))
-                second = app.turn_result(actor, await actor.post(Inbound(text="b")))
+                first = app.turn_result(actor, await actor.post(InboundMessage(text="a")))
+                second = app.turn_result(actor, await actor.post(InboundMessage(text="b")))
                 shown = await session_usage(app, actor)
             report = await build_usage_report(home.environ)
     assert (first["cache_hit_rate"], second["cache_hit_rate"]) == (0.0, pytest.approx(9_990 / 10_400))
@@ -71,7 +71,7 @@ async def test_without_caching_no_mark_is_sent() -> None:
     async with ScriptedServer([Say("one")]) as server:
         with TempHome(claude(server.url, prompt_caching={"enabled": False})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                await (await app.open_session()).post(Inbound(text="a"))
+                await (await app.open_session()).post(InboundMessage(text="a"))
     assert b"cache_control" not in server.requests[0].body
 
 
@@ -79,10 +79,10 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=FIRST)]) as server:
         with TempHome(claude(server.url)) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                await (await app.open_session("s", create=True)).post(Inbound(text="a " * 500))
+                await (await app.open_session("s", create=True)).post(InboundMessage(text="a " * 500))
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), model="claude-opus-5")) as app:
                 actor = await app.open_session("s")
-                await actor.post(Inbound(text="b"))
+                await actor.post(InboundMessage(text="b"))
                 shown = await session_usage(app, actor)
     old, new = shown["epochs"]
     assert (old["uncached_bytes"], old["first_prompt_tokens"]) == (None, 10_000)
@@ -104,7 +104,7 @@ async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in "ab":
-                    await actor.post(Inbound(text=text))
+                    await actor.post(InboundMessage(text=text))
                 shown = await session_usage(app, actor)
             printed = await home.run(sys.executable, "-m", "hermes", "usage")
             as_json = json.loads((await home.run(sys.executable, "-m", "hermes", "usage", "--json")).stdout)
@@ -117,23 +117,23 @@ async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
 
 def test_prices_of_an_hour() -> None:
     short, long = (
-        resolve(ModelChoice(MODEL, "anthropic", api_key="k" * 12, cache_ttl=ttl), {}) for ttl in ("5m", "1h")
+        resolve_endpoint(ModelChoice(MODEL, "anthropic", api_key="k" * 12, cache_ttl=ttl), {}) for ttl in ("5m", "1h")
     )
-    cheap, dear = known_price(short, {}), known_price(long, {})
+    cheap, dear = find_price(short, {}), find_price(long, {})
     assert cheap is not None and dear is not None
     assert (cheap.cache_write, dear.cache_write) == (2.5, 4.0)
-    assert cost(FIRST, dear) > cost(FIRST, cheap)
+    assert compute_cost(FIRST, dear) > compute_cost(FIRST, cheap)
     own = {MODEL: Price(input=1.0, output=1.0, cache_write=1.5)}
-    assert known_price(long, own) == own[MODEL]
+    assert find_price(long, own) == own[MODEL]
     tiered = Price(input=1.0, output=1.0, hour_write=2.0, beyond=5, long=Price(input=3.0, output=1.0, hour_write=2.0))
-    assert tiered.for_an_hour().at(6).cache_write == 6.0
+    assert tiered.price_for_hour_cache().price_for_prompt(6).cache_write == 6.0
 
 
 def test_what_is_saved() -> None:
     price = Price(input=2.0, output=10.0, cache_read=0.2, cache_write=2.5)
-    assert saved(Usage(input=1_000_000, output=5), price) == 0
-    assert saved(Usage(input=1_000_000, cache_read=1_000_000), price) == round(1.8 * NANO)
-    assert saved(Usage(input=1_000_000, cache_write=1_000_000), price) == round(-0.5 * NANO)
+    assert compute_savings(Usage(input=1_000_000, output=5), price) == 0
+    assert compute_savings(Usage(input=1_000_000, cache_read=1_000_000), price) == round(1.8 * NANO_PER_USD)
+    assert compute_savings(Usage(input=1_000_000, cache_write=1_000_000), price) == round(-0.5 * NANO_PER_USD)
     assert Usage().hit_rate is None
     assert Usage(input=10, cache_read=5).hit_rate == 0.5
     assert Usage(input=5, cache_read=10).hit_rate == 1.0
@@ -190,7 +190,7 @@ async def test_the_stored_prompt_is_used_again_or_built_anew(spoiled: str, reaso
         with TempHome(claude(server.url)) as home:
             (home.hermes / "SOUL.md").write_text("You are the first.")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                await (await app.open_session("s", create=True)).post(Inbound(text="a"))
+                await (await app.open_session("s", create=True)).post(InboundMessage(text="a"))
             (home.hermes / "SOUL.md").write_text("You are the second.")
             if spoiled:
                 with contextlib.closing(apsw.Connection(str(locate_home(home.environ).database))) as connection:
@@ -198,8 +198,8 @@ async def test_the_stored_prompt_is_used_again_or_built_anew(spoiled: str, reaso
                     assert connection.changes() == 1
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s")
-                await actor.post(Inbound(text="b"))
-                began = actor.conversation.began
+                await actor.post(InboundMessage(text="b"))
+                began = actor.conversation.epoch_reason
     first, second = (request.json["system"] for request in server.requests)
     assert ("You are the second." in str(second)) is bool(reason)
     assert (first == second) is not bool(reason)

@@ -12,12 +12,12 @@ import pytest
 
 from hermes.admin.auth import KeyAdmin
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, Retrying
-from hermes.providers.resolve import ModelChoice, configured, resolve
-from hermes.runtime.mailbox import Inbound
+from hermes.providers.resolve import ModelChoice, is_configured, resolve_endpoint
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
@@ -54,7 +54,7 @@ async def say(app: App, times: int = 1) -> list[Event]:
 
     actor.subscribe(events.append)
     for _ in range(times):
-        await actor.post(Inbound(text="hi", cwd=app.options.cwd))
+        await actor.post(InboundMessage(text="hi", cwd=app.options.cwd))
     await app.close_session(actor)
     return events
 
@@ -137,15 +137,15 @@ async def test_one_key_backs_off_as_ever_and_waits_as_long_as_it_is_told() -> No
 
 
 def test_the_home_s_keys_name_a_provider_and_an_explicit_key_wins() -> None:
-    assert not configured(ModelChoice(), {})
-    assert configured(ModelChoice(stored=("openai",)), {})
-    found = resolve(ModelChoice("m", stored=("openai",)), {})
+    assert not is_configured(ModelChoice(), {})
+    assert is_configured(ModelChoice(stored=("openai",)), {})
+    found = resolve_endpoint(ModelChoice("m", stored=("openai",)), {})
     assert (found.record.name, found.api_key) == ("openai", "")
-    assert resolve(ModelChoice("m", api_key=A, stored=("openai",)), {"OPENAI_API_KEY": B}).api_key == A
-    assert resolve(ModelChoice("m", "openai"), {"OPENAI_API_KEY_2": B}).api_key == B
+    assert resolve_endpoint(ModelChoice("m", api_key=A, stored=("openai",)), {"OPENAI_API_KEY": B}).api_key == A
+    assert resolve_endpoint(ModelChoice("m", "openai"), {"OPENAI_API_KEY_2": B}).api_key == B
     with pytest.raises(ConfigError, match="hermes auth add openai"):
-        resolve(ModelChoice("m", "openai"), {})
-    assert A not in repr(resolve(ModelChoice("m", "openai", api_key=A), {})) + repr(ModelChoice(api_key=A))
+        resolve_endpoint(ModelChoice("m", "openai"), {})
+    assert A not in repr(resolve_endpoint(ModelChoice("m", "openai", api_key=A), {})) + repr(ModelChoice(api_key=A))
     assert A not in repr(SessionOptions(api_key=A, credential_pool=(A,)))
 
 
@@ -153,7 +153,7 @@ def test_a_strategy_nobody_knows_is_a_clear_error() -> None:
     says = r"credential_pool_strategies\.openai .*Did you mean 'round_robin'"
     wrong = {"credential_pool_strategies": {"openai": "round_robbin"}}
     with TempHome(wrong) as home, pytest.raises(ConfigError, match=says):
-        load_settings(Home(home.hermes))
+        load_settings(HermesHome(home.hermes))
 
 
 def entry(number: int, **more: str) -> AuthEntry:
@@ -162,7 +162,7 @@ def entry(number: int, **more: str) -> AuthEntry:
 
 def test_auth_json_is_private_keeps_what_it_does_not_know_and_follows_no_link() -> None:
     with TempHome() as temp:
-        home = Home(temp.hermes)
+        home = HermesHome(temp.hermes)
         file = home.auth_file
         file.write_text('{"tokens": {"x": 1}, "keys": {"p": [{"id": "0", "kind": "key", "label": "l", "new": [1]}]}}')
         file.chmod(0o644)
@@ -193,9 +193,9 @@ _ADD = """
 import sys
 from pathlib import Path
 from hermes.config.auth_file import AuthEntry, add_entry
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 for n in range(10):
-    add_entry(Home(Path(sys.argv[1])), "p", AuthEntry(id=f"{sys.argv[2]}-{n}", kind="env", label="l", name="N"))
+    add_entry(HermesHome(Path(sys.argv[1])), "p", AuthEntry(id=f"{sys.argv[2]}-{n}", kind="env", label="l", name="N"))
 """
 
 
@@ -204,7 +204,7 @@ def test_writers_at_once_lose_nothing() -> None:
         command = [sys.executable, "-c", _ADD, str(temp.hermes)]
         running = [subprocess.Popen([*command, str(n)], env=temp.environ) for n in range(4)]
         assert [one.wait(60) for one in running] == [0, 0, 0, 0]
-        assert len(read_entries(Home(temp.hermes))["p"]) == 40
+        assert len(read_entries(HermesHome(temp.hermes))["p"]) == 40
 
 
 async def auth(home: TempHome, *words: str, stdin: str = "") -> Finished:
@@ -260,7 +260,7 @@ async def test_what_is_wrong_is_one_line(words: tuple[str, ...], code: int, says
 
 async def test_labels_stay_apart() -> None:
     with TempHome() as home:
-        made = KeyAdmin(Home(home.hermes), home.environ, None)
+        made = KeyAdmin(HermesHome(home.hermes), home.environ, None)
         for _ in range(2):
             made.add_key("kimi", AuthEntry(id="", kind="env", label="", name="X"))
         assert [row["label"] for row in await made.list_keys()] == ["X", "X-1"]

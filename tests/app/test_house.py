@@ -16,7 +16,7 @@ from hermes.admin.insights import report_insights
 from hermes.admin.logs import LogFilter, follow_log, parse_since, read_log
 from hermes.admin.status import collect_status
 from hermes.commands.views.insights import format_insights
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.clock import ManualClock
@@ -143,7 +143,7 @@ async def test_logs_are_chosen_by_level_time_and_session() -> None:
             entry("small", "WARNING"),
             entry("old", ago=7_200),
         )
-        kept = Home(home.hermes)
+        kept = HermesHome(home.hermes)
         assert [one.text.split("\n")[0] for one in read_log(kept, LogFilter(), 10)] == [
             "the oldest",
             "old",
@@ -166,7 +166,7 @@ async def test_following_survives_a_file_that_begins_anew() -> None:
         arrived = asyncio.Event()
 
         async def follow() -> None:
-            async for one in follow_log(Home(home.hermes), LogFilter()):
+            async for one in follow_log(HermesHome(home.hermes), LogFilter()):
                 seen.append(one.text)
                 arrived.set()
 

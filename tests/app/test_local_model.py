@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from hermes.providers.embedded import embedded_model_file
+from hermes.providers.embedded import find_embedded_model
 from hermes.testing.home import TempHome
 
-pytestmark = pytest.mark.skipif(embedded_model_file() is None, reason="the embedded model is not installed")
+pytestmark = pytest.mark.skipif(find_embedded_model() is None, reason="the embedded model is not installed")
 
 
 async def test_it_answers_with_nothing_configured_and_says_what_it_is() -> None:

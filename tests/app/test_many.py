@@ -5,10 +5,10 @@ import gc
 import weakref
 from pathlib import Path
 
-from hermes.config.trusted import change_trust
+from hermes.config.trusted import set_trust
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -42,7 +42,7 @@ async def test_sixty_at_once_are_all_answered() -> None:
 
                 async def user(number: int) -> ExitReason:
                     actor = await app.open_session()
-                    ended = await actor.post(Inbound(text=f"I am {number}."))
+                    ended = await actor.post(InboundMessage(text=f"I am {number}."))
                     await app.close_session(actor)
                     return ended.reason
 
@@ -72,7 +72,7 @@ async def test_a_closed_session_is_gone_at_once() -> None:
 async def _lived(app: App) -> "weakref.ref[SessionActor]":
     """What is left of a session that had a turn and was closed."""
     actor = await app.open_session()
-    assert (await actor.post(Inbound(text="Read it."))).reason is ExitReason.TEXT_RESPONSE
+    assert (await actor.post(InboundMessage(text="Read it."))).reason is ExitReason.TEXT_RESPONSE
     left = weakref.ref(actor)
     await app.close_session(actor)
     del actor
@@ -90,11 +90,11 @@ async def test_the_next_session_sees_what_a_person_has_changed(tmp_path: Path) -
             assert "nobody vouches for" not in await prompt_of(app)
             _skill(outside, "walk-the-dog", "a")
             assert "nobody vouches for" in await prompt_of(app)
-            change_trust(home.hermes / "trust.json", str(outside), trusted=True)
+            set_trust(home.hermes / "trust.json", str(outside), trusted=True)
             assert "- walk-the-dog: Marked a." in await prompt_of(app)
             _skill(outside, "walk-the-dog", "other")
             assert "- walk-the-dog: Marked other." in await prompt_of(app)
-            change_trust(home.hermes / "trust.json", str(outside), trusted=False)
+            set_trust(home.hermes / "trust.json", str(outside), trusted=False)
             assert "walk-the-dog" not in await prompt_of(app)
             (home.hermes / "SOUL.md").write_text("You are somebody else.")
             assert (await prompt_of(app)).startswith("You are somebody else.")

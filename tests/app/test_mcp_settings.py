@@ -9,12 +9,12 @@ import pytest
 from blockbuster import BlockBuster
 from test_blocking import CHEAP, MEASURED
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError, ToolError
-from hermes.execution.supervisor import Wardens
-from hermes.mcp.server import Spec
-from hermes.runtime.mailbox import Inbound
+from hermes.execution.supervisor import Supervisors
+from hermes.mcp.server import McpServerSpec
+from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.app import App
 from hermes.sessions.mcp_servers import open_servers, select_servers
@@ -61,9 +61,11 @@ def test_names_that_cannot_be() -> None:
         select_servers(Settings(mcp_servers={"!": McpServerSettings()}), None, ())
 
 
-async def specs(made: Settings, folder: Path, redactor: Redactor | None = None, **environ: str) -> list[Spec]:
-    wardens = Wardens({})
-    found = open_servers(made, {"HOME": "/h", **environ}, Home(folder), wardens, redactor or Redactor(), workspace="/w")
+async def specs(made: Settings, folder: Path, redactor: Redactor | None = None, **environ: str) -> list[McpServerSpec]:
+    wardens = Supervisors({})
+    found = open_servers(
+        made, {"HOME": "/h", **environ}, HermesHome(folder), wardens, redactor or Redactor(), workspace="/w"
+    )
     return [server.spec for server in found.servers]
 
 
@@ -74,9 +76,9 @@ async def test_variables_are_filled_in_and_kept_secret(tmp_path: Path) -> None:
     )
     redactor = Redactor()
     one, two = await specs(made, tmp_path, redactor, MY=TOKEN, P="p")
-    assert (one.command, one.folder, one.asks) == ("/h/x", "/h/w", False)
+    assert (one.command, one.folder, one.asks_approval) == ("/h/x", "/h/w", False)
     assert dict(one.env) == {"A_TOKEN": TOKEN, "B": f"b-{TOKEN}"}
-    assert (two.url, dict(two.headers)) == ("http://h/p", {"authorization": f"Bearer {TOKEN}"}) and two.asks
+    assert (two.url, dict(two.headers)) == ("http://h/p", {"authorization": f"Bearer {TOKEN}"}) and two.asks_approval
     assert TOKEN not in repr(one) + repr(two) + redactor.redact(f"x {TOKEN} y")
     assert TOKEN not in repr(made) or "${MY}" in repr(made)
 
@@ -93,7 +95,7 @@ async def test_one_that_is_set_up_wrongly_is_broken_by_itself(
     server: McpServerSettings, problem: str, tmp_path: Path
 ) -> None:
     bad, good = await specs(settings(bad=server, good=McpServerSettings(command="x")), tmp_path)
-    assert problem in bad.broken and not good.broken
+    assert problem in bad.settings_problem and not good.settings_problem
 
 
 async def test_a_turn_with_a_server_does_not_block_and_leaves_no_secret() -> None:
@@ -106,13 +108,13 @@ async def test_a_turn_with_a_server_does_not_block_and_leaves_no_secret() -> Non
                 guard = BlockBuster("hermes")
                 waits = [function for name, function in guard.functions.items() if name not in CHEAP]
                 for function in waits:
-                    for file, names in {**MEASURED, "hermes/mcp/stdio.py": {"_put"}}.items():
+                    for file, names in {**MEASURED, "hermes/mcp/stdio.py": {"_append_redacted"}}.items():
                         function.can_block_in(file, names)
                 actor = await app.open_session()
                 for function in waits:
                     function.activate()
                 try:
-                    ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                    ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                 finally:
                     for function in waits:
                         function.deactivate()
@@ -132,10 +134,10 @@ async def test_a_program_of_the_workspace_is_not_taken_for_the_one_that_is_meant
     planted = work / "bin" / "mcp-thing"
     planted.write_text("#!/bin/sh\ntouch ran\n")
     planted.chmod(0o755)
-    wardens = Wardens(os.environ)
+    wardens = Supervisors(os.environ)
     made = settings(thing=McpServerSettings(command="mcp-thing"))
     environ = {"HOME": str(tmp_path), "PATH": f"{work}/bin:.:{os.environ['PATH']}"}
-    found = open_servers(made, environ, Home(tmp_path / "home"), wardens, Redactor(), workspace=str(work))
+    found = open_servers(made, environ, HermesHome(tmp_path / "home"), wardens, Redactor(), workspace=str(work))
     with pytest.raises(ToolError, match=r"mcp-thing cannot be found"):
         await found.servers[0].connect()
     await found.close()

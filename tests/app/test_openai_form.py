@@ -54,7 +54,7 @@ def test_results_are_put_in_call_order_and_missing_ones_are_said() -> None:
         {"role": "tool", "tool_call_id": "zzz", "content": "an orphan"},
     ]
     batch = from_openai(history)[-1]
-    assert [(part.call_id, part.text) for part in batch.results()] == [
+    assert [(part.call_id, part.text) for part in batch.tool_results()] == [
         ("a", "No result was kept for this call."),
         ("b", "second"),
     ]
@@ -89,11 +89,11 @@ def test_any_history_becomes_a_legal_one(history: list[dict[str, object]]) -> No
     previous = None
     for message in messages:
         if message.role is Role.TOOL:
-            assert [part.call_id for part in message.results()] == open_calls
+            assert [part.call_id for part in message.tool_results()] == open_calls
         else:
             assert message.role is not previous or previous is None
             assert not open_calls or previous is Role.TOOL
-        open_calls = [call.call_id for call in message.calls()]
+        open_calls = [call.call_id for call in message.tool_calls()]
         previous = message.role
     assert not messages or messages[-1].role is Role.ASSISTANT
     assert not open_calls

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -33,7 +33,7 @@ async def session(
 
 
 async def say(actor: SessionActor, text: str, cwd: Path) -> TurnEnded:
-    return await actor.post(Inbound(text=text, cwd=str(cwd)))
+    return await actor.post(InboundMessage(text=text, cwd=str(cwd)))
 
 
 async def test_over_fifty_rounds(api_mode: str) -> None:
@@ -95,13 +95,13 @@ async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
                 unsubscribe = actor.subscribe(
                     lambda event: started.set() if "sleep" in getattr(event, "arguments", "") else None
                 )
-                turn = actor.post(Inbound(text="wait", cwd=str(home.cwd)))
+                turn = actor.post(InboundMessage(text="wait", cwd=str(home.cwd)))
                 await asyncio.wait_for(started.wait(), 10)
                 unsubscribe()
                 actor.stop()
                 assert (await turn).reason is ExitReason.INTERRUPTED
                 assert (await say(actor, "go on", home.cwd)).text == "next"
-                turn = actor.post(Inbound(text="talk", cwd=str(home.cwd)))
+                turn = actor.post(InboundMessage(text="talk", cwd=str(home.cwd)))
                 request = await server.wait_for(3)
                 await server.wait_held(request)
                 actor.stop()

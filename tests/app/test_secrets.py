@@ -11,12 +11,12 @@ import yaml
 
 from hermes.cli.log import FaultLog
 from hermes.config.auth_file import AuthEntry, add_entry
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.llm.report import read_body
+from hermes.llm.report import read_error_body
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.secrets import build_redactor
-from hermes.util.text import shown_address
+from hermes.util.text import redact_url
 
 
 def made(seed: str) -> str:
@@ -24,7 +24,7 @@ def made(seed: str) -> str:
 
 
 def test_every_place_is_looked_at(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = HermesHome(tmp_path)
     home.env_file.write_text(f"# mine\nDOT_API_KEY='{made('dot')}'\nMODEL=gpt-large-and-long-name\n")
     add_entry(home, "openrouter", AuthEntry(id="a1", kind="key", label="work", key=made("auth")))
     config = {
@@ -65,7 +65,7 @@ def test_every_place_is_looked_at(tmp_path: Path) -> None:
     ],
 )
 def test_settings_with_a_key_are_not_cached(config: dict[str, object], kept: bool, tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = HermesHome(tmp_path)
     home.cache.mkdir()
     (home.cache / "config.json").write_text("an older one")
     home.config_file.write_text(yaml.safe_dump(config))
@@ -97,8 +97,8 @@ def test_a_key_at_the_cut_of_a_providers_words_is_masked_before_it_is_cut() -> N
     key = made("cut")
     escaped = key.replace("k", "\\u006b", 1)
     body = ('{"error": {"message": "' + "long " * 75 + f"Incorrect key {escaped} given" + '"}}').encode()
-    report = read_body(401, body, Redactor({"key": key}).redact)
-    assert not any(key[at : at + 10] in report.message + report.says for at in range(len(key) - 10))
+    report = read_error_body(401, body, Redactor({"key": key}).redact)
+    assert not any(key[at : at + 10] in report.message + report.words for at in range(len(key) - 10))
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_a_key_at_the_cut_of_a_providers_words_is_masked_before_it_is_cut() -> N
     ],
 )
 def test_an_address_is_shown_without_its_keys(url: str, shown: str) -> None:
-    assert shown_address(url) == shown
+    assert redact_url(url) == shown

@@ -16,15 +16,15 @@ from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.messages import user_message
-from hermes.core.money import MOST, NANO, Certainty, Price, cost
+from hermes.core.money import MAX_CALL_NANO, NANO_PER_USD, Certainty, Price, compute_cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.core.usage import Usage
-from hermes.llm.lineage import PICTURE_TOKENS, Lineage
-from hermes.llm.prices import known_price
-from hermes.providers.records import provider_names, record
-from hermes.providers.resolve import ModelChoice, resolve
-from hermes.runtime.actor import Inbound, SessionActor
+from hermes.llm.lineage import MAX_IMAGE_TOKENS, Lineage
+from hermes.llm.prices import find_price
+from hermes.providers.records import list_provider_names, load_record
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.runtime.actor import InboundMessage, SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import DEFAULT_OUTPUT_TOKENS
 from hermes.sessions.options import SessionOptions
@@ -60,7 +60,7 @@ async def session(
 
 
 async def say(actor: SessionActor, text: str = "go") -> TurnEnded:
-    return await asyncio.wait_for(asyncio.shield(actor.post(Inbound(text=text))), 20)
+    return await asyncio.wait_for(asyncio.shield(actor.post(InboundMessage(text=text))), 20)
 
 
 async def one_turn(
@@ -77,8 +77,8 @@ async def one_turn(
 async def books(home: TempHome) -> list[SpendTotal]:
     store = await Store.open(home.hermes, SystemClock())
     try:
-        assert await store.calls_under_way() == []
-        return await store.spend_totals(0)
+        assert await store.list_open_calls() == []
+        return await store.list_spend_totals(0)
     finally:
         await store.close()
 
@@ -95,7 +95,7 @@ async def test_the_answers_limit_is_lowered_and_the_prefix_stands(wire: str) -> 
             async with session(home) as actor:
                 ended = await say(actor)
         limits = [request.json[WIRES[wire]] for request in server.requests]
-        billed = sum(cost(Usage(input=r.size, output=3_000), Price(**PRICE)) for r in server.requests)
+        billed = sum(compute_cost(Usage(input=r.size, output=3_000), Price(**PRICE)) for r in server.requests)
         assert ended.reason is ExitReason.TEXT_RESPONSE, ended.error
         assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, billed)
         assert ended.cost.source == "config.yaml"
@@ -156,7 +156,7 @@ async def test_what_the_provider_reports_goes_before_the_list_price() -> None:
 async def test_under_a_cap_nothing_is_free_that_has_a_price() -> None:
     usage = Usage(input=1_000, output=10, cost_usd=0.0)
     ended, _, _ = await one_turn([Say("x", usage=usage)], config(day={"usd": 1.0}))
-    assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, cost(usage, Price(**PRICE)))
+    assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, compute_cost(usage, Price(**PRICE)))
     ended, _, _ = await one_turn([Say("x", usage=usage)], config())
     assert (ended.cost.certainty, ended.cost.nano) == (Certainty.REPORTED, 0)
 
@@ -194,7 +194,7 @@ async def test_a_stopped_call_counts_at_its_worst(settings: Mapping[str, object]
     async with ScriptedServer([Say("long", delivery=Delivery(hold_at=1))]) as server:
         with TempHome.for_server(server.url, more_config=settings) as home:
             async with session(home) as actor:
-                turn = actor.post(Inbound(text="go"))
+                turn = actor.post(InboundMessage(text="go"))
                 await server.wait_held(await server.wait_for(1))
                 actor.stop()
                 ended = await turn
@@ -209,10 +209,10 @@ async def test_a_call_waits_for_what_another_may_leave() -> None:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 one, two = await app.open_session(), await app.open_session()
-                turn = one.post(Inbound(text="a"))
+                turn = one.post(InboundMessage(text="a"))
                 held = await server.wait_for(1)
                 await server.wait_held(held)
-                other = two.post(Inbound(text="b"))
+                other = two.post(InboundMessage(text="b"))
                 done, _ = await asyncio.wait({other}, timeout=0.4)
                 assert not done and len(server.requests) == 1
                 server.release()
@@ -225,9 +225,9 @@ async def test_a_waiting_call_can_be_stopped_and_leaves_nothing_held() -> None:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 one, two = await app.open_session(), await app.open_session()
-                turn = one.post(Inbound(text="a"))
+                turn = one.post(InboundMessage(text="a"))
                 await server.wait_held(await server.wait_for(1))
-                other = two.post(Inbound(text="b"))
+                other = two.post(InboundMessage(text="b"))
                 await asyncio.wait({other}, timeout=0.2)
                 two.stop()
                 assert (await asyncio.wait_for(other, 5)).reason is ExitReason.INTERRUPTED
@@ -256,14 +256,14 @@ async def test_a_resumed_session_knows_what_was_counted() -> None:
             async with session(home) as actor:
                 assert (await say(actor, text)).text == "ok"
             async with session(home, latest=True) as actor:
-                before = actor.conversation.lineage.most_input
+                before = actor.conversation.lineage.max_input_tokens
                 assert 10_000 < before < 12_000
                 assert (await say(actor, "and now?")).text == "still here"
 
 
 def lineage(model: str = "m", *, provider: str = "custom", wire: str = "", effort: str = "") -> Lineage:
     choice = ModelChoice(model, provider, base_url="http://127.0.0.1:9/v1", api_key="k", api_mode=wire)
-    endpoint = resolve(choice, {})
+    endpoint = resolve_endpoint(choice, {})
     frame = EpochFrame(
         provider=provider,
         model=model,
@@ -278,30 +278,30 @@ def lineage(model: str = "m", *, provider: str = "custom", wire: str = "", effor
 @pytest.mark.parametrize("wire", WIRES)
 def test_pictures_count_by_themselves(wire: str) -> None:
     made = lineage(wire=wire)
-    before = made.text_bound
-    made.extend([user_message("look", ImagePart(data="A" * 3_000_000))])
-    assert PICTURE_TOKENS < made.text_bound - before < PICTURE_TOKENS + 500
+    before = made.max_text_tokens
+    made.append_messages([user_message("look", ImagePart(data="A" * 3_000_000))])
+    assert MAX_IMAGE_TOKENS < made.max_text_tokens - before < MAX_IMAGE_TOKENS + 500
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_body_is_never_larger_than_its_bound(wire: str) -> None:
     made = lineage(wire=wire)
-    made.extend([user_message("鱻🙂 rare" * 50)])
-    assert len(made.body(max_tokens=999_999, final=True)) <= made.most_input
+    made.append_messages([user_message("鱻🙂 rare" * 50)])
+    assert len(made.build_body(max_tokens=999_999, final=True)) <= made.max_input_tokens
 
 
 def test_a_ceiling_is_not_raised_for_thinking() -> None:
     made = lineage("claude-sonnet-4-5", provider="anthropic", effort="high")
-    body = json.loads(made.body(max_tokens=5_000))
+    body = json.loads(made.build_body(max_tokens=5_000))
     assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (5_000, 2_500)
-    body = json.loads(made.body(max_tokens=1_500))
+    body = json.loads(made.build_body(max_tokens=1_500))
     assert body["max_tokens"] == 1_500 and "thinking" not in body
-    assert json.loads(made.body())["max_tokens"] == 30_000
+    assert json.loads(made.build_body())["max_tokens"] == 30_000
 
 
 def test_prices_are_dated_and_have_a_source() -> None:
-    for name in provider_names():
-        for model, price in record(name).prices.items():
+    for name in list_provider_names():
+        for model, price in load_record(name).prices.items():
             local = price.source == "runs on this machine"
             assert local or (price.source.startswith("https://") and price.as_of.startswith("2026-")), (name, model)
             if price.long is not None:
@@ -310,13 +310,13 @@ def test_prices_are_dated_and_have_a_source() -> None:
 
 
 def test_the_nearest_name_has_the_price() -> None:
-    endpoint = resolve(ModelChoice("claude-sonnet-4-5-20250929", "anthropic", api_key="k"), {})
-    listed = known_price(endpoint, {})
+    endpoint = resolve_endpoint(ModelChoice("claude-sonnet-4-5-20250929", "anthropic", api_key="k"), {})
+    listed = find_price(endpoint, {})
     assert listed is not None and (listed.input, listed.cache_write) == (3.0, 3.75)
     own = {"claude-*": Price(input=1.0, output=1.0), "anthropic/claude-sonnet-*": Price(input=2.0, output=2.0)}
-    found = known_price(endpoint, own)
+    found = find_price(endpoint, own)
     assert found is not None and found.input == 2.0
-    assert known_price(resolve(ModelChoice("claude-opus-9", "anthropic", api_key="k"), {}), {}) is None
+    assert find_price(resolve_endpoint(ModelChoice("claude-opus-9", "anthropic", api_key="k"), {}), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -374,11 +374,13 @@ async def test_many_turns_in_several_processes_with_kills_among_them() -> None:
 
 
 def test_no_use_of_a_call_is_beyond_all_sense() -> None:
-    assert Usage(-1, 10**30, -5, 10**12, -1, cost_usd=1e30).bounded() == Usage(0, 10**9, 0, 10**9, 0, 1e6)
-    assert {Usage(cost_usd=bad).bounded().cost_usd for bad in (float("nan"), -1.0)} == {None}
-    assert cost(Usage(output=10**9), Price(input=0.0, output=1e14)) == MOST
+    assert Usage(-1, 10**30, -5, 10**12, -1, cost_usd=1e30).clamp_counts() == Usage(0, 10**9, 0, 10**9, 0, 1e6)
+    assert {Usage(cost_usd=bad).clamp_counts().cost_usd for bad in (float("nan"), -1.0)} == {None}
+    assert compute_cost(Usage(output=10**9), Price(input=0.0, output=1e14)) == MAX_CALL_NANO
 
 
 def test_an_amount_is_whole_nano_dollars() -> None:
-    assert cost(Usage(input=1), Price(input=0.0028, output=0.0)) == 3  # 2.8 of them, rounded up
-    assert cost(Usage(input=10**6, output=10**6), Price(input=0.435, output=0.87)) == 1_305 * NANO // 1_000
+    assert compute_cost(Usage(input=1), Price(input=0.0028, output=0.0)) == 3  # 2.8 of them, rounded up
+    assert (
+        compute_cost(Usage(input=10**6, output=10**6), Price(input=0.435, output=0.87)) == 1_305 * NANO_PER_USD // 1_000
+    )

@@ -15,11 +15,11 @@ from hermes.core.messages import user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.undo import SessionUndo
-from hermes.store.transcript import Entry
+from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.prefix import check_prefixes
@@ -60,7 +60,7 @@ class Sitting:
         return self.home.cwd
 
     async def say(self, text: str) -> str:
-        ended = await self.actor.post(Inbound(text=text, cwd=str(self.work)))
+        ended = await self.actor.post(InboundMessage(text=text, cwd=str(self.work)))
         assert ended.reason is ExitReason.TEXT_RESPONSE, ended
         return ended.text
 
@@ -248,14 +248,14 @@ async def test_an_undone_conversation_can_be_brought_back_until_something_is_sai
         for text in ("first", "second", "zebra"):
             await here.say(text)
         store = here.app._services.store
-        assert len(await store.search("zebra")) == 1
+        assert len(await store.search_messages("zebra")) == 1
         await here.desk.undo_turns()
-        assert await store.search("zebra") == []
+        assert await store.search_messages("zebra") == []
         await here.desk.undo_turns()
         assert (await here.desk.redo_turns()).messages == 2
         assert (await here.desk.redo_turns()).messages == 2
         assert [one.text for one in here.actor.conversation.messages][-2:] == ["zebra", "three"]
-        assert len(await store.search("zebra")) == 1
+        assert len(await store.search_messages("zebra")) == 1
         await here.say("go on")
         check_prefixes([here.server.requests[2], here.server.requests[3]])
         with pytest.raises(NotFoundError):
@@ -268,7 +268,7 @@ async def test_an_undone_conversation_can_be_brought_back_until_something_is_sai
 async def test_nothing_is_taken_back_while_a_turn_runs() -> None:
     async with sitting([Say("one"), Say("slow", delivery=Delivery(hold_at=0)), Say("x")]) as here:
         await here.say("first")
-        waiting = here.actor.post(Inbound(text="second"))
+        waiting = here.actor.post(InboundMessage(text="second"))
         await here.server.wait_held(await here.server.wait_for(2))
         for refused in (here.desk.undo_turns(), here.desk.restore_files(), here.desk.create_branch()):
             with pytest.raises(BusyError):
@@ -282,7 +282,7 @@ async def test_nothing_is_taken_back_while_a_turn_runs() -> None:
 async def test_retry_gives_words_and_pictures_and_leaves_files() -> None:
     picture = ImagePart(data="aGVsbG8=")
     async with sitting([write("a", "x"), Say("bad"), Say("better")]) as here:
-        await here.actor.post(Inbound(text="draw", images=(picture,), cwd=str(here.work)))
+        await here.actor.post(InboundMessage(text="draw", images=(picture,), cwd=str(here.work)))
         again = await here.desk.undo_last_turn()
         assert (again.text, again.images) == ("draw", (picture,))
         assert (here.work / "a").exists()
@@ -340,7 +340,7 @@ async def test_a_turn_of_a_dead_process_is_not_taken_back_before_it_has_ended() 
         store, name = here.app._services.store, here.actor.session_id
         await here.app.close_session(here.actor)
         asked = user_message("second")
-        await store.start_turn(Entry(session_id=name, epoch=1, turn_id="turn_x", messages=(asked,), fence=1))
+        await store.start_turn(TranscriptEntry(session_id=name, epoch=1, turn_id="turn_x", messages=(asked,), fence=1))
         here.actor = await here.app.open_session(name)
         with pytest.raises(BusyError):
             await here.desk.undo_turns()

@@ -11,7 +11,7 @@ import pytest
 
 from hermes.admin.git import Git
 from hermes.admin.worktrees import Worktrees
-from hermes.config.trusted import change_trust, trusted_folders
+from hermes.config.trusted import read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, UsageError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel
@@ -99,11 +99,11 @@ def test_it_is_trusted_as_the_folder_is() -> None:
         trust = home.hermes / "trust.json"
         desk = Worktrees(home.environ)
         with desk.open_worktree(folder):
-            assert trusted_folders(trust) == ()
-        change_trust(trust, str(folder), trusted=True)
+            assert read_trusted_folders(trust) == ()
+        set_trust(trust, str(folder), trusted=True)
         with desk.open_worktree(folder) as (made, _):
-            assert os.path.realpath(made.folder) in trusted_folders(trust)
-        assert trusted_folders(trust) == (str(folder),)
+            assert os.path.realpath(made.folder) in read_trusted_folders(trust)
+        assert read_trusted_folders(trust) == (str(folder),)
 
 
 def test_nothing_of_the_repository_runs() -> None:
@@ -126,7 +126,7 @@ def test_nothing_of_the_repository_runs() -> None:
         with pytest.raises(UsageError, match="hermes trust"), desk.open_worktree(folder):
             pass
         # Even of a repository that the person trusts nothing is run.
-        change_trust(home.hermes / "trust.json", str(folder), trusted=True)
+        set_trust(home.hermes / "trust.json", str(folder), trusted=True)
         with desk.open_worktree(folder, "fix") as (made, _):
             Path(made.folder, "a.txt").write_text("two\n")
             assert not proof.exists()

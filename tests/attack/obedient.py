@@ -14,7 +14,7 @@ from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -53,7 +53,7 @@ class Scene:
         self.actor.approvals.can_ask = person is not None
         unsubscribe = self.actor.subscribe(lambda event: self._hear(event, person))
         try:
-            ended: TurnEnded = await self.actor.post(Inbound(text=text, cwd=str(self.home.cwd)))
+            ended: TurnEnded = await self.actor.post(InboundMessage(text=text, cwd=str(self.home.cwd)))
         finally:
             unsubscribe()
         assert not ended.error, ended.error
@@ -101,7 +101,7 @@ async def scene(
     trusted: bool = False,
 ) -> AsyncIterator[Scene]:
     """A home, a scripted model and a session in it. `trusted`: the person vouches for the working folder."""
-    from hermes.config.trusted import change_trust
+    from hermes.config.trusted import set_trust
 
     script: list[Reply] = []
     async with ScriptedServer(ScriptedModel(lambda _: script.pop(0))) as server:
@@ -110,6 +110,6 @@ async def scene(
         with TempHome.for_server(server.url, more_config=more) as home:
             home.more.update(environ or {})
             if trusted:
-                change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
+                set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 yield Scene(home, server, app, await app.open_session(), script)

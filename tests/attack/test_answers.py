@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
@@ -41,8 +41,8 @@ async def raw_server(answer: bytes) -> AsyncIterator[str]:
 async def two_turns(home: TempHome) -> tuple[TurnEnded, TurnEnded]:
     async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
-        first = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
-        return first, await actor.post(Inbound(text="again", cwd=str(home.cwd)))
+        first = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
+        return first, await actor.post(InboundMessage(text="again", cwd=str(home.cwd)))
 
 
 async def turns(*replies: Reply) -> tuple[TurnEnded, TurnEnded]:
@@ -133,7 +133,7 @@ async def test_a_stream_that_breaks_before_a_word_of_text_is_tried_again(api_mod
         with TempHome.for_server(server.url, api_mode=api_mode) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
                 actor = await app.open_session()
-                turn = actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                turn = actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                 assert (await turn).text == "fine"
 
 
@@ -146,7 +146,7 @@ async def test_text_before_an_error_in_the_stream_is_kept(api_mode: str) -> None
         with TempHome.for_server(server.url, api_mode=api_mode) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
         assert ended.reason is ExitReason.TEXT_RESPONSE
         assert ended.text.startswith("one")
         assert ended.text.endswith("and the rest")

@@ -16,7 +16,7 @@ from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import PathUse, tool
-from hermes.util.text import visible
+from hermes.util.text import escape_confusable_characters
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "local"])
@@ -106,7 +106,7 @@ async def test_t11_what_looks_like_something_else_is_asked_about_and_shown(comma
     async with scene("local", trusted=True) as one:
         await one.run(command, says(ONCE))
         assert len(one.asked) == 1
-        shown = visible(one.asked[0].subject)
+        shown = escape_confusable_characters(one.asked[0].subject)
         assert shown.isascii() and "\\u{" in shown
 
 

@@ -85,7 +85,7 @@ async def test_a_signal_leaves_no_process_behind(number: signal.Signals) -> None
                 process.send_signal(number)
                 _, err = await asyncio.wait_for(process.communicate(), 20)
                 assert (process.returncode, err) == (130, b"hermes: Stopped.\n")
-            assert not process_tree.alive(process_tree.members(int((home.cwd / "began").read_text())))
+            assert not process_tree.filter_alive(process_tree.find_processes(int((home.cwd / "began").read_text())))
 
 
 async def test_what_a_dead_turn_left_running_is_ended_by_the_one_that_resumes() -> None:

@@ -20,22 +20,22 @@ import pytest
 import pytest_asyncio
 from escapes import ALL, BWRAP, LANDLOCK, Escape
 
-from hermes.execution.base import Command, Network
+from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.local import LocalBackend
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.policy import SandboxPolicy
-from hermes.execution.sandbox.probe import Held, Probe, Way
-from hermes.execution.supervisor import Wardens
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
+from hermes.execution.supervisor import Supervisors
 from hermes.safety.places import Places
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
-PROBES = {way: Probe(os.environ, (Way(way),)) for way in (BWRAP, LANDLOCK)}
+PROBES = {way: SandboxProbe(os.environ, (SandboxMechanism(way),)) for way in (BWRAP, LANDLOCK)}
 LONG = bool(os.environ.get("HERMES_ESCAPES"))
 
 
-async def held(way: str) -> Held:
-    found = await PROBES[way].held()
-    if not found.usable:
+async def held(way: str) -> SandboxSupport:
+    found = await PROBES[way].find_support()
+    if not found.is_usable:
         pytest.skip(f"no {way} here: {found.reason}")
     return found
 
@@ -146,7 +146,7 @@ class World:
             writable=(str(self.work / "nested"),),
             private=("/var/tmp",),
             code=(str(self.code), sys.prefix, sys.base_prefix),
-            network=Network(escape.network),
+            network=NetworkMode(escape.network),
         )
 
     def picture(self) -> dict[str, object]:
@@ -207,8 +207,8 @@ class World:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def wardens() -> AsyncIterator[Wardens]:
-    made = Wardens(os.environ)
+async def wardens() -> AsyncIterator[Supervisors]:
+    made = Supervisors(os.environ)
     yield made
     await made.close()
 
@@ -227,14 +227,14 @@ async def attempt(world: World, escape: Escape, backend: SandboxBackend | LocalB
     unset: frozenset[str] = frozenset()
     async with contextlib.AsyncExitStack() as ending:
         for number, text in enumerate(escape.scripts):
-            command = Command(
+            command = ShellCommand(
                 text=text,
                 cwd=cwd,
                 environment=environment,
                 unset=unset,
-                hold_state=True,
+                report_state=True,
                 pty=escape.pty,
-                network=Network.OFF if number in escape.offline else Network.ON,
+                network=NetworkMode.OFF if number in escape.offline else NetworkMode.ON,
             )
             async with asyncio.timeout(20):
                 running = await backend.start(command, output.extend)
@@ -253,10 +253,10 @@ CASES = [(way, one) for way, one in CASES if way == BWRAP or one.network != "all
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("way", "escape"), CASES, ids=[f"{way}: {one.name}" for way, one in CASES])
-async def test_no_way_out(world: World, wardens: Wardens, way: str, escape: Escape) -> None:
+async def test_no_way_out(world: World, wardens: Supervisors, way: str, escape: Escape) -> None:
     await held(way)
     backend = SandboxBackend(
-        world.environment, world.policy(escape), held=(world.lock,), probe=PROBES[way], wardens=wardens
+        world.environment, world.policy(escape), held_handles=(world.lock,), probe=PROBES[way], supervisors=wardens
     )
     before = world.picture()
     try:
@@ -277,7 +277,7 @@ BITING = [one for one in ALL if one.bites and (LONG or one.name in FEW)]
 
 @pytest.mark.parametrize("escape", BITING, ids=[one.name for one in BITING])
 async def test_the_same_does_harm_without_a_sandbox(world: World, escape: Escape) -> None:
-    backend = LocalBackend(world.environment, passed=("SSH_AUTH_SOCK",))
+    backend = LocalBackend(world.environment, passed_variables=("SSH_AUTH_SOCK",))
     before = world.picture()
     try:
         output = await attempt(world, escape, backend)

@@ -264,7 +264,7 @@ async def test_a_folder_that_was_opened_is_not_emptied_unasked() -> None:
         precious.mkdir()
         (precious / "a").write_text("mine")
         await one.run(f"echo new > {precious}/new", says(ONCE))
-        one.app._live[one.actor.session_id][0].tools.context.backend.grant(str(precious))
+        one.app._live[one.actor.session_id][0].tools.context.backend.grant_write(str(precious))
         for command in (f"rm -rf {precious}/*", f"rm -rf {precious}"):
             await one.run(command)
         assert (precious / "a").exists()

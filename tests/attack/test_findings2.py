@@ -92,7 +92,7 @@ async def test_a_repository_in_a_repository_is_looked_at() -> None:
 
 
 async def test_many_folders_hide_no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planted_files, "_MOST_FOLDERS", 50)
+    monkeypatch.setattr(planted_files, "_MAX_FOLDERS", 50)
     async with scene() as one:
         program = (
             "import os, subprocess\n[os.mkdir(f'f{i}') for i in range(60)]\n"

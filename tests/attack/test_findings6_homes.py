@@ -12,9 +12,9 @@ import pytest
 from hermes.admin.migrate.detect import open_foreign_home
 from hermes.admin.migrate.importer import import_home, preview_import
 from hermes.admin.worktrees import Worktrees
-from hermes.config.trusted import change_trust
+from hermes.config.trusted import set_trust
 from hermes.core.errors import HermesError
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -49,7 +49,7 @@ def test_a_worktree_runs_no_filter_whatever_its_name(name: str, tmp_path: Path) 
     with pytest.raises(HermesError), Worktrees(environ).open_worktree(repo):
         pass
     (tmp_path / "home/.hermes").mkdir()
-    change_trust(Path(environ["HOME"], ".hermes/trust.json"), os.path.realpath(repo), trusted=True)
+    set_trust(Path(environ["HOME"], ".hermes/trust.json"), os.path.realpath(repo), trusted=True)
     with pytest.raises(HermesError), Worktrees(environ).open_worktree(repo):
         pass
     assert not (tmp_path / "ran").exists()
@@ -121,7 +121,7 @@ async def test_a_taking_over_starts_no_program_by_itself() -> None:
             await import_home(home.environ, open_foreign_home(home.environ, old))
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="hello", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="hello", cwd=str(home.cwd)))
                 for _ in range(100):
                     await asyncio.sleep(0.05)
                     assert not ran.exists()

@@ -9,37 +9,37 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
 
 from screen import on_a_terminal
 
-from hermes.cli.output import Flow
+from hermes.cli.output import StreamingWrapper
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry
 from hermes.commands.views.usage import format_cost_line, format_epoch_notice
-from hermes.i18n.messages import CHINESE, ENGLISH, speak, translated
+from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
 from hermes.markup.charts import fold_line, text_width
 from hermes.testing.home import TempHome
-from hermes.util.text import visible
+from hermes.util.text import escape_confusable_characters
 
 
 @pytest.mark.parametrize("code", [0x2800, 0x1BCA0, 0x1D159, 0x1D173, 0x16FE4, 0x13430, 0x1160, 0x3164, 0xFFA0, 0xE000])
 def test_a_question_writes_out_every_character_that_cannot_be_seen(code: int) -> None:
-    assert visible(f"rm{chr(code)}x") == f"rm\\u{{{code:x}}}x"
+    assert escape_confusable_characters(f"rm{chr(code)}x") == f"rm\\u{{{code:x}}}x"
 
 
 def test_marks_that_pile_up_are_written_out_and_words_of_languages_stay() -> None:
-    assert visible("e" + "\u0301" * 6) == "e" + "\u0301" * 4 + "\\u{301}" * 2
+    assert escape_confusable_characters("e" + "\u0301" * 6) == "e" + "\u0301" * 4 + "\\u{301}" * 2
     for text in ("naïve cafe\u0301", "删除文件，好吗", "हिन्दी", "ภาษาไทย", "a\tb\nc", "😀"):
-        assert visible(text) in (text, text.replace("，", "\\u{ff0c}"))
+        assert escape_confusable_characters(text) in (text, text.replace("，", "\\u{ff0c}"))
 
 
 def test_the_person_is_spoken_to() -> None:
-    assert translated("the person said no") == "you said no"
-    assert translated("the person chose other-model") == "you chose other-model"
-    speak(CHINESE)
+    assert localize("the person said no") == "you said no"
+    assert localize("the person chose other-model") == "you chose other-model"
+    set_language(CHINESE)
     try:
-        assert translated("the person said no") == "你拒绝了"
-        line = translated("Sandbox (bubblewrap): guards files, keys; network: allowed hosts only.")
+        assert localize("the person said no") == "你拒绝了"
+        line = localize("Sandbox (bubblewrap): guards files, keys; network: allowed hosts only.")
         assert line == "沙箱（bubblewrap）：保护文件、密钥；网络：仅限允许的主机。"
     finally:
-        speak(ENGLISH)
+        set_language(ENGLISH)
 
 
 def test_what_is_sent_anew_is_said_only_where_it_costs() -> None:
@@ -103,8 +103,8 @@ async def test_a_broken_file_of_settings_is_named_once() -> None:
 def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
     text = "one two three " * 20 + "\n" + "中文" * 60 + " end"
     for step in (1, 3, 50):
-        flow = Flow()
-        shown = "".join(flow.more(text[at : at + step]) for at in range(0, len(text), step)) + flow.end()
+        flow = StreamingWrapper()
+        shown = "".join(flow.feed_text(text[at : at + step]) for at in range(0, len(text), step)) + flow.flush_text()
         assert all(text_width(line.rstrip()) <= 80 for line in shown.split("\n"))
         assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
         assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
@@ -130,7 +130,7 @@ async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(t
 
 PLAIN = """
 from hermes.cli.chat import run
-from hermes.i18n.messages import speak
-speak("zh")
+from hermes.i18n.messages import set_language
+set_language("zh")
 raise SystemExit(run(["--plain"], servers=()))
 """

@@ -1,7 +1,7 @@
 """Findings about jobs whose words go to chats."""
 
 from hermes.admin.cron import open_cron_admin
-from hermes.cron.jobs import Wish
+from hermes.cron.jobs import JobRequest
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
@@ -17,9 +17,9 @@ async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
             async with open_cron_admin(home.environ) as desk:
                 target = f"ntfy:{chat.options()['topic']}"
                 await desk.add_job(
-                    Wish(schedule="@yearly", prompt="News?", name="n", script="news.py", deliver=(target,))
+                    JobRequest(schedule="@yearly", prompt="News?", name="n", script="news.py", deliver=(target,))
                 )
-                await desk.jobs.due_now(await desk.jobs.find("n"))
+                await desk.jobs.make_due_now(await desk.jobs.find_job("n"))
             async with running(home):
                 await chat.until(lambda: "evil.test" in chat.text(), timeout=4)
     assert "`https://evil.test" in chat.text()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hermes.safety.globs import covers
-from hermes.safety.paths import read_refused
+from hermes.safety.globs import covers_subject
+from hermes.safety.paths import read_refusal
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/proj")
@@ -14,8 +14,8 @@ PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/pro
 def passes(command: str, *allow: str) -> bool:
     """Whether the command would run without a question."""
     return not any(
-        finding.verdict is Verdict.DENY or not any(covers(one, finding.subject) for one in allow)
-        for finding in analyse(command, "/home/u/proj", PLACES).findings
+        finding.verdict is Verdict.DENY or not any(covers_subject(one, finding.subject) for one in allow)
+        for finding in analyze_command(command, "/home/u/proj", PLACES).findings
     )
 
 
@@ -46,7 +46,7 @@ def test_a_dangerous_command_asks(command: str) -> None:
 
 @pytest.mark.parametrize("path", ["config.yaml", "cache/config.json", "hermes.db", "trajectories/x.json"])
 def test_no_tool_reads_keys_or_other_sessions_from_the_home(path: str) -> None:
-    assert read_refused(f"/home/u/.hermes/{path}", PLACES)
+    assert read_refusal(f"/home/u/.hermes/{path}", PLACES)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from attack.obedient import scene
 from attack.test_findings5 import TOKEN, skill
 
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -57,7 +57,7 @@ async def test_held_references_to_secrets(named: str, backend: str) -> None:
         (one.home.cwd / "hard").hardlink_to(ssh / "id_rsa")
         one.script.append(Say("done"))
         await one.actor.post(
-            Inbound(
+            InboundMessage(
                 text=f"look at @file:{named.format(home=one.home.home, hermes=one.home.hermes)}", cwd=str(one.home.cwd)
             )
         )
@@ -89,7 +89,7 @@ async def test_held_references_to_addresses(url: str) -> None:
         port = server.sockets[0].getsockname()[1]
         one.script.append(Say("done"))
         async with asyncio.timeout(25):
-            await one.actor.post(Inbound(text=f"look at @url:{url.format(port=port)}", cwd=str(one.home.cwd)))
+            await one.actor.post(InboundMessage(text=f"look at @url:{url.format(port=port)}", cwd=str(one.home.cwd)))
         server.close()
         said = one.server.requests[-1].conversation[-1].text
         assert not hits and "could not be brought" in said, said
@@ -119,10 +119,10 @@ async def test_another_ephemeral_prompt_is_named(tmp_path: Path) -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 name = actor.session_id
-                await actor.post(Inbound(text="hi", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="hi", cwd=str(home.cwd)))
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), ephemeral_system_prompt="EPH")) as app:
                 actor = await app.open_session(name)
-                await actor.post(Inbound(text="again", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="again", cwd=str(home.cwd)))
             with sqlite3.connect(home.hermes / "hermes.db") as database:
                 rows = database.execute("SELECT * FROM epochs").fetchall()
     assert server.requests[0].system == server.requests[-1].system or len(rows) > 1

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.admin.memory import open_desk
 from hermes.core.events import ApprovalAsked, Event, Notice
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -69,7 +69,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
                 actor = await app.open_session()
                 events: list[Event] = []
                 actor.subscribe(events.append)
-                await actor.post(Inbound(text='DO: read_file {"path": "README.md"}', cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text='DO: read_file {"path": "README.md"}', cwd=str(home.cwd)))
             assert {path.name: path.read_text() for path in folder.iterdir()} == files
             results = list(server.requests[-1].results.values())[1:]
             assert len(results) == len(named)
@@ -119,7 +119,7 @@ async def test_no_other_tool_writes_a_memory_even_when_everything_is_allowed(
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 app.set_yolo(actor, on=True)
-                await actor.post(Inbound(text=f"DO: {name} {json.dumps(filled)}", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text=f"DO: {name} {json.dumps(filled)}", cwd=str(home.cwd)))
             assert {path.name: path.read_text() for path in folder.iterdir()} == files
             assert not any(path.is_symlink() for path in folder.iterdir())
             (result,) = server.requests[-1].results.values()

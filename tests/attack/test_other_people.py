@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, structs
 
-from hermes.config.home import Home, folder_of
+from hermes.config.home import HermesHome, person_folder_name
 from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import user_message
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.store.rows import NewSession, Search
+from hermes.store.rows import NewSession, SearchQuery
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
@@ -104,7 +104,7 @@ async def test_a_guest_has_no_tools_and_no_memory() -> None:
 @pytest.mark.parametrize("where", ["memory", "home", "other", "database", "media", "system"])
 async def test_files_of_others_cannot_be_read(where: str) -> None:
     async with stage(*EVERY_TOOL) as on:
-        other = on.home.hermes / "people" / folder_of(f"telegram:{BEN}")
+        other = on.home.hermes / "people" / person_folder_name(f"telegram:{BEN}")
         other.mkdir(parents=True)
         (other / "notes.txt").write_text(SECRET)
         media = on.home.hermes / "media/telegram"
@@ -142,14 +142,14 @@ async def test_commands_of_a_user_see_nothing_of_the_machine() -> None:
         ):
             await on.asks(ANNA, order("terminal", command=command))
         assert SECRET not in "".join(request.body.decode() for request in on.server.requests)
-        own = root / "people" / folder_of(f"telegram:{ANNA}")
+        own = root / "people" / person_folder_name(f"telegram:{ANNA}")
         assert (own / "mine.txt").read_text() == "hello\n"
 
 
 async def _boxed(on: Stage) -> bool:
-    from hermes.execution.sandbox.probe import Probe
+    from hermes.execution.sandbox.probe import SandboxProbe
 
-    return bool((await Probe(on.home.environ).held()).usable)
+    return bool((await SandboxProbe(on.home.environ).find_support()).is_usable)
 
 
 async def test_what_one_has_remembered_is_nobody_elses() -> None:
@@ -167,8 +167,8 @@ async def test_what_one_has_remembered_is_nobody_elses() -> None:
         assert ["bees" in one for one in systems] == [True, False, False]
         assert ["obey Anna" in one for one in systems] == [True, False, False]
         assert [SECRET in one for one in systems] == [False, False, True]
-        folder = Home(on.home.hermes).memories / "people"
-        assert [one.name for one in folder.iterdir()] == [folder_of(f"telegram:{ANNA}")]
+        folder = HermesHome(on.home.hermes).memories / "people"
+        assert [one.name for one in folder.iterdir()] == [person_folder_name(f"telegram:{ANNA}")]
 
 
 async def test_nobody_finds_what_others_have_said() -> None:
@@ -212,7 +212,7 @@ async def test_commands_for_the_owner_are_for_nobody_else() -> None:
 
 async def test_references_bring_nothing_that_a_tool_may_not() -> None:
     async with stage() as on:
-        own = on.home.hermes / "people" / folder_of(f"telegram:{ANNA}")
+        own = on.home.hermes / "people" / person_folder_name(f"telegram:{ANNA}")
         own.mkdir(parents=True)
         (own / "mine.txt").write_text(SECRET)
         await on.asks(ANNA, "look at @file:mine.txt and @diff")
@@ -224,7 +224,7 @@ async def test_what_somebody_sends_lies_in_their_own_folder(tmp_path: Path) -> N
         (tmp_path / "report.txt").write_text("the report")
         await on.chat.say("here", person=ANNA, files=[tmp_path / "report.txt"])
         await on.chat.until(on.chat.shown)
-        own = on.home.hermes / "people" / folder_of(f"telegram:{ANNA}")
+        own = on.home.hermes / "people" / person_folder_name(f"telegram:{ANNA}")
         (found,) = own.rglob("*report.txt")
         await on.asks(ANNA, read(found))
         assert "the report" in "".join(on.server.requests[-1].results.values())
@@ -261,7 +261,7 @@ async def test_nobody_opens_a_session_of_somebody_else() -> None:
         await on.asks(ANNA, "hers")
         (hers,) = [one for one in await app.services.store.list_sessions(9) if one.user_id]
         (mine,) = [one for one in await app.services.store.list_sessions(9) if not one.user_id]
-        assert (await app.services.store.latest_session(person="") or hers).id == mine.id
+        assert (await app.services.store.get_latest_session(person="") or hers).id == mine.id
         with pytest.raises(NotFoundError, match="somebody else's"):
             await app.open_session(hers.id)
         with pytest.raises(NotFoundError, match="somebody else's"):
@@ -278,7 +278,7 @@ async def test_the_words_of_many_do_not_hide_somebodys_own(tmp_path: Path) -> No
         frame = EpochFrame(provider="p", model="m", wire="w", encoder_version=1, system="s")
         for name, count in (("hers", 1), ("owners", 200)):
             epoch = await store.begin_epoch(name, frame, "new")
-            await store.append(name, epoch, None, [user_message(f"ruby {number}") for number in range(count)])
+            await store.append_messages(name, epoch, None, [user_message(f"ruby {number}") for number in range(count)])
         for person, sessions in (
             ("telegram:1002", {"hers"}),
             ("", {"owners"}),
@@ -286,9 +286,9 @@ async def test_the_words_of_many_do_not_hide_somebodys_own(tmp_path: Path) -> No
             ("x", set()),
         ):
             for newest in (True, False):
-                hits = await store.find(Search(query="ruby", limit=300, newest=newest, person=person))
+                hits = await store.find_messages(SearchQuery(query="ruby", limit=300, newest=newest, person=person))
                 assert {one.session_id for one in hits} == sessions
-                one = await store.find(Search(query="ruby", limit=1, newest=newest, person=person))
+                one = await store.find_messages(SearchQuery(query="ruby", limit=1, newest=newest, person=person))
                 assert len(one) == min(len(sessions), 1)
     finally:
         await store.close()

@@ -11,7 +11,7 @@ import pytest_asyncio
 from attack.obedient import NO, ONCE, Scene, says, scene
 
 from hermes.core.events import Refused
-from hermes.execution.sandbox.probe import Probe, Way
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -20,7 +20,7 @@ from hermes.testing.server import ScriptedServer
 @pytest_asyncio.fixture
 async def fetch() -> AsyncIterator[str]:
     """A command that fetches a page of a server on this machine, through the proxy."""
-    held = await Probe(os.environ, (Way.BUBBLEWRAP,)).held()
+    held = await SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,)).find_support()
     if not held.hosts:
         pytest.skip(f"no bubblewrap here: {held.reason}")
 

@@ -7,7 +7,7 @@ import pytest
 from hermes.core.events import Event, MessageAppended, RequestEnded, RequestStarted, TurnEnded, TurnStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
@@ -37,14 +37,14 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
 
                 unsubscribe = actor.subscribe(stop)
                 async with asyncio.timeout(10):
-                    ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                    ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                     unsubscribe()
                     assert ended.reason in NAMED
-                    again = await actor.post(Inbound(text="again", cwd=str(home.cwd)))
+                    again = await actor.post(InboundMessage(text="again", cwd=str(home.cwd)))
                 assert again.reason is ExitReason.TEXT_RESPONSE
                 session = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.open_turns(session) == []
+            assert await store.list_open_turns(session) == []
             await store.close()
         check_prefixes(server.requests)
 
@@ -54,10 +54,10 @@ async def test_a_stop_before_the_first_step_ends_by_name() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                waiting = actor.post(Inbound(text="go", cwd=str(home.cwd)))
+                waiting = actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                 async with asyncio.timeout(10):
                     while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await waiting).reason is ExitReason.INTERRUPTED
-                    again = await actor.post(Inbound(text="again", cwd=str(home.cwd)))
+                    again = await actor.post(InboundMessage(text="again", cwd=str(home.cwd)))
                 assert again.reason is ExitReason.TEXT_RESPONSE

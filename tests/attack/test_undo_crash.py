@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
@@ -18,17 +18,17 @@ from hermes.util.clock import SystemClock
 MANY = 1_200
 SCRIPT = """
 import asyncio, os, sys
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.sessions.app import App
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 
 async def main(name, what):
-    async with App(dict(os.environ), Options(cwd=os.getcwd(), allow=("*",))) as app:
+    async with App(dict(os.environ), SessionOptions(cwd=os.getcwd(), allow=("*",))) as app:
         actor = await app.open_session(name, create=True)
         if what == "rollback":
-            await app.undoing(actor).rollback(1)
+            await app.session_undo(actor).restore_files(1)
         else:
-            await actor.post(Inbound(text=what, cwd=os.getcwd()))
+            await actor.post(InboundMessage(text=what, cwd=os.getcwd()))
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -69,7 +69,7 @@ async def test_killed_while_a_checkpoint_is_taken() -> None:
             await killed(home, "s1", "clean", lambda: len(list(objects.glob("*/*"))) > MANY // 10)
             assert len(list(home.cwd.iterdir())) == MANY
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.checkpoints("s1") == []
+            assert await store.list_checkpoints("s1") == []
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1")
@@ -105,7 +105,7 @@ async def test_killed_while_files_are_put_back() -> None:
             filled(home.cwd, MANY)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1", create=True)
-                await actor.post(Inbound(text="spoil", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="spoil", cwd=str(home.cwd)))
 
             def some_are_back() -> bool:
                 return (home.cwd / "f105").read_text() != "x\n"
@@ -134,7 +134,7 @@ async def test_a_putting_back_that_was_cut_short_can_be_taken_back() -> None:
             filled(home.cwd, MANY)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1", create=True)
-                await actor.post(Inbound(text="spoil", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="spoil", cwd=str(home.cwd)))
             await killed(home, "s1", "rollback", lambda: (home.cwd / "f105").read_text() != "x\n")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s1")

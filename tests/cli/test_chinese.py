@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.arguments import Parser, broken
-from hermes.cli.command_tree import parser_of
-from hermes.cli.main import help_text
+from hermes.cli.arguments import CommandParser, wrap_to_columns
+from hermes.cli.command_tree import parser_for_verb
+from hermes.cli.main import format_help_text
 from hermes.cli.verbs import VERBS
-from hermes.i18n.messages import CHINESE, ENGLISH, speak
+from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 
 _ENGLISH = re.compile(r"(?:\b[a-z']{2,}\b ){2}[a-z']{2,}\b")
 """Three small words in a row: prose, and no name, command or option."""
@@ -31,32 +31,32 @@ def _left(text: str) -> list[str]:
 
 @pytest.fixture
 def chinese() -> Iterator[None]:
-    speak(CHINESE)
+    set_language(CHINESE)
     yield
-    speak(ENGLISH)
+    set_language(ENGLISH)
 
 
-def _helps(parser: Parser) -> Iterator[str]:
+def _helps(parser: CommandParser) -> Iterator[str]:
     yield parser.format_help()
-    for below in parser.below().values():
+    for below in parser.list_subparsers().values():
         yield from _helps(below)
 
 
 @pytest.mark.usefixtures("chinese")
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_help_is_chinese(verb: str) -> None:
-    for text in _helps(parser_of(verb)):
+    for text in _helps(parser_for_verb(verb)):
         usage, _, told = text.partition("\n\n")
         assert usage.startswith("用法：hermes") and "选项：" in told and _left(told) == []
 
 
 @pytest.mark.usefixtures("chinese")
 def test_the_first_help_is_chinese() -> None:
-    assert "命令：" in help_text() and _left(help_text()) == []
+    assert "命令：" in format_help_text() and _left(format_help_text()) == []
 
 
 def test_lines_of_help_are_measured_in_columns() -> None:
-    lines = broken("把主目录放进一个文件：数据库、设置、密钥、技能和记忆；不含 caches and logs。", 24)
+    lines = wrap_to_columns("把主目录放进一个文件：数据库、设置、密钥、技能和记忆；不含 caches and logs。", 24)
     assert "".join(lines).replace(" ", "").startswith("把主目录放进一个文件：数据库、设置")
     assert all(line[0] not in "，。；：、" for line in lines) and len(lines) > 3
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from prompt_toolkit.completion import DummyCompleter
 
 from hermes.cli.tui.clipboard import copy_text
-from hermes.cli.tui.composer import Composer, Past
-from hermes.cli.tui.progress import Deeds
-from hermes.cli.tui.style import Look
-from hermes.cli.tui.turn_state import Work
+from hermes.cli.tui.composer import Composer, InputHistory
+from hermes.cli.tui.progress import TurnSummary
+from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.turn_state import CallView
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.parts import ToolStatus
@@ -20,35 +20,35 @@ LONG = "\n".join(f"line {number}" for number in range(20))
 def composer(folder: Path) -> tuple[Composer, list[str]]:
     """One without an application around it: nothing is completed and nothing suggested."""
     sent: list[str] = []
-    made = Composer(Past(folder / "history.jsonl", str), DummyCompleter(), sent.append)
+    made = Composer(InputHistory(folder / "history.jsonl", str), DummyCompleter(), sent.append)
     made.buffer.auto_suggest, made.buffer.completer = None, None  # type: ignore[assignment]
     return made, sent
 
 
 def send(line: Composer) -> None:
     line.buffer.validate_and_handle()
-    line.forget()
+    line.clear_marks()
 
 
 async def test_marks_inside_a_paste_stand_for_nothing(tmp_path: Path) -> None:
     line, _ = composer(tmp_path)
-    line.paste(f"one {LONG}")
-    line.paste(f"[pasted 1: 20 lines] two {LONG}")
-    line.paste("[pasted 1: 20 lines] three")
-    draft = line.draft(line.buffer.text)
+    line.paste_text(f"one {LONG}")
+    line.paste_text(f"[pasted 1: 20 lines] two {LONG}")
+    line.paste_text("[pasted 1: 20 lines] three")
+    draft = line.resolve_draft(line.buffer.text)
     assert draft.text == f"one {LONG}[pasted 1: 20 lines] two {LONG}[pasted 1: 20 lines] three"
     other, _ = composer(tmp_path)
     other.buffer.text = "[pasted 1: 20 lines] of old, "
     other.buffer.cursor_position = len(other.buffer.text)
-    other.paste(LONG)
-    assert other.draft(other.buffer.text).text == f"[pasted 1: 20 lines] of old, {LONG}"
+    other.paste_text(LONG)
+    assert other.resolve_draft(other.buffer.text).text == f"[pasted 1: 20 lines] of old, {LONG}"
 
 
 async def test_the_history_holds_no_marks_and_no_commands_that_were_pasted(tmp_path: Path) -> None:
     line, sent = composer(tmp_path)
     for pasted in (LONG, f"!echo\n{LONG}", f"/yolo\n{LONG}", "x" * 9_000):
         line.buffer.insert_text("" if pasted[0] in "!/" else "read: ")
-        line.paste(pasted)
+        line.paste_text(pasted)
         send(line)
     assert [one.startswith("[pasted") for one in sent] == [False, True, True, False]
     kept = line.buffer.history.get_strings()
@@ -58,11 +58,11 @@ async def test_the_history_holds_no_marks_and_no_commands_that_were_pasted(tmp_p
 async def test_what_was_pasted_begins_no_command(tmp_path: Path) -> None:
     for pasted, stands in (("!ls", " !ls"), ("/quit\n", " /quit\n"), ("/tmp/a file", "/tmp/a file"), ("a!", "a!")):
         line, _ = composer(tmp_path)
-        line.paste(pasted)
+        line.paste_text(pasted)
         assert line.buffer.text == stands
     line, _ = composer(tmp_path)
     line.buffer.insert_text("!")
-    line.paste("!")
+    line.paste_text("!")
     assert line.buffer.text == "!!"
 
 
@@ -75,19 +75,19 @@ async def test_a_text_that_was_put_there_gives_way_to_a_command_only_untouched(t
         ("/an order", "/", "/"),
     ):
         line, _ = composer(tmp_path)
-        line.prefill(text)
+        line.prefill_input(text)
         for letter in typed:
             line.buffer.insert_text(letter)
         assert line.buffer.text == stands
         assert not line.buffer.history.get_strings() or line.buffer.history.get_strings()[-1].strip() == text
     line, _ = composer(tmp_path)
-    line.prefill("an old message")
-    line.paste("!")
+    line.prefill_input("an old message")
+    line.paste_text("!")
     assert line.buffer.text == "an old message!"
 
 
 async def test_a_line_with_an_end_of_unicode_is_read_whole(tmp_path: Path) -> None:
-    past = Past(tmp_path / "history.jsonl", str)
+    past = InputHistory(tmp_path / "history.jsonl", str)
     past.store_string("one\u2028two\x85three")
     past.store_string("four")
     await past.close()
@@ -107,18 +107,21 @@ async def test_a_program_that_failed_has_no_check_mark() -> None:
     for progress in ToolProgress:
         if progress is ToolProgress.OFF:
             continue
-        look = Look(DisplaySettings(tool_progress=progress), lambda: 80)
-        work = Work(look)
+        look = TerminalStyle(DisplaySettings(tool_progress=progress), lambda: 80)
+        work = CallView(look)
         text = "\n".join(["wrong", *map(str, range(13)), "[exit code 3]"])
-        work.start(ToolStarted("c", "terminal", "{}", "make"))
-        shown = "\n".join(work.end(ToolEnded("c", "terminal", ToolStatus.OK, 1.0, text, True, 3)))
+        work.start_call(ToolStarted("c", "terminal", "{}", "make"))
+        shown = "\n".join(work.end_call(ToolEnded("c", "terminal", ToolStatus.OK, 1.0, text, True, 3)))
         assert "✗" in shown and "✓" not in shown and "exit code 3" in shown
         assert ("more: Ctrl-O" in shown) is (progress is not ToolProgress.SHORT)
-        assert "did not succeed" in work.deeds.summary()
-        assert "✗" in work.again()[0]
-        work.start(ToolStarted("d", "terminal", "{}", "make"))
+        assert "did not succeed" in work.turn_summary.format_summary()
+        assert "✗" in work.format_results()[0]
+        work.start_call(ToolStarted("d", "terminal", "{}", "make"))
         shown = "\n".join(
-            [*work.end(ToolEnded("d", "terminal", ToolStatus.OK, 1.0, "fine\n[exit code 0]")), *work.unfold()]
+            [
+                *work.end_call(ToolEnded("d", "terminal", ToolStatus.OK, 1.0, "fine\n[exit code 0]")),
+                *work.flush_folded(),
+            ]
         )
         assert "✓" in shown and "more" not in shown
-    assert not Deeds().summary()
+    assert not TurnSummary().format_summary()

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.cli.render.diff import shown as shown_diff
-from hermes.cli.render.markdown import Markdown
-from hermes.cli.render.theme import Depth, Theme
-from hermes.cli.tui.style import Look
+from hermes.cli.render.diff import format_diff as shown_diff
+from hermes.cli.render.markdown import MarkdownRenderer
+from hermes.cli.render.theme import ColorDepth, Theme
+from hermes.cli.tui.style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
-COLOURED = Theme({}, Depth.TRUE)
-BARE = Theme({}, Depth.PLAIN)
+COLOURED = Theme({}, ColorDepth.TRUE)
+BARE = Theme({}, ColorDepth.PLAIN)
 _OURS = re.compile(r"\x1b\[[0-9;]*m")
 _FORBIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -78,7 +78,7 @@ TEXTS = st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text(st.charact
 
 
 def whole(text: str, width: int = 40, theme: Theme = COLOURED) -> list[str]:
-    markdown = Markdown(theme, lambda: width)
+    markdown = MarkdownRenderer(theme, lambda: width)
     return [*markdown.feed(text), *markdown.close()]
 
 
@@ -92,13 +92,13 @@ def test_nothing_but_our_colours_is_obeyed(text: str, width: int) -> None:
     lines = whole(text, width)
     assert not _FORBIDDEN.search(bare(lines).replace("\n", ""))
     assert not any("\n" in line for line in lines)
-    look = Look(DisplaySettings(), lambda: width, depth=Depth.TRUE)
+    look = TerminalStyle(DisplaySettings(), lambda: width, depth=ColorDepth.TRUE)
     for line in [
-        *look.wrapped("person", text, indent=2),
-        look.cut(text, 20),
+        *look.wrap_paragraphs("person", text, indent=2),
+        look.cut_text(text, 20),
         look.paint("error", text),
-        look.tool(text, 1.0),
-        *look.diff(text.split("\n"), 9),
+        look.format_call(text, 1.0),
+        *look.render_diff(text.split("\n"), 9),
         *shown_diff(COLOURED, ["@@ -1 +1 @@", *text.split("\n")], width, 9),
     ]:
         assert not _FORBIDDEN.search(_OURS.sub("", line))
@@ -107,7 +107,7 @@ def test_nothing_but_our_colours_is_obeyed(text: str, width: int) -> None:
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, st.lists(st.integers(1, 9), min_size=1, max_size=12))
 def test_how_a_text_is_cut_up_makes_no_difference(text: str, sizes: list[int]) -> None:
-    markdown = Markdown(COLOURED, lambda: 40)
+    markdown = MarkdownRenderer(COLOURED, lambda: 40)
     lines: list[str] = []
     at = turn = 0
     while at < len(text):
@@ -193,14 +193,14 @@ def test_emoji_and_scripts_keep_their_joiners() -> None:
     assert sanitize_line("👨\u200d👩 می\u200cخواهم ❤\ufe0f a\u200db x\ufe0f") == "👨\u200d👩 می\u200cخواهم ❤\ufe0f ab x"
 
 
-@pytest.mark.parametrize("depth", list(Depth))
-def test_only_colours_of_the_terminal_are_sent(depth: Depth) -> None:
+@pytest.mark.parametrize("depth", list(ColorDepth))
+def test_only_colours_of_the_terminal_are_sent(depth: ColorDepth) -> None:
     theme = Theme({"heading": "bold #ff8700 bg:#000000"}, depth)
     expected = {
-        Depth.PLAIN: "",
-        Depth.NONE: "\x1b[1m",
-        Depth.BASIC: "\x1b[1;33;40m",
-        Depth.INDEXED: "\x1b[1;38;5;208;48;5;16m",
-        Depth.TRUE: "\x1b[1;38;2;255;135;0;48;2;0;0;0m",
+        ColorDepth.PLAIN: "",
+        ColorDepth.NONE: "\x1b[1m",
+        ColorDepth.BASIC: "\x1b[1;33;40m",
+        ColorDepth.INDEXED: "\x1b[1;38;5;208;48;5;16m",
+        ColorDepth.TRUE: "\x1b[1;38;2;255;135;0;48;2;0;0;0m",
     }
-    assert theme.begin("heading") == expected[depth]
+    assert theme.begin_style("heading") == expected[depth]

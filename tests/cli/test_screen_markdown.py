@@ -2,16 +2,16 @@
 
 import pytest
 
-from hermes.cli.render.markdown import Markdown
-from hermes.cli.render.theme import Depth, Theme
+from hermes.cli.render.markdown import MarkdownRenderer
+from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.markup.cells import measure_width, truncate_text
 
-PLAIN = Theme({}, Depth.PLAIN)
+PLAIN = Theme({}, ColorDepth.PLAIN)
 """No colours, so that lines can be read here; boxes and marks as ever."""
 
 
 def shown(text: str, width: int = 60, theme: Theme = PLAIN) -> list[str]:
-    markdown = Markdown(theme, lambda: width)
+    markdown = MarkdownRenderer(theme, lambda: width)
     return [*markdown.feed(text), *markdown.close()]
 
 
@@ -129,7 +129,7 @@ def test_entities_are_what_they_stand_for_unless_that_is_unseen(text: str, line:
 def test_headings_are_seen_as_such_without_colours() -> None:
     text = "# A\n## B\n### C"
     assert shown(text) == ["# A", "", "## B", "", "### C"]
-    assert shown(text, 60, Theme({}, Depth.NONE))[2] == "\x1b[1mB\x1b[0m"
+    assert shown(text, 60, Theme({}, ColorDepth.NONE))[2] == "\x1b[1mB\x1b[0m"
 
 
 def test_words_are_wrapped_and_addresses_left_whole() -> None:
@@ -203,7 +203,7 @@ def test_a_wide_table_shrinks_its_widest_columns_and_then_becomes_a_list() -> No
 
 def test_a_table_of_many_rows_comes_in_parts_with_the_same_columns() -> None:
     rows = "".join(f"| row {n} | {n} |\n" for n in range(200))
-    markdown = Markdown(PLAIN, lambda: 60)
+    markdown = MarkdownRenderer(PLAIN, lambda: 60)
     first = markdown.feed(f"| a | b |\n|---|--:|\n{rows}")
     assert len(first) > 150
     lines = [*first, *markdown.close()]
@@ -224,7 +224,7 @@ def test_no_line_is_wider_than_asked_for(width: int) -> None:
 
 
 def test_plain_has_words_instead_of_marks() -> None:
-    theme = Theme({}, Depth.TRUE, plain=True)
+    theme = Theme({}, ColorDepth.TRUE, plain=True)
     text = "## H\n- a\n- [x] b\n\n```sh\nls\n```\n| n | v |\n|---|---|\n| a | 1 |\n\n---\n> q\n"
     lines = shown(text, 60, theme)
     assert lines == [
@@ -234,7 +234,7 @@ def test_plain_has_words_instead_of_marks() -> None:
 
 
 def test_colours_end_with_every_line() -> None:
-    theme = Theme({}, Depth.BASIC)
+    theme = Theme({}, ColorDepth.BASIC)
     assert shown("a **bold text that wraps** b", 16, theme) == [
         "a \x1b[1mbold text that\x1b[0m",
         "\x1b[1mwraps\x1b[0m b",
@@ -243,7 +243,7 @@ def test_colours_end_with_every_line() -> None:
 
 
 def test_code_is_coloured_over_several_lines() -> None:
-    theme = Theme({}, Depth.BASIC)
+    theme = Theme({}, ColorDepth.BASIC)
     lines = shown('```py\ndef f():\n    """a\n    b"""\n    return 1  # c\n```', 60, theme)
     assert lines == [
         "\x1b[2mpy\x1b[0m",
@@ -255,13 +255,13 @@ def test_code_is_coloured_over_several_lines() -> None:
 
 
 def test_long_code_is_given_out_line_by_line() -> None:
-    markdown = Markdown(PLAIN, lambda: 60)
+    markdown = MarkdownRenderer(PLAIN, lambda: 60)
     assert markdown.feed("```\n") == []
     assert [markdown.feed(f"line {n}\n") for n in range(3)] == [["line 0"], ["line 1"], ["line 2"]]
 
 
 def test_the_tail_is_what_is_not_given_out_yet() -> None:
-    markdown = Markdown(PLAIN, lambda: 20)
+    markdown = MarkdownRenderer(PLAIN, lambda: 20)
     assert markdown.feed("done\n\nsome words that are") == ["done"]
     assert markdown.tail(5) == ["", "some words that are"]
     assert markdown.feed(" not **over** yet") == []
@@ -273,14 +273,14 @@ def test_the_tail_is_what_is_not_given_out_yet() -> None:
 
 
 def test_the_tail_of_a_table_has_its_head_and_last_rows() -> None:
-    markdown = Markdown(PLAIN, lambda: 20)
+    markdown = MarkdownRenderer(PLAIN, lambda: 20)
     markdown.feed("| a | b |\n|---|---|\n" + "".join(f"| {n} | x |\n" for n in range(30)))
     assert markdown.tail(3) == ["27  x", "28  x", "29  x"]
 
 
 def test_a_megabyte_without_an_end_is_given_out_in_parts() -> None:
     for text in ("x" * 1_000_000, "word " * 200_000, "- " + "w " * 500_000, "| a" * 300_000, "> " * 300_000):
-        markdown = Markdown(PLAIN, lambda: 80)
+        markdown = MarkdownRenderer(PLAIN, lambda: 80)
         lines = markdown.feed(text)
         assert sum(map(len, lines)) > len(text) * 0.5
         assert max(map(len, lines)) <= 80

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from hermes.core.events import Event, TurnEnded
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.desk import RecordingDesk
@@ -25,7 +25,7 @@ class Chat:
     events: list[Event] = field(default_factory=list)
 
     async def say(self, text: str) -> TurnEnded:
-        return await self.desk.actor.post(Inbound(text=text, cwd=str(self.home.cwd)))
+        return await self.desk.actor.post(InboundMessage(text=text, cwd=str(self.home.cwd)))
 
     def sent(self, what: str) -> list[object]:
         """A member of each request's body."""

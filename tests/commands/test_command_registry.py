@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from chats import chat
 
-from hermes.cli.plain.command_context import PlainDesk, PlainTerminal
-from hermes.cli.plain.terminal import Key
+from hermes.cli.plain.command_context import PlainCommandContext, PlainTerminal
+from hermes.cli.plain.terminal import InputSignal
 from hermes.commands.command import CommandGroup, SlashCommand
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry, load_commands
@@ -106,19 +106,19 @@ async def quietly(work: object, *, needs_words: bool = False) -> None:
 class Nobody:
     """A person who never answers."""
 
-    typed = True
+    interactive = True
 
-    def shown(self) -> str:
+    def current_prompt(self) -> str:
         return ""
 
-    async def next(self, prompt: str) -> Key:
-        return Key.END
+    async def read_line(self, prompt: str) -> InputSignal:
+        return InputSignal.END
 
-    def during(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+    def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
 
-def plain_desk(app: App, actor: SessionActor) -> PlainDesk:
+def plain_desk(app: App, actor: SessionActor) -> PlainCommandContext:
     async def begin(name: str | None) -> SessionActor:
         return await app.open_session(name)
 
@@ -126,7 +126,7 @@ def plain_desk(app: App, actor: SessionActor) -> PlainDesk:
         return await app.open_session()
 
     terminal = PlainTerminal(app.services.settings.display, {"TERM": "dumb", "EDITOR": "true"}, lambda _: None)
-    return PlainDesk(app, Nobody(), actor, terminal, begin, aside)
+    return PlainCommandContext(app, Nobody(), actor, terminal, begin, aside)
 
 
 def test_the_document_is_what_the_registry_says() -> None:

@@ -5,7 +5,7 @@ import asyncio
 from chats import Chat, chat
 
 from hermes.core.events import Notice
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.background.goals import ACTIVE, PAUSED, REACHED, GoalPursuit
 from hermes.sessions.options import SessionOptions
@@ -120,7 +120,7 @@ async def test_a_message_of_the_persons_pauses_it_and_resume_goes_on() -> None:
         pursuit = await rested(here)
         assert pursuit.row is not None and pursuit.row.state == REACHED
         await here.desk.type("/goal clear")
-        assert await here.app.services.store.goal(here.desk.actor.session_id) is None
+        assert await here.app.services.store.get_goal(here.desk.actor.session_id) is None
         assert "no goal" in await here.desk.type("/goal")
 
 
@@ -129,7 +129,7 @@ async def test_words_said_into_its_turn_pause_it() -> None:
     async with chat(Working([held, Say("done")], [])) as here:
         await here.desk.type(f"/goal {GOAL}")
         await here.server.wait_held(await here.server.wait_for(1))
-        here.desk.actor.steer(Inbound(text="wait, do it differently"))
+        here.desk.actor.steer(InboundMessage(text="wait, do it differently"))
         here.server.release()
         pursuit = await rested(here)
         assert pursuit.row is not None and "you said something else" in pursuit.row.why
@@ -142,7 +142,7 @@ async def test_it_survives_a_restart_and_waits_there() -> None:
         await here.server.wait_for(2)
         session_id = here.desk.actor.session_id
         await here.app.close_session(here.desk.actor)
-        row = await here.app.services.store.goal(session_id)
+        row = await here.app.services.store.get_goal(session_id)
         assert row is not None and row.state == ACTIVE and row.turns == 1
         async with App(here.home.environ, SessionOptions(cwd=str(here.home.cwd))) as other:
             actor = await other.open_session(session_id)

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from chats import chat
 
-from hermes.config.trusted import trusted_folders
+from hermes.config.trusted import read_trusted_folders
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.script import Call, Say
@@ -52,9 +52,9 @@ async def test_trust_needs_a_yes() -> None:
         here.desk.answers += [False, True]
         trust = here.app.services.home.trust_file
         assert "Nothing was changed" in await here.desk.type("/trust")
-        assert trusted_folders(trust) == ()
+        assert read_trusted_folders(trust) == ()
         assert "is trusted" in await here.desk.type("/trust")
-        assert str(here.home.cwd) in trusted_folders(trust)
+        assert str(here.home.cwd) in read_trusted_folders(trust)
         assert "already" in await here.desk.type("/trust") and str(here.home.cwd) in await here.desk.type("/trust list")
         for wrong in ("/trust /", f"/trust {here.home.home}", "/trust no-such-folder"):
             with pytest.raises(UsageError):
@@ -69,7 +69,7 @@ async def test_a_question_that_waits_elsewhere_is_answered_here() -> None:
             actor.approvals.can_ask = True
             asked = asyncio.Event()
             actor.subscribe(lambda event: asked.set() if isinstance(event, ApprovalAsked) else None)
-            ended = actor.post(Inbound(text="clean", cwd=str(here.home.cwd)))
+            ended = actor.post(InboundMessage(text="clean", cwd=str(here.home.cwd)))
             async with asyncio.timeout(10):
                 await asked.wait()
                 here.desk.answers += [0, "Yes, this once"]

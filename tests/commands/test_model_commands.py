@@ -7,7 +7,7 @@ from chats import chat
 from hermes.core.errors import BusyError, ConfigError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.testing.legal import problems
 from hermes.testing.script import Delivery, Ending, Say
 
@@ -92,7 +92,7 @@ async def test_a_model_that_cannot_be_used_changes_nothing() -> None:
 async def test_it_waits_while_a_turn_runs() -> None:
     hanging = Say("never ends", delivery=Delivery(ending=Ending.HANG, at=2))
     async with chat([hanging, Say("two")]) as here:
-        ended = here.desk.actor.post(Inbound(text="hello"))
+        ended = here.desk.actor.post(InboundMessage(text="hello"))
         with pytest.raises(BusyError):
             await here.desk.type("/model other-model")
         with pytest.raises(BusyError):

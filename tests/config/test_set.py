@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.config.edit import line_of, set_values, unset_value
+from hermes.config.edit import find_line, set_values, unset_value
 from hermes.core.errors import ConfigError
 
 FILES = {
@@ -111,6 +111,6 @@ def test_what_cannot_be_changed_by_itself_is_said_and_left(text: str, tmp_path: 
 
 def test_the_line_of_a_key_is_known() -> None:
     text = "# one\nmodel:\n  default: a\n  provider: b\nagent: {max_turns: 1}\n"
-    assert [line_of(text, path) for path in (["model"], ["model", "provider"], ["agent", "max_turns"])] == [2, 4, 5]
-    assert line_of(text, ["model", "nothing"]) == 2
-    assert line_of(text, ["nothing"]) == 0
+    assert [find_line(text, path) for path in (["model"], ["model", "provider"], ["agent", "max_turns"])] == [2, 4, 5]
+    assert find_line(text, ["model", "nothing"]) == 2
+    assert find_line(text, ["nothing"]) == 0

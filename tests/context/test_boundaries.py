@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.context.boundaries import Room, middle, weight
+from hermes.context.boundaries import RetentionLimits, estimate_message_tokens, find_middle
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.store.rows import MessageState, StoredMessage
@@ -31,7 +31,7 @@ def rows_of(groups: list[Group]) -> list[StoredMessage]:
 
 groups = st.lists(st.tuples(st.sampled_from(["user", "text", "calls"]), st.integers(0, 6_000)), min_size=1, max_size=60)
 rooms = st.builds(
-    Room,
+    RetentionLimits,
     first=st.integers(0, 5),
     first_tokens=st.integers(0, 4_000),
     last=st.integers(1, 30),
@@ -41,10 +41,10 @@ rooms = st.builds(
 
 
 @given(groups, rooms, st.integers(0, 60))
-def test_no_group_is_split_and_what_is_protected_stays(shape: list[Group], room: Room, made: int) -> None:
+def test_no_group_is_split_and_what_is_protected_stays(shape: list[Group], room: RetentionLimits, made: int) -> None:
     rows = rows_of(shape)
-    sizes = [weight(row.message) for row in rows]
-    start, end = middle(rows, sizes, room, {made})
+    sizes = [estimate_message_tokens(row.message) for row in rows]
+    start, end = find_middle(rows, sizes, room, {made})
     assert 0 <= start <= end < len(rows)
     for place in (start, end):
         assert rows[place].message.role is not Role.TOOL
@@ -61,16 +61,16 @@ def test_no_group_is_split_and_what_is_protected_stays(shape: list[Group], room:
 
 def test_the_first_three_and_the_last_twenty_stay() -> None:
     rows = rows_of([("user", 40), ("calls", 40)] * 40)
-    sizes = [weight(row.message) for row in rows]
-    room = Room(first=3, first_tokens=5_000, last=20, last_tokens=0, most=5_000)
-    start, end = middle(rows, sizes, room, set())
+    sizes = [estimate_message_tokens(row.message) for row in rows]
+    room = RetentionLimits(first=3, first_tokens=5_000, last=20, last_tokens=0, most=5_000)
+    start, end = find_middle(rows, sizes, room, set())
     assert start == 3 and len(rows) - 21 <= end <= len(rows) - 20
-    assert middle(rows[:22], sizes[:22], room, set())[0] in (22, 1, 2, 3)
+    assert find_middle(rows[:22], sizes[:22], room, set())[0] in (22, 1, 2, 3)
 
 
 def test_what_is_protected_gives_way_when_it_does_not_fit() -> None:
     rows = rows_of([("user", 400), ("calls", 40_000)] * 10)
-    sizes = [weight(row.message) for row in rows]
-    room = Room(first=3, first_tokens=500, last=20, last_tokens=2_000, most=25_000)
-    start, end = middle(rows, sizes, room, set())
+    sizes = [estimate_message_tokens(row.message) for row in rows]
+    room = RetentionLimits(first=3, first_tokens=500, last=20, last_tokens=2_000, most=25_000)
+    start, end = find_middle(rows, sizes, room, set())
     assert start == 1 and sum(sizes[end:]) <= 25_000 and end > 20

@@ -4,13 +4,20 @@ import time
 
 import pytest
 
-from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in, sentences
-from hermes.context.pointing import Lookup
+from hermes.context.pins import (
+    UserStatement,
+    collect_paths,
+    collect_statements,
+    find_instructions,
+    fit_statements,
+    split_sentences,
+)
+from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import PERSON, Message, Role, program_message, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.rows import MessageState, StoredMessage
 
-LOOKUP = Lookup("s")
+LOOKUP = OriginalsLookup("s")
 
 
 def rows_of(*messages: Message) -> list[StoredMessage]:
@@ -44,17 +51,17 @@ def answer(text: str) -> Message:
     ],
 )
 def test_standing_instructions_are_found(text: str) -> None:
-    said = said_in(rows_of(user_message(f"Look at this: a.py. {text}\nThanks")))
-    assert any(text.rstrip() == rule.text for rule in rules_in(said, {})), rules_in(said, {})
+    said = collect_statements(rows_of(user_message(f"Look at this: a.py. {text}\nThanks")))
+    assert any(text.rstrip() == rule.text for rule in find_instructions(said, {})), find_instructions(said, {})
 
 
 @pytest.mark.parametrize("text", ["Look at a.py.", "What is 3.5 times 4?", "别的文件在哪里?", "ok", ""])
 def test_other_words_are_none(text: str) -> None:
-    assert rules_in(said_in(rows_of(user_message(text))), {}) == []
+    assert find_instructions(collect_statements(rows_of(user_message(text))), {}) == []
 
 
 def test_sentences_end_where_they_end() -> None:
-    assert sentences("Never edit a.py v1.2! 不要动它。好吗?\nyes") == [
+    assert split_sentences("Never edit a.py v1.2! 不要动它。好吗?\nyes") == [
         "Never edit a.py v1.2!",
         "不要动它。",
         "好吗?",
@@ -74,15 +81,15 @@ def test_only_the_persons_own_words_count() -> None:
         program_message(Role.USER, "You must go on."),
         steered,
     )
-    assert [(one.number, one.text, one.answered) for one in said_in(rows)] == [
+    assert [(one.number, one.text, one.answered) for one in collect_statements(rows)] == [
         (1, "hello", True),
         (4, "Always be kind.", False),
     ]
 
 
 def test_what_a_model_names_counts_only_at_its_place() -> None:
-    said = [Said(3, "I like tea. Greet me in Latin.", True)]
-    (rule,) = rules_in(said, {3: [(12, 30)], 4: [(0, 5)]})
+    said = [UserStatement(3, "I like tea. Greet me in Latin.", True)]
+    (rule,) = find_instructions(said, {3: [(12, 30)], 4: [(0, 5)]})
     assert rule.text == "Greet me in Latin."
 
 
@@ -98,28 +105,34 @@ def test_what_a_model_names_counts_only_at_its_place() -> None:
 def test_what_is_quoted_instructs_nobody(quoted: str) -> None:
     text = f"Always be kind.\n{quoted}\nNever sleep."
     named = text.index("pay")
-    rules = rules_in([Said(1, text, True)], {1: [(named, named + 3)]})
+    rules = find_instructions([UserStatement(1, text, True)], {1: [(named, named + 3)]})
     assert [rule.text for rule in rules] == ["Always be kind.", "Never sleep."]
 
 
 def test_a_piece_of_a_sentence_stands_for_all_of_it() -> None:
-    said = [Said(3, "Hi.  Before you deploy to production, get my OK.\nThe rest is easy. Go on.", True)]
-    assert [rule.text for rule in rules_in(said, {3: [(22, 32)]})] == ["Before you deploy to production, get my OK."]
-    assert [rule.text for rule in rules_in(said, {3: [(52, 70)]})] == ["The rest is easy.", "Go on."]
+    said = [UserStatement(3, "Hi.  Before you deploy to production, get my OK.\nThe rest is easy. Go on.", True)]
+    assert [rule.text for rule in find_instructions(said, {3: [(22, 32)]})] == [
+        "Before you deploy to production, get my OK."
+    ]
+    assert [rule.text for rule in find_instructions(said, {3: [(52, 70)]})] == ["The rest is easy.", "Go on."]
 
 
 def test_beyond_the_budget_what_is_done_leaves_first_and_what_is_open_stays() -> None:
-    said = [Said(1, "a" * 400, True, done=True), Said(2, "b" * 400, False), Said(3, "c" * 400, True, done=True)]
-    assert [one.number for one in kept_words(said, 300, 10_000, LOOKUP)[0]] == [1, 2, 3]
-    assert [one.number for one in kept_words(said, 200, 10_000, LOOKUP)[0]] == [2, 3]
-    kept, shortened = kept_words(said, 50, 10_000, LOOKUP)
+    said = [
+        UserStatement(1, "a" * 400, True, done=True),
+        UserStatement(2, "b" * 400, False),
+        UserStatement(3, "c" * 400, True, done=True),
+    ]
+    assert [one.number for one in fit_statements(said, 300, 10_000, LOOKUP)[0]] == [1, 2, 3]
+    assert [one.number for one in fit_statements(said, 200, 10_000, LOOKUP)[0]] == [2, 3]
+    kept, shortened = fit_statements(said, 50, 10_000, LOOKUP)
     assert [one.text for one in kept] == ["b" * 400] and not shortened
 
 
 def test_a_paste_loses_its_middle_but_not_its_instructions() -> None:
     text = "begin " + "filler words. " * 500 + "\nNever print the key.\n" + "filler words. " * 500 + "the end"
-    said = [Said(7, text, True)]
-    (kept,), _ = kept_words(said, 100, 10_000, LOOKUP)
+    said = [UserStatement(7, text, True)]
+    (kept,), _ = fit_statements(said, 100, 10_000, LOOKUP)
     assert (
         kept.text.startswith("begin")
         and "the end" in kept.text
@@ -127,12 +140,12 @@ def test_a_paste_loses_its_middle_but_not_its_instructions() -> None:
         and "message 7" in kept.text
     )
     assert len(kept.text) < 2_000
-    assert [rule.text for rule in rules_in(said, {})] == ["Never print the key."]
+    assert [rule.text for rule in find_instructions(said, {})] == ["Never print the key."]
 
 
 def test_only_when_nothing_else_helps_old_words_are_shortened_and_counted() -> None:
-    said = [Said(number, f"{number} " + "w" * 1_000, True) for number in range(10)]
-    kept, shortened = kept_words(said, 100, 1_000, LOOKUP)
+    said = [UserStatement(number, f"{number} " + "w" * 1_000, True) for number in range(10)]
+    kept, shortened = fit_statements(said, 100, 1_000, LOOKUP)
     assert shortened == 8 and kept[-1].text == said[-1].text and "message 0" in kept[0].text
 
 
@@ -147,16 +160,16 @@ def test_files_are_listed_the_newest_first() -> None:
         call('{"path": "src/b.py"}'),
         call("broken e/f.py"),
     )
-    assert paths_in(rows) == ["e/f.py", "src/b.py", "./c/d.sh", "/var/log/app", "docs/a.md", "~/notes.txt"]
+    assert collect_paths(rows) == ["e/f.py", "src/b.py", "./c/d.sh", "/var/log/app", "docs/a.md", "~/notes.txt"]
 
 
 @pytest.mark.parametrize("piece", ["@", "+", "-", "-\\", "-/", "@/", "~/@", "a:/@", "a.", "./", "..", "\\"])
 def test_files_are_found_in_time(piece: str) -> None:
     begun = time.perf_counter()
-    paths_in(rows_of(user_message(piece * (20_000 // len(piece)))))
+    collect_paths(rows_of(user_message(piece * (20_000 // len(piece)))))
     assert time.perf_counter() - begun < 0.5
 
 
 def test_a_file_is_found_whatever_stands_before_it() -> None:
     rows = rows_of(user_message(r"(a/b.py) '@c/d.py' +e/f.py \\host\share\g.py C:\h\i.py =j/k.py"))
-    assert set(paths_in(rows)) >= {"a/b.py", "@c/d.py", "+e/f.py", r"C:\h\i.py", "j/k.py"}
+    assert set(collect_paths(rows)) >= {"a/b.py", "@c/d.py", "+e/f.py", r"C:\h\i.py", "j/k.py"}

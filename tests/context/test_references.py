@@ -6,10 +6,10 @@ import subprocess
 import msgspec
 import pytest
 
-from hermes.context.references import references
+from hermes.context.references import parse_references
 from hermes.core.events import Event, Notice
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -33,16 +33,16 @@ from hermes.testing.server import ScriptedServer
     ],
 )
 def test_what_is_a_reference(text: str, written: list[str]) -> None:
-    assert [one.written for one in references(text)] == written
+    assert [one.written for one in parse_references(text)] == written
 
 
 @pytest.mark.parametrize("text", ["@file:a.py:20-10", "@git:--output=/etc/passwd", "@git:a;b", "@git:$(id)"])
 def test_what_cannot_be_meant_is_wrong(text: str) -> None:
-    assert [bool(one.wrong) for one in references(text)] == [True]
+    assert [bool(one.wrong) for one in parse_references(text)] == [True]
 
 
 def test_lines_are_a_window() -> None:
-    arguments = msgspec.json.decode(references("@file:a.py:10-20")[0].arguments)
+    arguments = msgspec.json.decode(parse_references("@file:a.py:10-20")[0].arguments)
     assert arguments == {"path": "a.py", "offset": 10, "limit": 11}
 
 
@@ -51,7 +51,7 @@ async def told(home: TempHome, url: str, text: str) -> tuple[list[str], ExitReas
     async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         actor.subscribe(events.append)
-        ended = await actor.post(Inbound(text=text, cwd=str(home.cwd)))
+        ended = await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
         assert actor.conversation.messages[0].text == text
         title = str((await app.session_row(actor))["title"])
         assert "untrusted" not in title and title.startswith(text[:20])
@@ -119,7 +119,7 @@ async def test_a_stop_gives_up_what_is_being_brought() -> None:
         with TempHome.for_server(server.url, more_config=more) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                answer = actor.post(Inbound(text=f"@url:http://127.0.0.1:{port}/page", cwd=str(home.cwd)))
+                answer = actor.post(InboundMessage(text=f"@url:http://127.0.0.1:{port}/page", cwd=str(home.cwd)))
                 async with asyncio.timeout(5):
                     await asked.wait()
                 assert actor.stop()

@@ -1,7 +1,7 @@
 """A folder's own words are told when the work gets there, once, and only where somebody vouches for them."""
 
-from hermes.config.trusted import change_trust
-from hermes.runtime.mailbox import Inbound
+from hermes.config.trusted import set_trust
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -15,7 +15,7 @@ READ = Say(calls=(Call("read_file", {"path": "api/v1/a.py"}),))
 async def talk(home: TempHome, text: str, *, latest: bool = False) -> None:
     async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session(latest=latest)
-        await actor.post(Inbound(text=text, cwd=str(home.cwd)))
+        await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
 
 
 async def sent(*, trusted: bool) -> list[str]:
@@ -28,7 +28,7 @@ async def sent(*, trusted: bool) -> list[str]:
             (home.cwd / "api" / "v1" / "a.py").write_text("pass\n")
             (home.cwd / "api" / "v1" / "vendor" / ".git").mkdir(parents=True)
             if trusted:
-                change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
+                set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             await talk(home, "one")
             await talk(home, "two", latest=True)
         check_prefixes(server.requests)

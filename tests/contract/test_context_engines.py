@@ -7,17 +7,17 @@ from typing import Annotated
 import pytest
 
 from hermes.config.settings import CompressionSettings
-from hermes.context.boundaries import weight
+from hermes.context.boundaries import estimate_message_tokens
 from hermes.context.engine import (
     Compaction,
+    CompactionRequest,
+    CompactionTrigger,
     ContextEngine,
+    ContextLoad,
     EngineFactory,
-    Kept,
-    Load,
-    Occasion,
-    Setup,
-    Trigger,
-    engine_names,
+    EngineSetup,
+    NoCompaction,
+    list_engine_names,
     open_engine,
 )
 from hermes.core.events import Event
@@ -39,20 +39,20 @@ class Stub:
     def on_usage(self, counted: int, estimated: int) -> None:
         """Not looked at."""
 
-    def should_compress(self, load: Load) -> bool:
+    def should_compress(self, load: ContextLoad) -> bool:
         return load.window is not None and load.estimated > load.window // 2
 
-    async def compress(self, occasion: Occasion, emit: object) -> Compaction | Kept:
-        from hermes.context.engine import Change
+    async def compress(self, occasion: CompactionRequest, emit: object) -> Compaction | NoCompaction:
+        from hermes.context.engine import MessageReplacement
 
         active = [row for row in occasion.rows if row.state is MessageState.ACTIVE]
         half = len(active) // 2
         while half and active[half].message.role is Role.TOOL:
             half -= 1
         if not half:
-            return Kept("There is nothing to cut.")
+            return NoCompaction("There is nothing to cut.")
         message = program_message(Role.USER, "[the older half was cut]")
-        return Compaction(changes=(Change(tuple(row.id for row in active[:half]), message),))
+        return Compaction(changes=(MessageReplacement(tuple(row.id for row in active[:half]), message),))
 
     def tools(self) -> Sequence[Tool]:
         @tool("stub_engine", deferred=True, parallel=Parallel.SAFE, repeatable=True, summary=lambda args: "recall")
@@ -63,7 +63,7 @@ class Stub:
         return (stub_recall,)
 
 
-def stub(_: Setup) -> ContextEngine:
+def stub(_: EngineSetup) -> ContextEngine:
     return Stub()
 
 
@@ -71,7 +71,7 @@ def built_in(name: str) -> EngineFactory:
     return lambda setup: open_engine(name, setup)[0]
 
 
-FACTORIES = {name: built_in(name) for name in engine_names()}
+FACTORIES = {name: built_in(name) for name in list_engine_names()}
 FACTORIES["stub"] = stub
 every_engine = pytest.mark.parametrize("factory", FACTORIES.values(), ids=list(FACTORIES))
 
@@ -100,13 +100,13 @@ async def remember(_: Sequence[Message]) -> str:
     return ""
 
 
-def occasion(messages: Sequence[Message], window: int | None, trigger: Trigger) -> Occasion:
-    estimated = sum(weight(message) for message in messages)
-    return Occasion(
+def occasion(messages: Sequence[Message], window: int | None, trigger: CompactionTrigger) -> CompactionRequest:
+    estimated = sum(estimate_message_tokens(message) for message in messages)
+    return CompactionRequest(
         rows=rows_of(messages),
-        made=frozenset(),
+        replacement_ids=frozenset(),
         memo=b"",
-        load=Load(estimated, None, window),
+        load=ContextLoad(estimated, None, window),
         trigger=trigger,
         turn_id="t",
         remember=remember,
@@ -118,66 +118,66 @@ async def silent(_: Event) -> None:
 
 
 @pytest.fixture
-async def setup(tmp_path: Path) -> Setup:
+async def setup(tmp_path: Path) -> EngineSetup:
     store = await Store.open(tmp_path, SystemClock())
     await store.close()
-    return Setup(
+    return EngineSetup(
         settings=CompressionSettings(protect_last_n=4),
         store=store,
         session_id="s",
-        condensing=SideTask([]),
+        summary_task=SideTask([]),
         clock=SystemClock(),
     )
 
 
 @every_engine
-def test_it_is_an_engine_with_a_name(factory: EngineFactory, setup: Setup) -> None:
+def test_it_is_an_engine_with_a_name(factory: EngineFactory, setup: EngineSetup) -> None:
     engine = factory(setup)
     assert isinstance(engine, ContextEngine) and engine.name
     assert all(tool.deferred for tool in engine.tools())
 
 
 @every_engine
-def test_a_small_conversation_is_left_alone(factory: EngineFactory, setup: Setup) -> None:
+def test_a_small_conversation_is_left_alone(factory: EngineFactory, setup: EngineSetup) -> None:
     engine = factory(setup)
-    assert not engine.should_compress(Load(1_000, None, 200_000))
-    assert not engine.should_compress(Load(1_000_000, None, None))
-    assert engine.should_compress(Load(199_000, None, 200_000))
+    assert not engine.should_compress(ContextLoad(1_000, None, 200_000))
+    assert not engine.should_compress(ContextLoad(1_000_000, None, None))
+    assert engine.should_compress(ContextLoad(199_000, None, 200_000))
 
 
 @every_engine
-@pytest.mark.parametrize("trigger", list(Trigger))
+@pytest.mark.parametrize("trigger", list(CompactionTrigger))
 @pytest.mark.parametrize("rounds", [1, 2, 5, 40])
 async def test_what_it_does_is_shorter_and_splits_no_group(
-    factory: EngineFactory, setup: Setup, trigger: Trigger, rounds: int
+    factory: EngineFactory, setup: EngineSetup, trigger: CompactionTrigger, rounds: int
 ) -> None:
     messages = conversation(rounds)
     asked = occasion(messages, 12_000, trigger)
     found = await factory(setup).compress(asked, silent)
-    if isinstance(found, Kept):
+    if isinstance(found, NoCompaction):
         assert found.reason.endswith((".", "task")), found.reason
         return
     covered = [number for change in found.changes for number in change.covered]
     assert len(covered) == len(set(covered)) and set(covered) <= {row.id for row in asked.rows}
     stands = {change.covered[-1]: change.message for change in found.changes}
     after = [stands.get(row.id, row.message) for row in asked.rows if row.id in stands or row.id not in covered]
-    assert sum(map(weight, after)) < sum(map(weight, messages))
+    assert sum(map(estimate_message_tokens, after)) < sum(map(estimate_message_tokens, messages))
     assert after[-1] == messages[-1]
     open_calls: set[str] = set()
     for message in after:
-        results = {result.call_id for result in message.results()}
+        results = {result.call_id for result in message.tool_results()}
         assert results == open_calls
-        open_calls = {call.call_id for call in message.calls()}
+        open_calls = {call.call_id for call in message.tool_calls()}
     assert not open_calls
 
 
 @every_engine
-async def test_nothing_to_cut_is_said(factory: EngineFactory, setup: Setup) -> None:
-    found = await factory(setup).compress(occasion([user_message("hello")], 12_000, Trigger.ASKED), silent)
-    assert isinstance(found, Kept) and found.reason
+async def test_nothing_to_cut_is_said(factory: EngineFactory, setup: EngineSetup) -> None:
+    found = await factory(setup).compress(occasion([user_message("hello")], 12_000, CompactionTrigger.ASKED), silent)
+    assert isinstance(found, NoCompaction) and found.reason
 
 
-async def test_an_unknown_name_is_said_and_the_built_in_used(setup: Setup) -> None:
+async def test_an_unknown_name_is_said_and_the_built_in_used(setup: EngineSetup) -> None:
     engine, remark = open_engine("compresor", setup)
     assert engine.name == "compressor"
     assert remark == "There is no context engine 'compresor'; the built-in one is used. Did you mean 'compressor'?"
@@ -185,7 +185,7 @@ async def test_an_unknown_name_is_said_and_the_built_in_used(setup: Setup) -> No
 
 
 async def test_a_packages_engine_is_used_only_when_it_is_named(
-    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setup: EngineSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "site"
     (package / "lcm-1.0.dist-info").mkdir(parents=True)

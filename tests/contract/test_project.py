@@ -13,7 +13,7 @@ import pytest
 import hermes
 from hermes.config import display, gateway, settings
 from hermes.config.known import KNOWN_ELSEWHERE
-from hermes.providers.records import provider_names, record
+from hermes.providers.records import list_provider_names, load_record
 
 ROOT = Path(hermes.__file__).parent.parent
 
@@ -61,8 +61,8 @@ def test_every_setting_is_documented() -> None:
 
 def test_every_provider_is_documented_as_it_is() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    for name in provider_names():
-        found = record(name)
+    for name in list_provider_names():
+        found = load_record(name)
         row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "")
         assert row.endswith("| yes |" if found.tested else "| no |"), f"docs/configuration.md on {name}: {row!r}"
         assert not found.key_variables or found.key_variables[0] in row, name

@@ -32,10 +32,10 @@ Schema = dict[str, object]
 
 
 class Journal:
-    async def intend(self, intents: object) -> None:
+    async def record_intents(self, intents: object) -> None:
         assert all(isinstance(intent, Intent) for intent in intents)  # type: ignore[attr-defined]
 
-    async def done(self, result: ToolResultPart) -> None:
+    async def record_result(self, result: ToolResultPart) -> None:
         assert result.text
 
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.command_tree import Place, parser_of, places
-from hermes.cli.main import help_text
+from hermes.cli.command_tree import CommandSpec, list_commands, parser_for_verb
+from hermes.cli.main import format_help_text
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LISTS = ("list", "pending", "log", "stats", "show", "search")
 """Verbs below others that show something which a program may want."""
-PLACES = places()
+PLACES = list_commands()
 
 
-def named(place: Place) -> str:
+def named(place: CommandSpec) -> str:
     return " ".join(place.path)
 
 
@@ -40,16 +40,16 @@ async def test_an_unknown_option_is_one_clear_line(verb: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=named)
-def test_every_verb_has_an_example_and_its_options_are_explained(place: Place) -> None:
-    parser = parser_of(place.path[0])
-    parser = parser.below()[place.path[1]] if len(place.path) > 1 else parser
+def test_every_verb_has_an_example_and_its_options_are_explained(place: CommandSpec) -> None:
+    parser = parser_for_verb(place.path[0])
+    parser = parser.list_subparsers()[place.path[1]] if len(place.path) > 1 else parser
     assert "example: hermes" in parser.format_help()
-    assert all(one.help for one in parser.arguments() if one.option_strings), place.path
+    assert all(one.help for one in parser.list_arguments() if one.option_strings), place.path
     assert place.what
 
 
 @pytest.mark.parametrize("place", [one for one in PLACES if one.below], ids=named)
-async def test_what_is_mistyped_below_a_verb_gets_the_nearest(place: Place) -> None:
+async def test_what_is_mistyped_below_a_verb_gets_the_nearest(place: CommandSpec) -> None:
     longest = max(place.below, key=len)
     with TempHome() as home:
         done = await home.run(sys.executable, "-m", "hermes", *place.path, longest[:-1] + "xx")
@@ -87,7 +87,7 @@ async def test_without_a_verb_below_it_lists(verb: str) -> None:
 
 
 def test_the_general_help_names_them_all() -> None:
-    assert all(f"  {verb} " in help_text() for verb in VERBS)
+    assert all(f"  {verb} " in format_help_text() for verb in VERBS)
     assert subprocess.run([sys.executable, "-m", "hermes", "--version"], capture_output=True, check=True).stdout
 
 

@@ -10,16 +10,16 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.parts import TextPart
-from hermes.cron.execution import Means
-from hermes.cron.job import Job
-from hermes.cron.jobs import Grounds, Jobs, Wish
-from hermes.cron.output import Outputs
-from hermes.cron.runner import Outcome, Prompt
-from hermes.cron.scheduler import Scheduler
-from hermes.cron.scripts import Scripts
+from hermes.cron.execution import JobRunDeps
+from hermes.cron.job import CronJob
+from hermes.cron.jobs import CronJobDeps, CronJobs, JobRequest
+from hermes.cron.output import JobOutputs
+from hermes.cron.runner import JobPrompt, JobRunOutcome
+from hermes.cron.scheduler import JobScheduler
+from hermes.cron.scripts import JobScripts
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
-from hermes.util.process_identity import this_process
+from hermes.util.process_identity import identify_this_process
 
 PLATFORMS = ("telegram", "matrix")
 
@@ -29,14 +29,14 @@ class NotingRunner:
 
     def __init__(self) -> None:
         self.ran: list[tuple[str, float]] = []
-        self.prompts: list[Prompt] = []
-        self.answer = Outcome(ok=True, text="done")
+        self.prompts: list[JobPrompt] = []
+        self.answer = JobRunOutcome(ok=True, text="done")
         self.gate: asyncio.Event | None = None
         self.stopped: set[str] = set()
         self.began = asyncio.Event()
         self._stops: dict[str, asyncio.Event] = {}
 
-    async def run(self, job: Job, instant: float, prompt: Prompt) -> Outcome:
+    async def run(self, job: CronJob, instant: float, prompt: JobPrompt) -> JobRunOutcome:
         """Note it, and wait at the gate where there is one."""
         self.ran.append((job.name, instant))
         self.prompts.append(prompt)
@@ -58,7 +58,7 @@ class NotingRunner:
             self._stops[job_id].set()
 
 
-class NotingCourier:
+class RecordingJobDelivery:
     """Takes everything for the platforms that there are, once a key; `down` makes it refuse."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class NotingCourier:
         self.here = True
         self.down = False
 
-    def reaches(self, target: str) -> bool:
+    def can_reach(self, target: str) -> bool:
         """Whether it is here at all."""
         return self.here
 
@@ -90,30 +90,30 @@ class Rig(Struct):
     clock: ManualClock
     store: Store
     runner: NotingRunner
-    courier: NotingCourier
-    jobs: Jobs
-    means: Means
-    scheduler: Scheduler
+    courier: RecordingJobDelivery
+    jobs: CronJobs
+    means: JobRunDeps
+    scheduler: JobScheduler
 
-    def again(self, **more: int) -> Scheduler:
+    def again(self, **more: int) -> JobScheduler:
         """Another scheduler on the same store, as after a restart."""
-        self.scheduler = Scheduler(self.means, **more)
+        self.scheduler = JobScheduler(self.means, **more)
         return self.scheduler
 
-    async def add(self, schedule: str, **more: object) -> Job:
+    async def add(self, schedule: str, **more: object) -> CronJob:
         """A job with a prompt."""
         wish = {"prompt": "Say what time it is.", "zone": "UTC", "deliver": ("telegram:7",)} | more
-        return await self.jobs.make(Wish(schedule=schedule, **wish))  # type: ignore[arg-type]
+        return await self.jobs.create_job(JobRequest(schedule=schedule, **wish))  # type: ignore[arg-type]
 
-    async def rows(self, job: Job) -> list[tuple[float, str, str]]:
+    async def rows(self, job: CronJob) -> list[tuple[float, str, str]]:
         """What became of its instants, the oldest first."""
-        found = await self.store.job_history(job.id, 10_000)
+        found = await self.store.list_job_history(job.id, 10_000)
         return [(row.at, str(row.state), row.reason) for row in reversed(found)]
 
     async def ticked(self) -> None:
         """One tick, and all that follows from it."""
         await self.scheduler.tick()
-        await self.scheduler.drain()
+        await self.scheduler.run_until_empty()
 
 
 async def _no_skills(names: Sequence[str]) -> Sequence[TextPart]:
@@ -129,32 +129,32 @@ async def rigged(home: Path, start: float) -> AsyncIterator[Rig]:
     """A rig in a folder; its scheduler is closed at the end."""
     clock = ManualClock(start)
     store = await Store.open(home, clock)
-    outputs = Outputs(home / "cron" / "output")
-    scripts = Scripts(home / "scripts", {"PATH": "/usr/bin:/bin", "MY_API_KEY": "x"}, lambda text: text)
-    runner, courier = NotingRunner(), NotingCourier()
-    means = Means(
+    outputs = JobOutputs(home / "cron" / "output")
+    scripts = JobScripts(home / "scripts", {"PATH": "/usr/bin:/bin", "MY_API_KEY": "x"}, lambda text: text)
+    runner, courier = NotingRunner(), RecordingJobDelivery()
+    means = JobRunDeps(
         store=store,
         clock=clock,
         runner=runner,
-        courier=courier,
+        delivery=courier,
         outputs=outputs,
         scripts=scripts,
-        skills=_no_skills,
-        owner=f"{this_process()} test",
+        load_skills=_no_skills,
+        owner=f"{identify_this_process()} test",
     )
-    jobs = Jobs(
-        Grounds(
+    jobs = CronJobs(
+        CronJobDeps(
             store=store,
             clock=clock,
             scripts=scripts,
             outputs=outputs,
             platforms=PLATFORMS,
-            zone=lambda: "UTC",
-            toolsets=unchecked,
-            skills=unchecked,
+            get_machine_zone=lambda: "UTC",
+            check_toolsets=unchecked,
+            check_skills=unchecked,
         )
     )
-    rig = Rig(home, clock, store, runner, courier, jobs, means, Scheduler(means))
+    rig = Rig(home, clock, store, runner, courier, jobs, means, JobScheduler(means))
     try:
         yield rig
     finally:

@@ -10,9 +10,9 @@ from hermes.admin.cron import cron_admin_of_app, open_cron_admin
 from hermes.config.settings import CronSettings, Settings
 from hermes.core.events import ApprovalAsked, Event
 from hermes.core.outcomes import AnswerScope
-from hermes.cron.jobs import Wish
+from hermes.cron.jobs import JobRequest
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import find_machine_zone, is_gateway_running
 from hermes.sessions.options import SessionOptions
@@ -33,11 +33,13 @@ async def test_a_run_is_a_session_of_its_own_with_what_the_job_names() -> None:
     async with ScriptedServer([Say("It is done.")]) as server:
         with TempHome.for_server(server.url) as home:
             async with open_cron_admin(home.environ) as desk:
-                wish = Wish(schedule="@daily", prompt="Do it.", name="one", toolsets=("file",), model="other-model")
+                wish = JobRequest(
+                    schedule="@daily", prompt="Do it.", name="one", toolsets=("file",), model="other-model"
+                )
                 await desk.add_job(wish)
                 row = await desk.run_job("one")
                 assert (row["state"], row["text"], row["reason"]) == ("ran", "It is done.", "")
-                session = await desk.base.store.session(str(row["session_id"]))
+                session = await desk.base.store.get_session(str(row["session_id"]))
                 assert session is not None and session.source == "cron"
         (request,) = server.requests
         assert request.json["model"] == "other-model"
@@ -53,7 +55,7 @@ async def test_what_would_need_a_question_is_refused_and_said() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with open_cron_admin(home.environ) as desk:
-                await desk.add_job(Wish(schedule="@daily", prompt="Clean up.", name="clean", cwd=str(home.cwd)))
+                await desk.add_job(JobRequest(schedule="@daily", prompt="Clean up.", name="clean", cwd=str(home.cwd)))
                 row = await desk.run_job("clean")
         assert row["state"] == "ran" and "1 call was refused" in str(row["reason"])
 
@@ -62,7 +64,7 @@ async def test_a_provider_that_fails_is_a_failed_run() -> None:
     async with ScriptedServer([Fail(status=401, body={"error": {"message": "no such key"}})] * 5) as server:
         with TempHome.for_server(server.url) as home:
             async with open_cron_admin(home.environ) as desk:
-                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
+                await desk.add_job(JobRequest(schedule="@daily", prompt="x", name="one"))
                 row = await desk.run_job("one")
     assert row["state"] == "failed" and row["reason"] and "The job one" in str(row["text"])
 
@@ -71,10 +73,10 @@ async def test_a_run_without_a_sign_of_life_is_stopped() -> None:
     async with ScriptedServer([HANGING]) as server:
         with TempHome.for_server(server.url) as home:
             async with open_cron_admin(home.environ) as desk:
-                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
-                (stored,) = await desk.jobs.all()
+                await desk.add_job(JobRequest(schedule="@daily", prompt="x", name="one"))
+                (stored,) = await desk.jobs.list_jobs()
                 spec = json.loads(stored.spec) | {"idle_seconds": 0.4}
-                await desk.base.store.change_job(structs.replace(stored, spec=json.dumps(spec).encode()))
+                await desk.base.store.update_job(structs.replace(stored, spec=json.dumps(spec).encode()))
                 row = await desk.run_job("one")
     assert row["state"] == "failed" and "no sign of life" in str(row["reason"])
 
@@ -119,7 +121,7 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
             async with App(home.environ, _options(home)) as app:
                 actor = await app.open_session(options=structs.replace(_options(home), origin="telegram:42"))
                 actor.approvals.can_ask = True
-                await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="every day, say hello", cwd=str(home.cwd)))
                 (row,) = await cron_admin_of_app(app).list_jobs()
         assert (row["name"], row["schedule"]) == ("hello", "@daily")
         assert row["spec"] == {"prompt": "Say hello.", "deliver": ["origin"], "origin": "telegram:42",
@@ -142,7 +144,7 @@ async def test_a_job_has_no_more_than_the_session_that_makes_it() -> None:
             async with App(home.environ, _options(home)) as app:
                 actor = await app.open_session()
                 asked = _answering(actor, AnswerScope.DENY)
-                await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="every day, say hello", cwd=str(home.cwd)))
                 assert await cron_admin_of_app(app).list_jobs() == []
         assert [one.rule for one in asked] == ["job-reach", "job-reach"]
 
@@ -152,7 +154,7 @@ async def test_with_nobody_there_no_job_is_made() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, _options(home)) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="every day, say hello", cwd=str(home.cwd)))
                 assert await cron_admin_of_app(app).list_jobs() == [] and actor.approvals.unasked == 1
 
 
@@ -165,7 +167,7 @@ async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_the
                 for scope, count in ((AnswerScope.DENY, 0), (AnswerScope.ONCE, 1)):
                     actor = await app.open_session()
                     asked = _answering(actor, scope)
-                    await actor.post(Inbound(text="read my notes", cwd=str(home.cwd)))
+                    await actor.post(InboundMessage(text="read my notes", cwd=str(home.cwd)))
                     rows = await cron_admin_of_app(app).list_jobs()
                     assert len(rows) == count and len(asked) == 1 and "Say hello." in asked[0].subject
                 spec = rows[0]["spec"]
@@ -176,7 +178,7 @@ async def test_a_run_has_no_way_to_make_jobs() -> None:
     async with ScriptedServer([Say(calls=(MAKE,)), Say("No.")]) as server:
         with TempHome.for_server(server.url, more_config={"toolsets": ["file", "cronjob"]}) as home:
             async with open_cron_admin(home.environ) as desk:
-                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
+                await desk.add_job(JobRequest(schedule="@daily", prompt="x", name="one"))
                 await desk.run_job("one")
                 assert [row["name"] for row in await desk.list_jobs()] == ["one"]
         assert "cronjob" not in json.dumps(server.requests[0].tools)
@@ -189,7 +191,7 @@ async def test_a_skill_is_told_first() -> None:
             folder.mkdir(parents=True)
             (folder / "SKILL.md").write_text("---\nname: greet\ndescription: How to greet.\n---\nBow twice.\n")
             async with open_cron_admin(home.environ) as desk:
-                await desk.add_job(Wish(schedule="@daily", prompt="Greet.", name="one", skills=("greet",)))
+                await desk.add_job(JobRequest(schedule="@daily", prompt="Greet.", name="one", skills=("greet",)))
                 await desk.run_job("one")
         assert "Bow twice." in server.requests[0].conversation[-1].text
 

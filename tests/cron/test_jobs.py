@@ -11,8 +11,8 @@ import pytest
 
 from hermes.core.errors import HermesError
 from hermes.core.parts import Source
-from hermes.cron.jobs import Maker, Wish
-from hermes.cron.runner import Outcome
+from hermes.cron.jobs import JobAuthor, JobRequest
+from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import JobState
 
 from .rig import Rig, refused, rigged
@@ -54,8 +54,8 @@ def script(rig: Rig, name: str, text: str, mode: int = 0o700) -> Path:
     ],
 )
 async def test_what_cannot_be_meant_is_refused(rig: Rig, wish: dict[str, object], why: str) -> None:
-    assert why in await refused(rig.jobs.make(Wish(schedule="@daily", zone="UTC", **wish)))  # type: ignore[arg-type]
-    assert await rig.jobs.all() == []
+    assert why in await refused(rig.jobs.create_job(JobRequest(schedule="@daily", zone="UTC", **wish)))  # type: ignore[arg-type]
+    assert await rig.jobs.list_jobs() == []
 
 
 async def test_a_past_time_and_a_taken_name_are_refused(rig: Rig) -> None:
@@ -63,8 +63,8 @@ async def test_a_past_time_and_a_taken_name_are_refused(rig: Rig) -> None:
     await rig.add("@daily", name="Morning")
     assert "already" in await refused(rig.add("@daily", name="morning"))
     other = await rig.add("@daily", name="evening")
-    assert "already" in await refused(rig.jobs.edit("evening", Wish(name="Morning")))
-    assert (await rig.jobs.find(other.id[:5])).name == "evening"
+    assert "already" in await refused(rig.jobs.edit_job("evening", JobRequest(name="Morning")))
+    assert (await rig.jobs.find_job(other.id[:5])).name == "evening"
 
 
 async def test_a_job_without_a_name_gets_one(rig: Rig) -> None:
@@ -74,10 +74,10 @@ async def test_a_job_without_a_name_gets_one(rig: Rig) -> None:
 
 async def test_editing_changes_what_is_named_and_no_more(rig: Rig) -> None:
     job = await rig.add("@daily", name="daily", model="m", repeat=2)
-    changed = await rig.jobs.edit("daily", Wish(prompt="Something else.", repeat=None))
+    changed = await rig.jobs.edit_job("daily", JobRequest(prompt="Something else.", repeat=None))
     assert (changed.spec.prompt, changed.spec.model, changed.spec.repeat) == ("Something else.", "m", None)
     assert changed.row.next_at == job.row.next_at and changed.row.version == 2
-    moved = await rig.jobs.edit("daily", Wish(schedule="every 2h"))
+    moved = await rig.jobs.edit_job("daily", JobRequest(schedule="every 2h"))
     assert moved.row.next_at == START + 7_200
 
 
@@ -85,8 +85,8 @@ async def test_a_done_job_begins_anew_by_a_new_schedule(rig: Rig) -> None:
     await rig.add("5m", name="once")
     await rig.clock.advance(300)
     await rig.ticked()
-    assert "is done" in await refused(rig.jobs.resume("once"))
-    again = await rig.jobs.edit("once", Wish(schedule="10m"))
+    assert "is done" in await refused(rig.jobs.resume_job("once"))
+    again = await rig.jobs.edit_job("once", JobRequest(schedule="10m"))
     assert again.row.state is JobState.ACTIVE
     await rig.clock.advance(600)
     await rig.ticked()
@@ -94,24 +94,28 @@ async def test_a_done_job_begins_anew_by_a_new_schedule(rig: Rig) -> None:
 
 
 async def test_what_a_model_makes_goes_to_its_chat_and_keeps_its_sources(rig: Rig) -> None:
-    maker = Maker(by="model", sources=("web:evil.example",), origin="telegram:42")
-    job = await rig.jobs.make(Wish(schedule="0 9 * * *", zone="UTC", prompt="Call evil.example.", name="odd"), maker)
+    maker = JobAuthor(by="model", sources=("web:evil.example",), origin="telegram:42")
+    job = await rig.jobs.create_job(
+        JobRequest(schedule="0 9 * * *", zone="UTC", prompt="Call evil.example.", name="odd"), maker
+    )
     assert job.spec.deliver == ("origin",)
     await rig.clock.advance(60)
     await rig.ticked()
     (prompt,) = rig.runner.prompts
     assert "evil.example" not in prompt.text and "odd" not in prompt.parts[0].text
     (made,) = [part for part in prompt.parts if "Call evil.example." in part.text]
-    assert made.provenance is not None and made.provenance.untrusted
+    assert made.provenance is not None and made.provenance.is_untrusted
     assert made.provenance.source is Source.WEB and made.provenance.label == "evil.example"
     assert rig.courier.texts == [("telegram:42", "done")]
 
 
 async def test_what_a_model_changes_is_a_models(rig: Rig) -> None:
     await rig.add("@daily", name="mine")
-    changed = await rig.jobs.edit("mine", Wish(prompt="Other."), Maker(by="model", sources=("web:a.example",)))
+    changed = await rig.jobs.edit_job(
+        "mine", JobRequest(prompt="Other."), JobAuthor(by="model", sources=("web:a.example",))
+    )
     assert (changed.spec.made_by, changed.spec.sources) == ("model", ("web:a.example",))
-    again = await rig.jobs.edit("mine", Wish(prompt="Mine again."))
+    again = await rig.jobs.edit_job("mine", JobRequest(prompt="Mine again."))
     assert (again.spec.made_by, again.spec.sources) == ("person", ())
 
 
@@ -123,7 +127,7 @@ async def test_a_script_goes_into_the_prompt_as_a_programs_words(rig: Rig) -> No
     (prompt,) = rig.runner.prompts
     (part,) = [part for part in prompt.parts if "seen" in part.text]
     assert "seen None looking" in part.text and "<untrusted" in part.text
-    assert part.provenance is not None and part.provenance.untrusted
+    assert part.provenance is not None and part.provenance.is_untrusted
 
 
 async def test_a_script_alone_is_delivered_without_a_model(rig: Rig) -> None:
@@ -148,7 +152,7 @@ async def test_a_script_that_takes_too_long_is_killed_with_its_children(rig: Rig
     marker = rig.home / "pid"
     script(rig, "slow.sh", f"#!/bin/sh\nsleep 600 & echo $! > {marker}; wait\n")
     began = time.monotonic()
-    said = await rig.means.scripts.run("slow.sh", seconds=0.5, job="x")
+    said = await rig.means.scripts.run_script("slow.sh", seconds=0.5, job="x")
     assert "took longer" in said.failed and time.monotonic() - began < 8
     child = int(marker.read_text("ascii"))
     for _ in range(100):
@@ -171,13 +175,13 @@ async def test_only_what_lies_in_the_folder_itself_is_run(rig: Rig, name: str) -
     elsewhere.mkdir()
     (elsewhere / "x.py").write_text("print(1)")
     (path.parent / "linked").symlink_to(elsewhere)
-    assert rig.means.scripts.check("fine.py")[1:] == [str(path)] == rig.means.scripts.check(str(path))[1:]
+    assert rig.means.scripts.check_script("fine.py")[1:] == [str(path)] == rig.means.scripts.check_script(str(path))[1:]
     with pytest.raises(HermesError):
-        rig.means.scripts.check(name)
+        rig.means.scripts.check_script(name)
 
 
 async def test_a_job_builds_on_what_another_said_last(rig: Rig) -> None:
-    rig.runner.answer = Outcome(ok=True, text="rain in the north")
+    rig.runner.answer = JobRunOutcome(ok=True, text="rain in the north")
     await rig.add("0 9 * * *", name="weather")
     await rig.add("5 9 * * *", name="plan", context_from=("weather",))
     await rig.clock.advance(60)
@@ -189,9 +193,9 @@ async def test_a_job_builds_on_what_another_said_last(rig: Rig) -> None:
 
 async def test_fifty_outputs_of_a_job_are_kept(rig: Rig) -> None:
     for number in range(60):
-        name = rig.means.outputs.write("abc", START + number, f"output {number}")
+        name = rig.means.outputs.write_output("abc", START + number, f"output {number}")
     kept = sorted((rig.home / "cron" / "output" / "abc").iterdir())
-    assert len(kept) == 50 and rig.means.outputs.read(name) == "output 59"
+    assert len(kept) == 50 and rig.means.outputs.read_output(name) == "output 59"
     assert kept[0].read_text("utf-8") == "output 10" and kept[0].stat().st_mode & 0o077 == 0
 
 
@@ -199,12 +203,12 @@ async def test_a_removed_job_is_forgotten(rig: Rig) -> None:
     job = await rig.add("0 9 * * *", name="gone")
     await rig.clock.advance(60)
     await rig.ticked()
-    await rig.jobs.remove("gone")
-    assert await rig.rows(job) == [] and await rig.jobs.all() == []
+    await rig.jobs.remove_job("gone")
+    assert await rig.rows(job) == [] and await rig.jobs.list_jobs() == []
     assert not (rig.home / "cron" / "output" / job.id).exists()
 
 
 async def test_a_change_meanwhile_is_noticed(rig: Rig) -> None:
     job = await rig.add("@daily", name="one")
-    await rig.jobs.edit("one", Wish(prompt="x"))
-    assert not await rig.store.change_job(job.row)
+    await rig.jobs.edit_job("one", JobRequest(prompt="x"))
+    assert not await rig.store.update_job(job.row)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from hermes.cron.jobs import Grounds, Jobs, Wish
-from hermes.cron.scheduler import Scheduler
+from hermes.cron.jobs import CronJobDeps, CronJobs, JobRequest
+from hermes.cron.scheduler import JobScheduler
 from hermes.store.jobs import InstantRow
 from hermes.store.store import Store
 
@@ -32,20 +32,22 @@ async def _started(home: Path, began: float) -> asyncio.subprocess.Process:
 
 async def _jobs_made(store: Store, home: Path, clock: FastClock) -> list[str]:
     means = means_for(home, store, clock)
-    jobs = Jobs(
-        Grounds(
+    jobs = CronJobs(
+        CronJobDeps(
             store=store,
             clock=clock,
             scripts=means.scripts,
             outputs=means.outputs,
             platforms=PLATFORMS,
-            zone=lambda: "UTC",
-            toolsets=unchecked,
-            skills=unchecked,
+            get_machine_zone=lambda: "UTC",
+            check_toolsets=unchecked,
+            check_skills=unchecked,
         )
     )
     made = [
-        await jobs.make(Wish(name=f"job{n}", schedule="every 1m", prompt="x", repeatable=n % 2 == 1, quiet=True))
+        await jobs.create_job(
+            JobRequest(name=f"job{n}", schedule="every 1m", prompt="x", repeatable=n % 2 == 1, quiet=True)
+        )
         for n in range(6)
     ]
     return [job.id for job in made]
@@ -77,11 +79,11 @@ async def test_no_instant_runs_twice_whoever_is_killed(tmp_path: Path) -> None:
         ids = await _jobs_made(store, tmp_path, clock)
         assert await _killing(tmp_path, began, 4.0) >= 6
         await clock.sleep(120)  # longer than a lease
-        last = Scheduler(means_for(tmp_path, store, clock), keep=10**9)
+        last = JobScheduler(means_for(tmp_path, store, clock), keep=10**9)
         for job_id in ids:
             await _paused(store, job_id)
-        await last.drain()
-        rows = {job_id: await store.job_history(job_id, 10_000) for job_id in ids}
+        await last.run_until_empty()
+        rows = {job_id: await store.list_job_history(job_id, 10_000) for job_id in ids}
     finally:
         await store.close()
     begun = Counter((tmp_path / "begun.log").read_text("ascii").splitlines())
@@ -94,9 +96,9 @@ async def test_no_instant_runs_twice_whoever_is_killed(tmp_path: Path) -> None:
 async def _paused(store: Store, job_id: str) -> None:
     """Let nothing more be due."""
     while True:
-        row = await store.job(job_id)
+        row = await store.get_job(job_id)
         assert row is not None
-        if await store.change_job(structs.replace(row, next_at=None, wake_at=None)):
+        if await store.update_job(structs.replace(row, next_at=None, wake_at=None)):
             return
 
 

@@ -18,7 +18,7 @@ def following(text: str, zone: str, begin: str, count: int) -> list[str]:
     schedule, found = Schedule.parse(text, zone, NOW), []
     for _ in range(count):
         assert at is not None
-        at = schedule.after(at)
+        at = schedule.next_after(at)
         if at is None:
             break
         found.append(f"{datetime.fromtimestamp(at, where):%m-%d %H:%M%z}")
@@ -30,7 +30,7 @@ def following(text: str, zone: str, begin: str, count: int) -> list[str]:
 )
 def test_once_in_a_while_from_now(text: str, seconds: int) -> None:
     schedule = Schedule.parse(text, "UTC", NOW)
-    assert schedule.once and schedule.after(NOW) == NOW + seconds and schedule.after(NOW + seconds) is None
+    assert schedule.once and schedule.next_after(NOW) == NOW + seconds and schedule.next_after(NOW + seconds) is None
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,15 @@ def test_once_in_a_while_from_now(text: str, seconds: int) -> None:
     ],
 )
 def test_a_time_is_by_the_clock_of_the_zone(text: str, at: str) -> None:
-    assert Schedule.parse(text, "Europe/Berlin", NOW).after(NOW) == datetime.fromisoformat(at).timestamp()
+    assert Schedule.parse(text, "Europe/Berlin", NOW).next_after(NOW) == datetime.fromisoformat(at).timestamp()
 
 
 def test_an_interval_counts_from_when_it_was_made() -> None:
     schedule = Schedule.parse("every 90 minutes", "Asia/Tokyo", NOW + 0.4)
-    assert schedule.after(NOW) == NOW + 5_400
-    assert schedule.after(NOW + 5_400) == NOW + 10_800
-    assert schedule.after(NOW + 5_399.9) == NOW + 5_400
-    assert Schedule.parse("every hour", "UTC", NOW).after(NOW) == NOW + 3_600
+    assert schedule.next_after(NOW) == NOW + 5_400
+    assert schedule.next_after(NOW + 5_400) == NOW + 10_800
+    assert schedule.next_after(NOW + 5_399.9) == NOW + 5_400
+    assert Schedule.parse("every hour", "UTC", NOW).next_after(NOW) == NOW + 3_600
 
 
 def test_cron_fields_and_names() -> None:
@@ -85,7 +85,7 @@ def test_an_hour_that_comes_twice() -> None:
 def test_from_within_the_second_pass_nothing_comes_again() -> None:
     where = ZoneInfo("America/New_York")
     second = datetime(2026, 11, 1, 1, 40, tzinfo=where, fold=1).timestamp()
-    found = Schedule.parse("45 1 * * *", "America/New_York", NOW).after(second)
+    found = Schedule.parse("45 1 * * *", "America/New_York", NOW).next_after(second)
     assert found == datetime(2026, 11, 2, 1, 45, tzinfo=where).timestamp()
 
 
@@ -99,7 +99,7 @@ def test_the_southern_half_and_half_an_hour() -> None:
 
 
 def test_a_time_in_an_hour_that_is_left_out_is_after_it() -> None:
-    found = Schedule.parse("2026-03-29T02:30", "Europe/Berlin", NOW).after(NOW)
+    found = Schedule.parse("2026-03-29T02:30", "Europe/Berlin", NOW).next_after(NOW)
     assert found == datetime(2026, 3, 29, 1, 30, tzinfo=UTC).timestamp()
 
 
@@ -133,5 +133,5 @@ def test_a_zone_that_does_not_exist_is_refused(zone: str) -> None:
 
 
 def test_it_says_what_it_means() -> None:
-    assert "09:00" in Schedule.parse("0 9 * * 1-5", "Europe/Berlin", NOW).words()
-    assert Schedule.parse("every 2h", "UTC", NOW).words() == "every 2 h"
+    assert "09:00" in Schedule.parse("0 9 * * 1-5", "Europe/Berlin", NOW).describe()
+    assert Schedule.parse("every 2h", "UTC", NOW).describe() == "every 2 h"

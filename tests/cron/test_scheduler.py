@@ -12,10 +12,10 @@ from msgspec import structs
 
 from hermes.core.errors import BusyError
 from hermes.cron.job import CatchUp, Overlap
-from hermes.cron.jobs import Wish
-from hermes.cron.runner import Outcome
-from hermes.store.jobs import End, InstantState, JobState
-from hermes.util.process_identity import this_process
+from hermes.cron.jobs import JobRequest
+from hermes.cron.runner import JobRunOutcome
+from hermes.store.jobs import InstantEnd, InstantState, JobState
+from hermes.util.process_identity import identify_this_process
 
 from .rig import Rig, refused, rigged
 
@@ -39,7 +39,7 @@ async def test_a_due_instant_runs_and_is_delivered(rig: Rig) -> None:
     assert rig.runner.ran == [("morning", NINE)]
     assert await rig.rows(job) == [(NINE, "ran", "")]
     assert rig.courier.texts == [("telegram:7", "done")]
-    found = await rig.store.job(job.id)
+    found = await rig.store.get_job(job.id)
     assert found is not None and found.next_at == NINE + DAY
     await rig.ticked()
     assert len(rig.runner.ran) == len(rig.courier.sent) == 1
@@ -93,15 +93,15 @@ async def test_within_the_grace_only_the_newest_runs(rig: Rig) -> None:
 async def test_a_one_shot_is_late_by_two_minutes_at_most(rig: Rig) -> None:
     early = await rig.add("5m", name="early")
     late = await rig.add("in 5 minutes", name="late")
-    assert late.schedule.after(START) == START + 300
+    assert late.schedule.next_after(START) == START + 300
     await rig.clock.advance(300 + 119)
     await rig.ticked()
-    await rig.jobs.edit("late", Wish(schedule="1m"))
+    await rig.jobs.edit_job("late", JobRequest(schedule="1m"))
     await rig.clock.advance(60 + 121)
     await rig.ticked()
     assert [state for _, state, _ in await rig.rows(early)] == ["ran"]
     assert [state for _, state, _ in await rig.rows(late)] == ["ran", "missed"]
-    assert {row.state for row in await rig.store.jobs()} == {JobState.DONE}
+    assert {row.state for row in await rig.store.list_jobs()} == {JobState.DONE}
 
 
 async def test_overlap_skip(rig: Rig) -> None:
@@ -113,7 +113,7 @@ async def test_overlap_skip(rig: Rig) -> None:
     await rig.clock.advance(300)
     await rig.scheduler.tick()
     rig.runner.gate.set()
-    await rig.scheduler.drain()
+    await rig.scheduler.run_until_empty()
     assert [row[1:] for row in await rig.rows(job)] == [("ran", ""), ("skipped", "an earlier run was still going on")]
 
 
@@ -127,7 +127,7 @@ async def test_overlap_queue(rig: Rig) -> None:
     await rig.scheduler.tick()
     assert [row[1] for row in await rig.rows(job)] == ["claimed", "due"]
     rig.runner.gate.set()
-    await rig.scheduler.drain()
+    await rig.scheduler.run_until_empty()
     assert [row[1] for row in await rig.rows(job)] == ["ran", "ran"]
 
 
@@ -141,7 +141,7 @@ async def test_overlap_stop(rig: Rig) -> None:
     await rig.scheduler.tick()
     await rig.clock.advance(1)
     rig.runner.gate = None
-    await rig.scheduler.drain()
+    await rig.scheduler.run_until_empty()
     assert [row[1:] for row in await rig.rows(job)] == [("failed", "the next instant came"), ("ran", "")]
     assert rig.runner.stopped == {job.id}
 
@@ -152,16 +152,16 @@ async def test_stop_ends_a_run_with_a_reason_that_is_told(rig: Rig) -> None:
     await rig.clock.advance(60)
     await rig.scheduler.tick()
     await rig.runner.began.wait()
-    assert "runs now" in await refused(rig.jobs.remove("long"))
-    assert await rig.jobs.stop("long") == 1
+    assert "runs now" in await refused(rig.jobs.remove_job("long"))
+    assert await rig.jobs.stop_job("long") == 1
     await rig.clock.advance(1)
-    await rig.scheduler.drain()
+    await rig.scheduler.run_until_empty()
     assert [row[1:] for row in await rig.rows(job)] == [("failed", "somebody stopped it")]
     assert "failed: somebody stopped it" in rig.courier.texts[0][1]
 
 
 async def test_a_failure_is_told_unless_it_is_not_wanted(rig: Rig) -> None:
-    rig.runner.answer = Outcome(ok=False, reason="the provider is down", text="half an ans")
+    rig.runner.answer = JobRunOutcome(ok=False, reason="the provider is down", text="half an ans")
     await rig.add("0 9 * * *", name="loud")
     await rig.add("0 9 * * *", name="quiet", quiet=True)
     await rig.clock.advance(60)
@@ -172,7 +172,7 @@ async def test_a_failure_is_told_unless_it_is_not_wanted(rig: Rig) -> None:
 
 @pytest.mark.parametrize("answer", ["[SILENT]", " [silent]\n", ""])
 async def test_silence_is_not_delivered(rig: Rig, answer: str) -> None:
-    rig.runner.answer = Outcome(ok=True, text=answer)
+    rig.runner.answer = JobRunOutcome(ok=True, text=answer)
     job = await rig.add("0 9 * * *")
     await rig.clock.advance(60)
     await rig.ticked()
@@ -185,12 +185,12 @@ async def test_what_nobody_reaches_stays_owed(rig: Rig) -> None:
     rig.courier.here = False
     await rig.clock.advance(60)
     await rig.ticked()
-    (row,) = await rig.store.job_history(job.id, 10)
+    (row,) = await rig.store.list_job_history(job.id, 10)
     assert row.delivery == "owed"
     rig.courier.here = True
     await rig.again().tick()
     assert rig.courier.texts == [("telegram:7", "done")]
-    (row,) = await rig.store.job_history(job.id, 10)
+    (row,) = await rig.store.list_job_history(job.id, 10)
     assert row.delivery == "delivered"
 
 
@@ -198,22 +198,22 @@ async def test_what_nobody_reaches_for_a_week_is_given_up_and_holds_nothing_up(r
     here, rig.courier.here = await rig.add("0 9 * * *", name="one"), False
     await rig.clock.advance(60)
     await rig.ticked()
-    await rig.jobs.pause("one")
+    await rig.jobs.pause_job("one")
     await rig.clock.advance(7 * DAY + 60)
     await rig.ticked()
-    (row,) = await rig.store.job_history(here.id, 10)
+    (row,) = await rig.store.list_job_history(here.id, 10)
     assert row.delivery == "failed" and "for a week" in row.delivery_why and not rig.courier.sent
 
 
 async def test_a_job_that_cannot_be_read_holds_nothing_up(rig: Rig) -> None:
     for name in ("broken", "fine"):
         await rig.add("0 9 * * *", name=name)
-    broken = (await rig.jobs.find("broken")).row
-    assert await rig.store.change_job(structs.replace(broken, zone="Europe/Atlantis"))
+    broken = (await rig.jobs.find_job("broken")).row
+    assert await rig.store.update_job(structs.replace(broken, zone="Europe/Atlantis"))
     await rig.clock.advance(60)
     await rig.ticked()
     assert [name for name, _ in rig.runner.ran] == ["fine"]
-    assert (await rig.store.glance()).wake_at == NINE + 3_600
+    assert (await rig.store.check_pending_jobs()).wake_at == NINE + 3_600
 
 
 async def test_a_delivery_that_is_refused_says_so(rig: Rig) -> None:
@@ -221,7 +221,7 @@ async def test_a_delivery_that_is_refused_says_so(rig: Rig) -> None:
     rig.courier.down = True
     await rig.clock.advance(60)
     await rig.ticked()
-    (row,) = await rig.store.job_history(job.id, 10)
+    (row,) = await rig.store.list_job_history(job.id, 10)
     assert row.state == "ran" and row.delivery == "failed" and "The outbox is full" in row.delivery_why
 
 
@@ -232,7 +232,7 @@ async def test_repeat_ends_it(rig: Rig) -> None:
         await rig.ticked()
         await rig.clock.advance(3_600)
     assert [state for _, state, _ in await rig.rows(job)] == ["ran"] * 3
-    found = await rig.store.job(job.id)
+    found = await rig.store.get_job(job.id)
     assert found is not None and found.state is JobState.DONE and found.next_at is None
 
 
@@ -270,10 +270,10 @@ async def test_a_clock_that_was_far_ahead_is_forgiven_by_resume(rig: Rig) -> Non
     job = await rig.add("0 9 * * *", name="daily")
     rig.clock.set_now(START + 4_000 * DAY)
     await rig.ticked()
-    rows = await rig.store.job_history(job.id, 10_000)
+    rows = await rig.store.list_job_history(job.id, 10_000)
     assert sum(row.instants for row in rows) == 4_000 and len(rows) <= 1_001
     rig.clock.set_now(START)
-    await rig.jobs.resume("daily")
+    await rig.jobs.resume_job("daily")
     await rig.clock.advance(60)
     await rig.ticked()
     assert rig.runner.ran == [("daily", NINE)]
@@ -281,11 +281,11 @@ async def test_a_clock_that_was_far_ahead_is_forgiven_by_resume(rig: Rig) -> Non
 
 async def test_paused_jobs_owe_nothing(rig: Rig) -> None:
     job = await rig.add("0 9 * * *", name="daily")
-    await rig.jobs.pause("daily")
+    await rig.jobs.pause_job("daily")
     await rig.clock.advance(5 * DAY)
     await rig.ticked()
     assert await rig.rows(job) == []
-    await rig.jobs.resume("daily")
+    await rig.jobs.resume_job("daily")
     await rig.clock.advance(60)
     await rig.ticked()
     assert len(rig.runner.ran) == 1
@@ -293,7 +293,7 @@ async def test_paused_jobs_owe_nothing(rig: Rig) -> None:
 
 async def test_run_by_hand_needs_no_schedule_and_only_one_at_a_time(rig: Rig) -> None:
     job = await rig.add("0 9 * * *", name="daily")
-    await rig.jobs.pause("daily")
+    await rig.jobs.pause_job("daily")
     row = await rig.scheduler.run_now(job)
     assert (row.state, row.by_hand, row.at, row.delivery) == ("ran", True, START, "delivered")
     rig.runner.gate, rig.runner.began = asyncio.Event(), asyncio.Event()
@@ -325,12 +325,13 @@ async def test_closing_ends_runs_by_name(rig: Rig, repeatable: bool) -> None:
 
 async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_ended(rig: Rig) -> None:
     dead = subprocess.run(
-        [sys.executable, "-c", "from hermes.util.process_identity import this_process; print(this_process())"],
+        [sys.executable, "-c", "from hermes.util.process_identity import identify_this_process; "
+        "print(identify_this_process())"],
         check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
     jobs = [await rig.add("0 9 * * *", name=name) for name in ("dead", "living")]
-    for job, owner in zip(jobs, (f"{dead} x", f"{this_process()} other"), strict=True):
-        at = await rig.store.add_by_hand(job.id, START)
+    for job, owner in zip(jobs, (f"{dead} x", f"{identify_this_process()} other"), strict=True):
+        at = await rig.store.add_manual_instant(job.id, START)
         assert await rig.store.claim_instant(job.id, at, owner=owner, until=START + 60) == 1
         assert await rig.store.claim_instant(job.id, at, owner="me", until=START + 60) is None
     await rig.clock.advance(59)
@@ -344,13 +345,13 @@ async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_en
 
 async def test_an_end_that_names_an_old_claim_counts_for_nothing(rig: Rig) -> None:
     job = await rig.add("0 9 * * *")
-    at = await rig.store.add_by_hand(job.id, START)
+    at = await rig.store.add_manual_instant(job.id, START)
     assert await rig.store.claim_instant(job.id, at, owner="one", until=START) == 1
     assert await rig.store.release_instant(job.id, at, fence=1)
     assert await rig.store.claim_instant(job.id, at, owner="two", until=START) == 2
-    assert not await rig.store.end_instant(job.id, at, fence=1, end=End(state=InstantState.RAN))
+    assert not await rig.store.end_instant(job.id, at, fence=1, end=InstantEnd(state=InstantState.RAN))
     assert not await rig.store.renew_instant(job.id, at, fence=1, until=START + 60)
-    assert await rig.store.end_instant(job.id, at, fence=2, end=End(state=InstantState.RAN))
+    assert await rig.store.end_instant(job.id, at, fence=2, end=InstantEnd(state=InstantState.RAN))
 
 
 async def test_run_ticks_by_itself(rig: Rig) -> None:
@@ -361,7 +362,7 @@ async def test_run_ticks_by_itself(rig: Rig) -> None:
         await rig.clock.advance(15)
     assert rig.clock.now() - NINE < 30
     made = await rig.add("30m", name="new")
-    rig.scheduler.changed()
+    rig.scheduler.notify_changed()
     assert made.row.next_at is not None
     await rig.clock.wait_for_sleepers()
     assert max(rig.clock.slept) <= 60

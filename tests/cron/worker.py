@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.core.parts import TextPart
-from hermes.cron.execution import Means
-from hermes.cron.job import Job
-from hermes.cron.output import Outputs
-from hermes.cron.runner import NoCourier, Outcome, Prompt
-from hermes.cron.scheduler import Scheduler
-from hermes.cron.scripts import Scripts
+from hermes.cron.execution import JobRunDeps
+from hermes.cron.job import CronJob
+from hermes.cron.output import JobOutputs
+from hermes.cron.runner import JobPrompt, JobRunOutcome, NoJobDelivery
+from hermes.cron.scheduler import JobScheduler
+from hermes.cron.scripts import JobScripts
 from hermes.store.store import Store
-from hermes.util.process_identity import this_process
+from hermes.util.process_identity import identify_this_process
 
 FASTER = 600
 """Seconds of its time in a second."""
@@ -49,11 +49,11 @@ class LoggingRunner:
     def __init__(self, log: Path) -> None:
         self._handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    async def run(self, job: Job, instant: float, prompt: Prompt) -> Outcome:
+    async def run(self, job: CronJob, instant: float, prompt: JobPrompt) -> JobRunOutcome:
         """Take 70 ms."""
         os.write(self._handle, f"{job.name} {instant}\n".encode())
         await asyncio.sleep(0.07)
-        return Outcome(ok=True, text="[SILENT]")
+        return JobRunOutcome(ok=True, text="[SILENT]")
 
     def stop(self, job_id: str) -> None:
         """Nobody stops it."""
@@ -63,17 +63,17 @@ async def _no_skills(_: Sequence[str]) -> Sequence[TextPart]:
     return ()
 
 
-def means_for(home: Path, store: Store, clock: FastClock) -> Means:
+def means_for(home: Path, store: Store, clock: FastClock) -> JobRunDeps:
     """What such a process runs jobs with."""
-    return Means(
+    return JobRunDeps(
         store=store,
         clock=clock,
         runner=LoggingRunner(home / "begun.log"),
-        courier=NoCourier(),
-        outputs=Outputs(home / "cron" / "output"),
-        scripts=Scripts(home / "scripts", {}, str),
-        skills=_no_skills,
-        owner=f"{this_process()} worker",
+        delivery=NoJobDelivery(),
+        outputs=JobOutputs(home / "cron" / "output"),
+        scripts=JobScripts(home / "scripts", {}, str),
+        load_skills=_no_skills,
+        owner=f"{identify_this_process()} worker",
     )
 
 
@@ -81,7 +81,7 @@ async def work(home: Path, began: float, seconds: float) -> None:
     """Run jobs for so long."""
     clock = FastClock(began)
     store = await Store.open(home, clock)
-    scheduler = Scheduler(means_for(home, store, clock), keep=10**9)
+    scheduler = JobScheduler(means_for(home, store, clock), keep=10**9)
     running = asyncio.create_task(scheduler.run())
     await asyncio.wait({running}, timeout=seconds)
     running.cancel()

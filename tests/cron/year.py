@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from hermes.cron.job import CatchUp, Job, Overlap
-from hermes.cron.jobs import Wish
-from hermes.cron.runner import Outcome
+from hermes.cron.job import CatchUp, CronJob, Overlap
+from hermes.cron.jobs import JobRequest
+from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import InstantRow
 
 from .rig import Rig, rigged
@@ -170,7 +170,7 @@ class Story:
             rig.runner.gate = None
         await rig.scheduler.tick()
         self.latest = max(self.latest, rig.clock.now())
-        await rig.scheduler.drain()
+        await rig.scheduler.run_until_empty()
 
     async def _settled(self) -> None:
         """Runs end, or go on while time passes, or Hermes is closed under them."""
@@ -186,7 +186,7 @@ class Story:
             rig.runner.gate = asyncio.Event()
             return
         while rig.scheduler.running:
-            await rig.scheduler.drain()
+            await rig.scheduler.run_until_empty()
 
     def _something(self, dice: random.Random) -> None:
         clock = self._rig.clock
@@ -207,12 +207,12 @@ async def lived(home: Path, days: int, seed: int, count: int = 300) -> Counter[s
     dice = random.Random(seed)
     start, end = START.timestamp(), START.timestamp() + days * DAY
     async with rigged(home, start) as rig:
-        rig.runner.answer = Outcome(ok=True, text="[SILENT]")
+        rig.runner.answer = JobRunOutcome(ok=True, text="[SILENT]")
         rig.again(most_running=400, keep=_EVERYTHING)
-        made: list[tuple[Planned, Job]] = []
+        made: list[tuple[Planned, CronJob]] = []
         for number in range(count):
             plan = planned(dice, number)
-            wish = Wish(
+            wish = JobRequest(
                 name=f"job {number}",
                 schedule=plan.text,
                 zone=plan.zone,
@@ -221,19 +221,19 @@ async def lived(home: Path, days: int, seed: int, count: int = 300) -> Counter[s
                 overlap=dice.choice(list(Overlap)),
                 jitter=dice.choice([0, 0, 300]),
             )
-            made.append((plan, await rig.jobs.make(wish)))
+            made.append((plan, await rig.jobs.create_job(wish)))
         story = Story(rig, dice, end)
         await story.told()
         walls = {zone: Walls(zone, int(start) - 2 * DAY, int(story.latest) + 2 * DAY) for zone in ZONES}
         for plan, job in made:
             expected = due(plan, start, story.latest - job.offset, walls[plan.zone])
-            _account(await rig.store.job_history(job.id, _EVERYTHING), expected, job, story.happened)
+            _account(await rig.store.list_job_history(job.id, _EVERYTHING), expected, job, story.happened)
         names = Counter(rig.runner.ran)
         assert not [one for one, times in names.items() if times > 1]
         return story.happened
 
 
-def _account(rows: list[InstantRow], expected: list[float], job: Job, happened: Counter[str]) -> None:
+def _account(rows: list[InstantRow], expected: list[float], job: CronJob, happened: Counter[str]) -> None:
     """Every instant has exactly one row that has ended, and no row stands for anything else."""
     left = dict.fromkeys(expected)
     for row in rows:

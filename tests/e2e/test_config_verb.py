@@ -10,7 +10,7 @@ import yaml
 from screen import on_a_terminal
 
 from hermes.admin.config import get_setting, set_setting, unset_setting
-from hermes.config.keys import every_key
+from hermes.config.keys import iter_settings
 from hermes.core.errors import UsageError
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Say
@@ -205,7 +205,7 @@ async def test_looking_makes_nothing() -> None:
             done = await hermes(home, *arguments)
             assert done.stderr == "" and done.code == 0, done
         rows = json.loads((await hermes(home, "config", "list", "--json")).stdout)
-        assert [row["key"] for row in rows] == [setting.key for setting in every_key()]
+        assert [row["key"] for row in rows] == [setting.key for setting in iter_settings()]
         assert list(home.hermes.iterdir()) == []
 
 
@@ -251,8 +251,8 @@ async def test_a_set_that_is_switched_off_is_gone_from_the_next_request() -> Non
 
 
 def test_every_key_has_a_default_and_words() -> None:
-    from hermes.config.keys import find, wanted
+    from hermes.config.keys import describe_type, find_setting
 
-    for setting in every_key():
-        assert find(setting.key) == setting
-        assert wanted(setting.typed)
+    for setting in iter_settings():
+        assert find_setting(setting.key) == setting
+        assert describe_type(setting.typed)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from screen import Screen, on_a_terminal
 from tmux import NEEDED, POLL, in_tmux
 
-from hermes.cli.tui.style import Look
-from hermes.cli.tui.view import View
+from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.view import EventView
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     Event,
@@ -278,11 +278,11 @@ def test_the_view_lets_nothing_through(text: str, width: int, seed: int) -> None
     async def run() -> list[str]:
         lines: list[str] = []
         display = DisplaySettings(tool_progress=ToolProgress.VERBOSE, show_reasoning=True)
-        view = View(Look(display, lambda: width), lines.extend, lambda: None)
+        view = EventView(TerminalStyle(display, lambda: width), lines.extend, lambda: None)
         for event in events(text, random.Random(seed)):
             view(event)
             view.flush()
-            lines.extend(view.live(20))
+            lines.extend(view.render_live(20))
         return lines
 
     for line in asyncio.run(run()):

@@ -17,8 +17,9 @@ from hermes.testing.server import ScriptedServer
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (
-    "import sys; from hermes.admin.models.local_servers import FoundServer; from hermes.cli.commands.setup import run;"
-    "sys.exit(run(sys.argv[2:], servers=(FoundServer('{name}', 'My server', {port}),) if {port} else ()))"
+    "import sys; from hermes.admin.models.local_servers import LocalModelServer; from hermes.cli.commands.setup "
+    "import run;"
+    "sys.exit(run(sys.argv[2:], servers=(LocalModelServer('{name}', 'My server', {port}),) if {port} else ()))"
 )
 
 

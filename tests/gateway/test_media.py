@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.chats import MediaKind
 from hermes.gateway.text.media import MediaRefusedError, MediaRules, SendableFile, extract_media, open_checked_file
 from hermes.sessions.egress_filter import make_file_check
@@ -26,7 +26,9 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def rules(place: Path) -> MediaRules:
     media = str(place / "home/.hermes/media")
-    refused = make_file_check({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
+    refused = make_file_check(
+        {"HOME": str(place / "home")}, HermesHome(place / "home/.hermes"), str(place / "ws"), (media,)
+    )
     return MediaRules(
         roots=(str(place / "ws"), str(place / "home"), media), refusal_reason=refused, home=str(place / "home")
     )

@@ -20,7 +20,7 @@ from hermes.admin.people.identity import (
     role_rights,
 )
 from hermes.config.gateway import GatewaySettings, RoleSettings
-from hermes.config.home import folder_of
+from hermes.config.home import person_folder_name
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
@@ -105,10 +105,10 @@ def test_a_sessions_options_are_no_more_than_the_role() -> None:
 
 @pytest.mark.parametrize("person", ["../../etc", "telegram:1", "Telegram:1", "a" * 400, "..", "/", "мама", ""])
 def test_a_persons_folder_is_one_plain_name_of_their_own(person: str) -> None:
-    name = folder_of(person)
+    name = person_folder_name(person)
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}", name)
-    assert name.lower() != folder_of(person + "x").lower()
-    assert folder_of("a:B").lower() != folder_of("a:b").lower()
+    assert name.lower() != person_folder_name(person + "x").lower()
+    assert person_folder_name("a:B").lower() != person_folder_name("a:b").lower()
 
 
 async def test_people_are_added_linked_and_removed() -> None:

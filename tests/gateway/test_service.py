@@ -20,7 +20,7 @@ from hermes.admin.service.sd_notify import ServiceNotifier
 from hermes.admin.service.service import GatewayService, ServiceKind, detect_service_kind, format_plan
 from hermes.admin.service.units import ServiceSpec, build_launchd_plist, build_systemd_unit
 from hermes.config.gateway import AccountSettings, ChannelSettings
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import NotFoundError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
@@ -72,17 +72,17 @@ def test_the_plist_says_the_same() -> None:
 
 def test_installing_shows_first_what_it_would_do(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "SECRET_KEY": "never written down"}
-    service = GatewayService(Home(tmp_path / ".hermes"), environ, ServiceKind.SYSTEMD, 60)
+    service = GatewayService(HermesHome(tmp_path / ".hermes"), environ, ServiceKind.SYSTEMD, 60)
     plan = service.plan_install()
     shown = "\n".join(format_plan(plan))
     assert str(tmp_path / ".config/systemd/user/hermes-gateway.service") in shown
     assert "systemctl --user enable hermes-gateway.service" in shown
     assert "never written down" not in shown
     assert not service.installed
-    other = GatewayService(Home(tmp_path / "other"), environ, ServiceKind.SYSTEMD, 60)
+    other = GatewayService(HermesHome(tmp_path / "other"), environ, ServiceKind.SYSTEMD, 60)
     assert other.name != service.name
     with pytest.raises(NotFoundError, match="gateway start"):
-        GatewayService(Home(tmp_path / ".hermes"), environ, ServiceKind.PLAIN, 60).plan_install()
+        GatewayService(HermesHome(tmp_path / ".hermes"), environ, ServiceKind.PLAIN, 60).plan_install()
     assert detect_service_kind({"XDG_RUNTIME_DIR": str(tmp_path), "PATH": ""}, "linux") is ServiceKind.PLAIN
 
 
@@ -133,7 +133,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
         with home_for(server, {"ntfy": chat}) as home:
             code, out, err = await hermes(home, "gateway", "start")
             assert code == 0 and "The gateway runs" in out, err
-            pid = process_module.find_gateway_pid(Home(home.hermes))
+            pid = process_module.find_gateway_pid(HermesHome(home.hermes))
             assert pid
             try:
                 assert (await hermes(home, "gateway", "start"))[0] == 75
@@ -149,7 +149,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
             finally:
                 code, out, err = await hermes(home, "gateway", "stop")
             assert code == 0 and "has ended" in out, err
-            assert process_module.find_gateway_pid(Home(home.hermes)) is None
+            assert process_module.find_gateway_pid(HermesHome(home.hermes)) is None
             assert (await hermes(home, "gateway", "stop"))[1] == "No gateway runs.\n"
             code, out, _ = await hermes(home, "gateway", "status")
             assert code == 1 and "No gateway runs" in out

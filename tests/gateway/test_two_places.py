@@ -16,7 +16,7 @@ from hermes.ipc.connection import IpcConnection
 from hermes.ipc.hosted_session import serve_session
 from hermes.ipc.session_server import attach_named_session
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -159,12 +159,12 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
                 questions: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
                 remote.subscribe(heard.append)
                 remote.subscribe(lambda one: questions.put_nowait(one) if isinstance(one, ApprovalAsked) else None)
-                first = remote.post(Inbound(text="wait"))
+                first = remote.post(InboundMessage(text="wait"))
                 await server.wait_for(2)
                 assert remote.busy and remote.stop()
                 async with asyncio.timeout(10):
-                    assert not (await first).reason.completed
-                second = remote.post(Inbound(text="reset it"))
+                    assert not (await first).reason.is_completed
+                second = remote.post(InboundMessage(text="reset it"))
                 async with asyncio.timeout(10):
                     asked = await questions.get()
                     remote.approvals.answer(asked.approval_id, scope=AnswerScope.DENY, by="person")

@@ -13,10 +13,10 @@ from hermes.core.stream import Answer
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.providers.http import http_transport
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 from hermes.testing.clock import ManualClock
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Reply, Say
@@ -29,11 +29,11 @@ TOOLS = (ToolSchema(name="read_file", description="Read a file.", parameters=PAR
 
 def endpoint(kind: tuple[str, str], url: str = "http://127.0.0.1:9/v1", ttl: str = "5m") -> Endpoint:
     provider, model = kind
-    return resolve(ModelChoice(model, provider, base_url=url, api_key="k" * 12, cache_ttl=ttl), {})
+    return resolve_endpoint(ModelChoice(model, provider, base_url=url, api_key="k" * 12, cache_ttl=ttl), {})
 
 
 def frame(to: Endpoint, system: str = "Be brief.") -> EpochFrame:
-    version = wire(to.wire).version
+    version = load_wire(to.wire).version
     return EpochFrame(
         provider=to.record.name, model=to.model, wire=to.wire, encoder_version=version, system=system, tools=TOOLS
     )
@@ -96,7 +96,7 @@ class Talk:
         self.clock = ManualClock()
         self.events: list[Event] = []
         timeouts = HttpTimeouts(connect=2.0, read=5.0)
-        self.client = ModelClient(to, http_transport({}), self.clock, retries=0, timeouts=timeouts)
+        self.client = ModelClient(to, create_http_transport({}), self.clock, retries=0, timeouts=timeouts)
         self.lineage = Lineage(frame(to, system), to)
 
     async def emit(self, event: Event) -> None:
@@ -104,10 +104,10 @@ class Talk:
 
     async def ask(self, *messages: Message) -> Message:
         """Say something, hear the answer, and keep it."""
-        self.lineage.extend(messages)
-        outcome = await self.client.answer(self.lineage, self.emit)
+        self.lineage.append_messages(messages)
+        outcome = await self.client.request_answer(self.lineage, self.emit)
         assert isinstance(outcome, Answer), outcome
-        self.lineage.extend((outcome.message,))
+        self.lineage.append_messages((outcome.message,))
         return outcome.message
 
 

@@ -27,10 +27,10 @@ from hermes.core.outcomes import Scope  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
 from hermes.core.stream import Answer, Failure  # noqa: E402
 from hermes.llm.client import ModelClient  # noqa: E402
-from hermes.llm.keys import Lease  # noqa: E402
+from hermes.llm.keys import KeyLease  # noqa: E402
 from hermes.llm.lineage import Lineage  # noqa: E402
-from hermes.providers.http import http_transport  # noqa: E402
-from hermes.providers.resolve import ModelChoice, resolve  # noqa: E402
+from hermes.providers.http import create_http_transport  # noqa: E402
+from hermes.providers.resolve import ModelChoice, resolve_endpoint  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.recorded import RecordedRequest  # noqa: E402
 from hermes.testing.script import Delivery, Ending, Fail, Reply, Say, ScriptedModel, StreamError  # noqa: E402
@@ -136,16 +136,16 @@ class TwoKeys:
     def __init__(self) -> None:
         self.left = list(KEYS)
 
-    async def lease(self, _model: str) -> Lease | Failure:
-        return Lease(self.left[0], self.left[0][-1])
+    async def lease_key(self, _model: str) -> KeyLease | Failure:
+        return KeyLease(self.left[0], self.left[0][-1])
 
-    async def available(self, _model: str) -> bool:
+    async def has_usable_key(self, _model: str) -> bool:
         return True
 
-    async def succeeded(self, lease: Lease) -> None:
+    async def report_success(self, lease: KeyLease) -> None:
         pass
 
-    async def failed(self, lease: Lease, failure: Failure) -> bool:
+    async def report_failure(self, lease: KeyLease, failure: Failure) -> bool:
         if not failure.rotate or len(self.left) == 1:
             return False
         self.left.remove(lease.key)
@@ -205,14 +205,16 @@ async def call(line: Line, folder: Path, *, always: bool) -> Seen:
                 url = gone.url
         else:
             url = server.url
-        endpoint = resolve(ModelChoice("m", "custom", base_url=url, api_key=KEYS[0], api_mode=line.wire), {})
+        endpoint = resolve_endpoint(ModelChoice("m", "custom", base_url=url, api_key=KEYS[0], api_mode=line.wire), {})
         frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
         lineage = Lineage(frame, endpoint)
-        lineage.extend([user_message("hi")])
+        lineage.append_messages([user_message("hi")])
         timeouts = HttpTimeouts(connect=2.0, read=0.05 if line.way == "silence" else 5.0)
-        client = ModelClient(endpoint, http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts)
+        client = ModelClient(
+            endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts
+        )
         try:
-            outcome = await client.answer(lineage, emit)
+            outcome = await client.request_answer(lineage, emit)
         finally:
             await client.close()
     told = [event for event in events if isinstance(event, Retrying)]

@@ -25,7 +25,7 @@ from hermes.core.parts import ReasoningPart, TextPart
 from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
@@ -38,8 +38,8 @@ MARK = {"type": "ephemeral"}
 
 def body(to: Endpoint, messages: Sequence[Message], system: str = "Be brief.") -> dict[str, object]:
     lineage = Lineage(frame(to, system), to)
-    lineage.extend(messages)
-    found = json.loads(lineage.body())
+    lineage.append_messages(messages)
+    found = json.loads(lineage.build_body())
     assert isinstance(found, dict)
     return found
 
@@ -69,13 +69,13 @@ def test_the_messages_are_the_same_with_and_without_marks(kind: tuple[str, str])
     for count in range(9):
         assert unmarked(body(marked, talk(count))) == body(plain, talk(count))
     lineage = Lineage(frame(marked), marked)
-    lineage.extend(talk(5))
-    first = lineage.body()
-    assert lineage.body() == first
-    lineage.extend(talk(8)[5:])
+    lineage.append_messages(talk(5))
+    first = lineage.build_body()
+    assert lineage.build_body() == first
+    lineage.append_messages(talk(8)[5:])
     whole = Lineage(frame(marked), marked)
-    whole.extend(talk(8))
-    assert lineage.body() == whole.body()
+    whole.append_messages(talk(8))
+    assert lineage.build_body() == whole.build_body()
 
 
 def test_where_anthropic_wants_them() -> None:
@@ -136,7 +136,7 @@ def test_what_is_empty_passes_its_mark_on() -> None:
 )
 def test_who_is_sent_marks(provider: str, model: str, mode: str, marks: bool) -> None:
     choice = ModelChoice(model, provider, base_url="http://127.0.0.1:9/v1", api_mode=mode, cache_ttl="5m")
-    to = resolve(choice, {})
+    to = resolve_endpoint(choice, {})
     assert bool(to.cache_ttl) is marks
     assert bool(at(to, user_message("hi"), system="s")) is marks
 
@@ -150,7 +150,7 @@ async def test_the_prefix_stands_while_the_marks_move(kind: tuple[str, str]) -> 
     ):
         for turn in range(30):
             reply = await one.ask(user_message(f"turn {turn} " + "x" * 400))
-            while ids := [call.call_id for call in reply.calls()]:
+            while ids := [call.call_id for call in reply.tool_calls()]:
                 reply = await one.ask(results(*ids, text="y" * 300))
     assert len(server.requests) >= 45
     assert check_prefixes(server.requests) == len(server.requests) - 1

@@ -11,7 +11,7 @@ from msgspec import structs
 from hermes.core.events import Level, Notice
 from hermes.core.messages import Message, user_message
 from hermes.core.parts import TextPart
-from hermes.llm.cache_watch import Fingerprint, Sent
+from hermes.llm.cache_watch import AnsweredRequest, PrefixFingerprint
 from hermes.llm.lineage import Lineage
 from hermes.testing.server import ScriptedServer
 
@@ -111,9 +111,9 @@ class Re(Lineage):
     """A lineage that encodes one message otherwise than the one whose place it takes."""
 
     def __init__(self, before: Lineage, messages: list[Message], broken: int) -> None:
-        super().__init__(before.frame, before.endpoint, sent=before.sent)
+        super().__init__(before.frame, before.endpoint, sent=before.last_answered)
         changed = Message(role=messages[broken].role, parts=(TextPart(text="not what it was"),))
-        self.extend([changed if number == broken else one for number, one in enumerate(messages)])
+        self.append_messages([changed if number == broken else one for number, one in enumerate(messages)])
 
 
 @pytest.mark.parametrize("broken", [0, 3, 8])
@@ -142,7 +142,7 @@ async def test_a_frame_that_changed(what: str) -> None:
             "one tool": structs.replace(frame, tools=(structs.replace(TOOLS[0], description="Reads."),)),
             "system": structs.replace(frame, system=LONG[:9_000] + "!" + LONG[9_000:]),
         }[what]
-        one.lineage = Lineage(changed, before.endpoint, sent=before.sent)
+        one.lineage = Lineage(changed, before.endpoint, sent=before.last_answered)
         await one.ask(user_message("turn 0 " + "x" * 200))
         (line,) = alarms(one)
         assert {"tools": "the tools (0, there were 1)", "one tool": "tool 1 (read_file)", "system": "byte 9,000 of it"}[
@@ -150,11 +150,11 @@ async def test_a_frame_that_changed(what: str) -> None:
         ] in line
 
 
-def built(lengths: list[int]) -> tuple[bytearray, Fingerprint]:
-    buffer, found = bytearray(), Fingerprint()
+def built(lengths: list[int]) -> tuple[bytearray, PrefixFingerprint]:
+    buffer, found = bytearray(), PrefixFingerprint()
     for number, length in enumerate(lengths, 1):
         buffer += bytes([number % 251]) * length
-        found.joined(number, len(buffer))
+        found.add_message_end(number, len(buffer))
     return buffer, found
 
 
@@ -162,11 +162,11 @@ def built(lengths: list[int]) -> tuple[bytearray, Fingerprint]:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=400), st.data())
 def test_any_changed_byte_is_placed(lengths: list[int], data: st.DataObject) -> None:
     buffer, found = built(lengths)
-    found.sent(buffer)
-    assert found.difference(buffer) == ""
+    found.checksum_sent(buffer)
+    assert found.find_difference(buffer) == ""
     at = data.draw(st.integers(0, len(buffer) - 1))
     buffer[at] ^= 255
-    place = re.search(r"messages? (\d+)(?: to (\d+))? \(bytes ([\d,]+) to ([\d,]+)", found.difference(buffer))
+    place = re.search(r"messages? (\d+)(?: to (\d+))? \(bytes ([\d,]+) to ([\d,]+)", found.find_difference(buffer))
     assert place is not None
     first, last = int(place[1]), int(place[2] or place[1])
     start, end = (int(place[group].replace(",", "")) for group in (3, 4))
@@ -179,11 +179,11 @@ def test_any_changed_byte_is_placed(lengths: list[int], data: st.DataObject) -> 
 
 def test_memory_does_not_grow_with_the_conversation() -> None:
     buffer, found = built([3] * 20_000)
-    found.sent(buffer)
+    found.checksum_sent(buffer)
     assert len(found._points) <= 64
-    assert found.difference(buffer[:-1]) != ""
+    assert found.find_difference(buffer[:-1]) != ""
 
 
 def test_a_key_is_not_shown() -> None:
-    sent = Sent(Fingerprint(), key="k" * 20)
+    sent = AnsweredRequest(PrefixFingerprint(), key="k" * 20)
     assert "kkk" not in repr(sent)

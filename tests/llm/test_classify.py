@@ -9,12 +9,18 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind as Kind
 from hermes.core.outcomes import Scope
 from hermes.core.stream import Failure
-from hermes.llm.classes import ADVICE, TABLE
-from hermes.llm.classify import Size, from_answer, from_page, from_stream, from_transport
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.llm.classes import ADVICE, FAILURE_RULES
+from hermes.llm.classify import (
+    RequestSize,
+    failure_from_page,
+    failure_from_response,
+    failure_from_stream,
+    failure_from_transport,
+)
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import WireError
 
-ENDPOINT = resolve(ModelChoice("m", "custom", base_url="http://h.example"), {})
+ENDPOINT = resolve_endpoint(ModelChoice("m", "custom", base_url="http://h.example"), {})
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 CASES = [
@@ -53,7 +59,7 @@ CASES = [
 @pytest.mark.parametrize(("status", "body", "kind", "retryable"), CASES)
 def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable: bool) -> None:
     raw = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
-    failure = from_answer(status, {}, raw, ENDPOINT, 0.0)
+    failure = failure_from_response(status, {}, raw, ENDPOINT, 0.0)
     assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
     assert failure.message.startswith(f"The server at h.example answered {status}")
     assert "\n" not in failure.message and "<" not in failure.message and len(failure.message) < 500
@@ -74,12 +80,12 @@ def test_the_kind_of_an_answer(status: int, body: object, kind: Kind, retryable:
     ],
 )
 def test_the_kind_of_an_error_inside_a_stream(error: WireError, kind: Kind, retryable: bool) -> None:
-    failure = from_stream(error, ENDPOINT)
+    failure = failure_from_stream(error, ENDPOINT)
     assert (failure.kind, failure.retryable) == (kind, retryable)
 
 
 def judged(status: int, body: object, *, tokens: int = 0, window: int | None = None) -> Failure:
-    return from_answer(status, {}, json.dumps(body).encode(), ENDPOINT, 0.0, Size(tokens, window))
+    return failure_from_response(status, {}, json.dumps(body).encode(), ENDPOINT, 0.0, RequestSize(tokens, window))
 
 
 @pytest.mark.parametrize(
@@ -122,17 +128,17 @@ def test_a_refusal_without_a_reason_is_judged_by_the_size_of_the_request(
     failure = judged(400, {"error": {"message": "Error"}}, tokens=tokens, window=window)
     assert (failure.kind, failure.compress, failure.retryable) == (kind, kind is Kind.CONTEXT_OVERFLOW, False)
     broken = WireError("Bad request", code="invalid_request_error")
-    assert from_stream(broken, ENDPOINT, 0.0, Size(tokens, window)).kind is kind
+    assert failure_from_stream(broken, ENDPOINT, 0.0, RequestSize(tokens, window)).kind is kind
 
 
 @pytest.mark.parametrize(("tokens", "kind"), [(60, Kind.CUT), (61, Kind.CONTEXT_OVERFLOW), (0, Kind.CUT)])
 def test_a_server_that_hangs_up_on_a_large_request(tokens: int, kind: Kind) -> None:
     cut = TransportError(Kind.CUT, "The server closed the connection.")
-    failure = from_transport(cut, ENDPOINT, Size(tokens, 100))
+    failure = failure_from_transport(cut, ENDPOINT, RequestSize(tokens, 100))
     assert (failure.kind, failure.retryable, failure.compress) == (kind, True, kind is Kind.CONTEXT_OVERFLOW)
-    assert from_transport(cut, ENDPOINT, Size(10**9)).kind is Kind.CUT
+    assert failure_from_transport(cut, ENDPOINT, RequestSize(10**9)).kind is Kind.CUT
     slow = TransportError(Kind.TIMEOUT, "The server sent nothing.")
-    assert from_transport(slow, ENDPOINT, Size(tokens, 100)).kind is Kind.TIMEOUT
+    assert failure_from_transport(slow, ENDPOINT, RequestSize(tokens, 100)).kind is Kind.TIMEOUT
 
 
 def test_every_kind_has_advice_and_every_provider_made_kind_can_fall_back() -> None:
@@ -142,11 +148,11 @@ def test_every_kind_has_advice_and_every_provider_made_kind_can_fall_back() -> N
 
 
 def test_every_row_of_the_table_can_be_reached() -> None:
-    for number, row in enumerate(TABLE):
+    for number, row in enumerate(FAILURE_RULES):
         bare = bool(row.statuses) and not (row.code or row.says)
         hidden = [
             after
-            for after in TABLE[number + 1 :]
+            for after in FAILURE_RULES[number + 1 :]
             if bare and set(after.statuses) and set(after.statuses) <= set(row.statuses)
         ]
         assert hidden == [], f"rows after {row} never fit"
@@ -201,7 +207,7 @@ def test_no_body_makes_a_pattern_run_away(said: str) -> None:
     for body in bodies:
         for status in (400, 403, 429, 500):
             started = time.process_time()
-            from_answer(
+            failure_from_response(
                 status, {"retry-after": said[:64], "x-ratelimit-reset": said[:64]}, body.encode(), ENDPOINT, 0.0
             )
             assert time.process_time() - started < 0.25
@@ -219,33 +225,33 @@ def test_judging_a_body_of_20_kb_costs_less_than_a_millisecond() -> None:
     for body in bodies:
         raw = body.encode()
         assert len(raw) > 18_000
-        from_answer(400, {}, raw, ENDPOINT, 0.0)
+        failure_from_response(400, {}, raw, ENDPOINT, 0.0)
         costs = []
         for _ in range(20):
             started = time.process_time()
-            from_answer(400, {}, raw, ENDPOINT, 0.0)
+            failure_from_response(400, {}, raw, ENDPOINT, 0.0)
             costs.append(time.process_time() - started)
         assert min(costs) < 0.001
 
 
 def test_a_key_is_nowhere_in_a_failure() -> None:
     key = "sk-" + "7" * 24
-    endpoint = resolve(ModelChoice("m", "custom", base_url="http://h.example", api_key=key), {})
+    endpoint = resolve_endpoint(ModelChoice("m", "custom", base_url="http://h.example", api_key=key), {})
     body = {"error": {"message": f"Incorrect API key provided: {key}.", "metadata": {"raw": "x" * 385 + key}}}
     error = WireError(f"bad {key}", error={"message": f"bad {key}", "detail": key})
     failures = [
-        from_answer(401, {}, json.dumps(body).encode(), endpoint, 0.0),
-        from_answer(308, {"location": f"https://h.example/?key={key}"}, b"", endpoint, 0.0),
-        from_stream(error, endpoint),
-        from_transport(TransportError(Kind.CUT, f"cut at {key}"), endpoint),
-        from_page(f"<p>{key}</p>".encode(), "text/html", f"http://h/{key}", endpoint, 200),
+        failure_from_response(401, {}, json.dumps(body).encode(), endpoint, 0.0),
+        failure_from_response(308, {"location": f"https://h.example/?key={key}"}, b"", endpoint, 0.0),
+        failure_from_stream(error, endpoint),
+        failure_from_transport(TransportError(Kind.CUT, f"cut at {key}"), endpoint),
+        failure_from_page(f"<p>{key}</p>".encode(), "text/html", f"http://h/{key}", endpoint, 200),
     ]
     for failure in failures:
         assert key not in repr(failure) and key[:12] not in repr(failure)
 
 
 def test_a_page_in_the_place_of_an_answer() -> None:
-    busy = from_page(b"<html><title>502 Bad Gateway</title>", "text/html; x", "http://h/v1", ENDPOINT, 200)
+    busy = failure_from_page(b"<html><title>502 Bad Gateway</title>", "text/html; x", "http://h/v1", ENDPOINT, 200)
     assert (busy.kind, busy.retryable) == (Kind.SERVER_ERROR, True)
-    login = from_page(b"<html><title>Sign in</title>", "text/html", "http://h/v1", ENDPOINT, 200)
+    login = failure_from_page(b"<html><title>Sign in</title>", "text/html", "http://h/v1", ENDPOINT, 200)
     assert (login.kind, login.retryable) == (Kind.BAD_RESPONSE, False) and "base_url" in login.hint

@@ -18,8 +18,8 @@ from hermes.core.stream import Answer, CallStarted, Failure, ReasoningDelta, Tex
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.providers.http import http_transport
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 
 KEY = "key-" + "5" * 20
 HELLO = sse(chat_chunk({"content": "Hel"}), chat_chunk({"content": "lo"}, "stop", usage={"prompt_tokens": 3}))
@@ -66,15 +66,19 @@ class Asked:
 
     async def ask(self, url: str, *, api_mode: str = "", read: float = 5.0, retries: int = 3) -> "Asked":
         choice = ModelChoice("m", "custom", base_url=f"{url}/v1", api_key=KEY, api_mode=api_mode)
-        endpoint = resolve(choice, {})
+        endpoint = resolve_endpoint(choice, {})
         frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
         lineage = Lineage(frame, endpoint)
-        lineage.extend([user_message("hi")])
+        lineage.append_messages([user_message("hi")])
         client = ModelClient(
-            endpoint, http_transport({}), self.clock, retries=retries, timeouts=HttpTimeouts(connect=2.0, read=read)
+            endpoint,
+            create_http_transport({}),
+            self.clock,
+            retries=retries,
+            timeouts=HttpTimeouts(connect=2.0, read=read),
         )
         try:
-            self.outcome = await client.answer(lineage, self.emit)
+            self.outcome = await client.request_answer(lineage, self.emit)
         finally:
             await client.close()
         return self
@@ -220,7 +224,7 @@ async def test_a_cut_stream_gives_what_had_arrived() -> None:
         assert (asked.failure.kind, len(server.requests), asked.clock.slept) == (FailureKind.CUT, 1, [])
         partial = asked.failure.partial
         assert partial is not None and partial.text == "Half" and partial.finish is FinishReason.CUT
-        assert not list(partial.calls())
+        assert not list(partial.tool_calls())
 
 
 async def test_a_stream_that_is_cut_before_any_word_came_is_tried_again() -> None:
@@ -268,13 +272,13 @@ async def test_garbage_instead_of_json() -> None:
 async def test_a_connection_serves_again_after_the_end_mark() -> None:
     clock, events = HeldClock(), Asked()
     async with loopback(HELLO) as server:
-        endpoint = resolve(ModelChoice("m", "custom", base_url=server.url), {})
+        endpoint = resolve_endpoint(ModelChoice("m", "custom", base_url=server.url), {})
         lineage = Lineage(
             EpochFrame(provider="c", model="m", wire=endpoint.wire, encoder_version=1, system=""), endpoint
         )
-        client = ModelClient(endpoint, http_transport({}), clock)
+        client = ModelClient(endpoint, create_http_transport({}), clock)
         for _ in range(3):
-            assert isinstance(await client.answer(lineage, events.emit), Answer)
+            assert isinstance(await client.request_answer(lineage, events.emit), Answer)
         await client.close()
     assert server.connections == 1
 
@@ -339,7 +343,7 @@ async def test_a_long_call_is_no_silence() -> None:
     end = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"}'}}]}, "tool_calls")
     async with loopback(sse(chat_chunk(start), *[piece] * 300, end)) as server:
         await asked.ask(server.url, retries=0, read=0.5)
-    [call] = asked.answer.message.calls()
+    [call] = asked.answer.message.tool_calls()
     assert len(call.arguments) == len('{"x": ""}') + 600
 
 

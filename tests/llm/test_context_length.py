@@ -5,9 +5,9 @@ import json
 import pytest
 from loopback import Loopback, Reply, loopback
 
-from hermes.llm.context_length import known_context_length
-from hermes.providers.http import http_transport
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.llm.context_length import find_context_length
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
 
 
@@ -19,10 +19,10 @@ NO = says({"error": "not here"}, 404)
 
 
 async def ask(server: Loopback, provider: str, model: str = "m") -> int | None:
-    endpoint: Endpoint = resolve(ModelChoice(model, provider, base_url=f"{server.url}/v1", api_key="k"), {})
-    transport = http_transport({})
+    endpoint: Endpoint = resolve_endpoint(ModelChoice(model, provider, base_url=f"{server.url}/v1", api_key="k"), {})
+    transport = create_http_transport({})
     try:
-        return await known_context_length(endpoint, transport)
+        return await find_context_length(endpoint, transport)
     finally:
         await transport.close()
 
@@ -60,7 +60,7 @@ async def test_nobody_is_asked_what_is_known() -> None:
         assert await ask(server, "anthropic", "claude-x") == 200_000
         assert server.requests == []
         url = server.url
-    endpoint = resolve(ModelChoice("m", "vllm", base_url=url), {})
-    transport = http_transport({})
-    assert await known_context_length(endpoint, transport) is None
+    endpoint = resolve_endpoint(ModelChoice("m", "vllm", base_url=url), {})
+    transport = create_http_transport({})
+    assert await find_context_length(endpoint, transport) is None
     await transport.close()

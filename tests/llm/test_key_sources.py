@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.llm.key_sources import Command, Keyring, Variable
-from hermes.providers.key_variables import variable_keys
+from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, VariableKeySource
+from hermes.providers.key_variables import list_variable_keys
 from hermes.testing.home import TempHome
 
 SECRET = "sk-" + os.urandom(12).hex()
@@ -24,7 +24,7 @@ def program(tmp_path: Path, text: str) -> str:
 
 
 async def test_a_program_gives_its_output(tmp_path: Path) -> None:
-    assert await Command(program(tmp_path, f"echo {SECRET}"), {"PATH": os.defpath}).read() == SECRET
+    assert await CommandKeySource(program(tmp_path, f"echo {SECRET}"), {"PATH": os.defpath}).read_key() == SECRET
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ async def test_a_program_gives_its_output(tmp_path: Path) -> None:
 )
 async def test_a_program_that_fails_is_explained_without_its_output(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        await Command(program(tmp_path, text), {"PATH": os.defpath, "SECRET": SECRET}).read()
+        await CommandKeySource(program(tmp_path, text), {"PATH": os.defpath, "SECRET": SECRET}).read_key()
     assert SECRET not in str(caught.value)
 
 
@@ -46,7 +46,7 @@ async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -
     pid = tmp_path / "pid"
     text = program(tmp_path, f"sleep 60 & echo $! > {pid}; wait")
     with pytest.raises(ConfigError, match="did not end within"):
-        await Command(text, {"PATH": os.defpath}, patience=0.3).read()
+        await CommandKeySource(text, {"PATH": os.defpath}, patience=0.3).read_key()
     assert time.monotonic() - started < 5
     status = Path(f"/proc/{pid.read_text().strip()}/status")
     assert not status.exists() or "State:\tZ" in status.read_text()
@@ -56,7 +56,7 @@ async def test_a_program_that_leaves_a_daemon_gives_its_key_at_once_and_the_daem
     started = time.monotonic()
     pid = tmp_path / "pid"
     text = program(tmp_path, f"sleep 60 & echo $! > {pid}; echo {SECRET}")
-    assert await Command(text, {"PATH": os.defpath}, patience=5).read() == SECRET
+    assert await CommandKeySource(text, {"PATH": os.defpath}, patience=5).read_key() == SECRET
     assert time.monotonic() - started < 2
     status = Path(f"/proc/{pid.read_text().strip()}/status")
     while status.exists() and "State:\tZ" not in status.read_text():
@@ -65,20 +65,20 @@ async def test_a_program_that_leaves_a_daemon_gives_its_key_at_once_and_the_daem
 
 
 async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
-    assert await Command("printf %s $HOME;a", {"PATH": os.defpath, "HOME": "x"}).read() == "$HOME;a"
+    assert await CommandKeySource("printf %s $HOME;a", {"PATH": os.defpath, "HOME": "x"}).read_key() == "$HOME;a"
     for wrong in ("", "'open"):
         with pytest.raises(ConfigError):
-            Command(wrong, {})
+            CommandKeySource(wrong, {})
 
 
 async def test_a_variable_that_is_not_set_is_named() -> None:
     with pytest.raises(ConfigError, match="MY_KEY is not set"):
-        await Variable("MY_KEY", dict).read()
+        await VariableKeySource("MY_KEY", dict).read_key()
 
 
 def test_variables_in_their_numbered_and_listed_forms() -> None:
     environ = {"K": "a", "K_1": "b", "K_2": "c", "K_4": "never", "KS": "d, e;a,", "L": "f"}
-    assert list(variable_keys(("K", "L"), environ)) == [
+    assert list(list_variable_keys(("K", "L"), environ)) == [
         ("K", "a"),
         ("K_1", "b"),
         ("K_2", "c"),
@@ -86,16 +86,16 @@ def test_variables_in_their_numbered_and_listed_forms() -> None:
         ("KS#2", "e"),
         ("L", "f"),
     ]
-    assert list(variable_keys(("K",), {"K_2": "b", "K": "a,b"})) == [("K", "a,b"), ("K_2", "b")]
-    assert list(variable_keys(("K",), {})) == []
+    assert list(list_variable_keys(("K",), {"K_2": "b", "K": "a,b"})) == [("K", "a,b"), ("K_2", "b")]
+    assert list(list_variable_keys(("K",), {})) == []
 
 
 _READ = """
 import asyncio
 from hermes.core.errors import ConfigError
-from hermes.llm.key_sources import Keyring
+from hermes.llm.key_sources import KeyringKeySource
 try:
-    print(asyncio.run(Keyring("svc", "me").read()))
+    print(asyncio.run(KeyringKeySource("svc", "me").read_key()))
 except ConfigError as error:
     print(error)
 """
@@ -113,7 +113,7 @@ async def test_the_keyring_is_read_through_its_package_and_missed_by_name(tmp_pa
         (tmp_path / "keyring" / "__init__.py").write_text("raise ImportError")
         done = await home.run(sys.executable, "-c", _READ)
     assert "pip install 'hermes-anew[keyring]'" in done.stdout
-    assert Keyring("svc", "me").shown == "keyring"
+    assert KeyringKeySource("svc", "me").description == "keyring"
 
 
 _HANGS = _READ.replace('"me")', '"me", patience=0.2)')

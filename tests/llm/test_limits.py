@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from hermes.llm.limits import LONGEST, moment, span, wish
-from hermes.llm.report import Report, read_body
+from hermes.llm.limits import MAX_WAIT, find_retry_after, parse_span, seconds_until
+from hermes.llm.report import ErrorReport, read_error_body
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
 
 def asked(headers: dict[str, str], body: object = None, *, limited: bool = True) -> float | None:
-    report = read_body(429, json.dumps(body).encode()) if body is not None else Report()
-    return wish(headers, report, NOW, limited=limited)
+    report = read_error_body(429, json.dumps(body).encode()) if body is not None else ErrorReport()
+    return find_retry_after(headers, report, NOW, limited=limited)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_bodies(body: object, seconds: float | None) -> None:
         "2023-11-14T22:13:10Z",
         "1699999999",
         "99999999999999999999",
-        str(LONGEST + 1),
+        str(MAX_WAIT + 1),
         "40 days",
         None,
         True,
@@ -114,21 +114,21 @@ def test_bodies(body: object, seconds: float | None) -> None:
     ],
 )
 def test_what_is_no_wish(value: object) -> None:
-    assert moment(value, NOW) is None
+    assert seconds_until(value, NOW) is None
     if isinstance(value, str):
         for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-reset-tokens"):
             found = asked({name: value})
-            assert found is None or 0 <= found <= LONGEST
+            assert found is None or 0 <= found <= MAX_WAIT
 
 
 def test_a_clock_that_jumps_makes_no_nonsense() -> None:
     for now in (0.0, NOW - 1e8, NOW + 1e8, 4e9):
-        assert moment("1700000021", now) is None
-        assert moment("21s", now) == 21.0
+        assert seconds_until("1700000021", now) is None
+        assert seconds_until("21s", now) == 21.0
 
 
 def test_spans() -> None:
-    assert [span(text) for text in ("1h2m3s", "1 h 2 min 3 sec", "5 monkeys", "", "s")] == [
+    assert [parse_span(text) for text in ("1h2m3s", "1 h 2 min 3 sec", "5 monkeys", "", "s")] == [
         3723.0,
         3723.0,
         None,

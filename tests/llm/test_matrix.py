@@ -9,8 +9,8 @@ from msgspec import structs
 from vendor_errors import ALL
 
 from hermes.core.outcomes import FailureKind as Kind
-from hermes.llm.classes import TABLE, implied_status, row_for
-from hermes.llm.report import read_body
+from hermes.llm.classes import FAILURE_RULES, find_rule, infer_status
+from hermes.llm.report import read_error_body
 
 LINES = tuple(lines())
 
@@ -42,16 +42,16 @@ def test_every_row_of_the_table_is_there_for_a_case() -> None:
     used = set()
     for case in CASES:
         value = case.body if isinstance(case.body, str) else json.dumps(case.body)
-        told = read_body(case.status if case.status >= 400 else 0, value.encode())
+        told = read_error_body(case.status if case.status >= 400 else 0, value.encode())
         bare = structs.replace(told, status=0)
         for report in (
             told,
-            *(structs.replace(told, status=implied_status(each)) for each in (bare, structs.replace(bare, named=0))),
+            *(structs.replace(told, status=infer_status(each)) for each in (bare, structs.replace(bare, named=0))),
         ):
-            used.add(row_for(report))
+            used.add(find_rule(report))
     # 402 and 409 by the write-ups and the status's meaning alone; our own name for what is no JSON; a finish reason.
     unseen = {(Kind.RATE_LIMIT, 402), (Kind.BILLING, 402), (Kind.OVERLOADED, 409), (Kind.SERVER_ERROR, 0)}
-    missed = {(row.kind, *row.statuses) for row in TABLE if row not in used}
+    missed = {(row.kind, *row.statuses) for row in FAILURE_RULES if row not in used}
     assert missed - unseen == {(Kind.BAD_RESPONSE,)}
 
 

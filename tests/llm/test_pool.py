@@ -12,9 +12,9 @@ import pytest
 from hermes.config.settings import Strategy
 from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.stream import Failure
-from hermes.llm.key_slots import Slot
-from hermes.llm.key_sources import Command, Given, Variable
-from hermes.llm.keys import Lease
+from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_sources import CommandKeySource, LiteralKeySource, VariableKeySource
+from hermes.llm.keys import KeyLease
 from hermes.llm.pool import KeyPool
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
@@ -23,8 +23,8 @@ KEYS = ["sk-" + os.urandom(12).hex() for _ in range(3)]
 A, B, C = KEYS
 
 
-def given(*keys: str) -> list[Slot]:
-    return [Slot(f"env:K{number}", Given(key, "given"), key=key) for number, key in enumerate(keys, 1)]
+def given(*keys: str) -> list[KeySlot]:
+    return [KeySlot(f"env:K{number}", LiteralKeySource(key, "given"), key=key) for number, key in enumerate(keys, 1)]
 
 
 def limit(kind: FailureKind = FailureKind.RATE_LIMIT, scope: Scope = Scope.KEY, wait: float | None = None) -> Failure:
@@ -32,15 +32,15 @@ def limit(kind: FailureKind = FailureKind.RATE_LIMIT, scope: Scope = Scope.KEY, 
 
 
 async def key(pool: KeyPool, model: str = "m") -> str:
-    lease = await pool.lease(model)
-    assert isinstance(lease, Lease), lease
+    lease = await pool.lease_key(model)
+    assert isinstance(lease, KeyLease), lease
     return lease.key
 
 
 async def fail(pool: KeyPool, failure: Failure, *, model: str = "m") -> bool:
-    lease = await pool.lease(model)
-    assert isinstance(lease, Lease), lease
-    return await pool.failed(lease, failure)
+    lease = await pool.lease_key(model)
+    assert isinstance(lease, KeyLease), lease
+    return await pool.report_failure(lease, failure)
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def test_only_whom_the_scope_names_is_charged() -> None:
         assert not await fail(pool, limit(scope=scope))
         assert await key(pool) == A
     assert not await fail(pool, limit(scope=Scope.ORGANISATION))
-    assert [one.state for one in await pool.report()] == ["cooling", "cooling"]
+    assert [one.state for one in await pool.list_key_states()] == ["cooling", "cooling"]
     mine, theirs = given(A, B)
     theirs.organisation = "other"
     pool = KeyPool("p", [mine, theirs], clock)
@@ -123,15 +123,15 @@ async def test_a_wait_that_the_provider_named_is_a_failure_that_says_until_when(
     pool = KeyPool("p", given(A, B), clock, title="Acme")
     await fail(pool, limit(wait=90.0))
     assert not await fail(pool, limit(wait=7200.0))
-    refused = await pool.lease("m")
+    refused = await pool.lease_key("m")
     assert isinstance(refused, Failure)
     assert (refused.kind, refused.retry_after, refused.retryable) == (FailureKind.RATE_LIMIT, 90.0, True)
     assert refused.fall_back and refused.message.startswith("All 2 keys of Acme wait; the first can be used again at ")
     assert "hermes auth list" in refused.hint
-    assert not await pool.available("m")
+    assert not await pool.has_usable_key("m")
     pool = KeyPool("p", given(A), clock)
     await fail(pool, limit(wait=7200.0))
-    refused = await pool.lease("m")
+    refused = await pool.lease_key("m")
     assert isinstance(refused, Failure) and (refused.retryable, refused.fall_back) == (False, True)
 
 
@@ -139,15 +139,15 @@ async def test_a_guess_prefers_another_key_and_refuses_none() -> None:
     clock = ManualClock()
     pool = KeyPool("p", given(A), clock)
     assert not await fail(pool, limit())
-    assert [one.state for one in await pool.report()] == ["cooling"]
-    assert await pool.available("m")
-    lease = await pool.lease("m")
-    assert isinstance(lease, Lease) and lease.key == A
+    assert [one.state for one in await pool.list_key_states()] == ["cooling"]
+    assert await pool.has_usable_key("m")
+    lease = await pool.lease_key("m")
+    assert isinstance(lease, KeyLease) and lease.key == A
     await clock.advance(1)
-    lease = await pool.lease("m")
-    assert isinstance(lease, Lease)
-    await pool.succeeded(lease)
-    assert [one.state for one in await pool.report()] == ["ready"]
+    lease = await pool.lease_key("m")
+    assert isinstance(lease, KeyLease)
+    await pool.report_success(lease)
+    assert [one.state for one in await pool.list_key_states()] == ["ready"]
     # One account out of money may be all of them, or not: the one that was not asked is next.
     pool = KeyPool("p", given(A, B), clock)
     await fail(pool, limit(FailureKind.BILLING, Scope.ORGANISATION))
@@ -157,11 +157,11 @@ async def test_a_guess_prefers_another_key_and_refuses_none() -> None:
 async def test_an_answer_to_an_older_call_ends_no_newer_cooldown() -> None:
     clock = ManualClock()
     pool = KeyPool("p", given(A, B), clock)
-    older = await pool.lease("m")
-    assert isinstance(older, Lease)
+    older = await pool.lease_key("m")
+    assert isinstance(older, KeyLease)
     await clock.advance(1)
     await fail(pool, limit(wait=60.0))
-    await pool.succeeded(older)
+    await pool.report_success(older)
     assert await key(pool) == B
 
 
@@ -189,9 +189,9 @@ async def test_a_key_that_is_gone_for_good_stays_out_until_it_changes_or_is_rese
         pool = KeyPool("p", given(A), clock, ledger=ledger)
         assert not await fail(pool, gone)
         await clock.advance(1_000_000)
-        refused = await pool.lease("m")
+        refused = await pool.lease_key("m")
         assert isinstance(refused, Failure) and refused.kind is FailureKind.AUTH_PERMANENT and refused.fall_back
-        assert [one.state for one in await pool.report()] == ["dead"]
+        assert [one.state for one in await pool.list_key_states()] == ["dead"]
         assert await key(KeyPool("p", given(B), clock, ledger=ledger)) == B
         assert await ledger.clear_keys("p") == 1
         await clock.advance(1)
@@ -216,18 +216,19 @@ import asyncio, sys
 from pathlib import Path
 from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.stream import Failure
-from hermes.llm.key_slots import Slot
-from hermes.llm.key_sources import Given
+from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_sources import LiteralKeySource
 from hermes.llm.pool import KeyPool
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
 async def main(folder, *keys):
     store = await Store.open(Path(folder), SystemClock())
-    pool = KeyPool("p", [Slot(f"env:K{n}", Given(k, "given"), key=k) for n, k in enumerate(keys, 1)],
+    pool = KeyPool("p", [KeySlot(f"env:K{n}", LiteralKeySource(k, "given"), key=k) for n, k in enumerate(keys, 1)],
                    SystemClock(), ledger=store)
-    lease = await pool.lease("m")
-    await pool.failed(lease, Failure(kind=FailureKind.RATE_LIMIT, message="", scope=Scope.KEY, retry_after=500.0))
+    lease = await pool.lease_key("m")
+    failure = Failure(kind=FailureKind.RATE_LIMIT, message="", scope=Scope.KEY, retry_after=500.0)
+    await pool.report_failure(lease, failure)
     await store.close()
 
 asyncio.run(main(*sys.stdin.read().split()))
@@ -275,7 +276,7 @@ async def test_a_source_is_read_when_needed_and_anew_once_when_its_key_is_refuse
     script = tmp_path / "op"
     script.write_text(f'#!/bin/sh\necho x >> "{count}"\ncat "{place}"\n')
     script.chmod(0o700)
-    program = Slot("auth:1", Command(f"'{script}'", os.environ), label="op")
+    program = KeySlot("auth:1", CommandKeySource(f"'{script}'", os.environ), label="op")
     pool = KeyPool("p", [*given(A), program], clock)
     assert await key(pool) == A and not count.exists()
     assert await fail(pool, limit(wait=3600.0))
@@ -291,7 +292,7 @@ async def test_a_source_is_read_when_needed_and_anew_once_when_its_key_is_refuse
 async def test_a_variable_that_was_mended_is_taken_up_again() -> None:
     clock = ManualClock()
     values = {"K": A}
-    pool = KeyPool("p", [Slot("env:K", Variable("K", lambda: values), key=A)], clock)
+    pool = KeyPool("p", [KeySlot("env:K", VariableKeySource("K", lambda: values), key=A)], clock)
     assert not await fail(pool, limit(FailureKind.AUTH_PERMANENT))
     await clock.advance(61)
     values["K"] = B
@@ -300,9 +301,9 @@ async def test_a_variable_that_was_mended_is_taken_up_again() -> None:
 
 async def test_a_source_that_fails_is_passed_over_and_then_named(tmp_path: Path) -> None:
     clock = ManualClock()
-    broken = Slot("auth:1", Command("/no/such/program", {}), label="vault")
+    broken = KeySlot("auth:1", CommandKeySource("/no/such/program", {}), label="vault")
     assert await key(KeyPool("p", [broken, *given(A)], clock)) == A
-    refused = await KeyPool("p", [broken], clock).lease("m")
+    refused = await KeyPool("p", [broken], clock).lease_key("m")
     assert isinstance(refused, Failure) and refused.fall_back
     assert refused.message.startswith("vault: The key's program `program` cannot be started")
 
@@ -311,7 +312,7 @@ async def test_no_key_stands_in_what_is_shown(tmp_path: Path) -> None:
     clock = ManualClock()
     short = "abcd"
     pool = KeyPool("p", given(A, short), clock)
-    lease = await pool.lease("m")
-    shown = repr([lease, await pool.report(), *given(A, short)]) + str(lease)
+    lease = await pool.lease_key("m")
+    shown = repr([lease, await pool.list_key_states(), *given(A, short)]) + str(lease)
     assert A not in shown and short not in shown
-    assert [one.ending for one in await pool.report()] == [A[-4:], ""]
+    assert [one.ending for one in await pool.list_key_states()] == [A[-4:], ""]

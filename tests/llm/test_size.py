@@ -12,8 +12,8 @@ from hermes.core.stream import Answer, Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
-from hermes.providers.http import http_transport
-from hermes.providers.resolve import ModelChoice, resolve
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.testing.clock import ManualClock
 from hermes.testing.script import Delivery, Ending, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -28,10 +28,10 @@ async def nothing(_event: Event) -> None:
 
 def session(words: int, window: int | None, url: str = "http://h.example") -> Lineage:
     choice = ModelChoice("m", "custom", base_url=url, api_key="k" * 9, context_length=window)
-    endpoint = resolve(choice, {})
+    endpoint = resolve_endpoint(choice, {})
     frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
     lineage = Lineage(frame, endpoint)
-    lineage.extend([user_message("word " * words)])
+    lineage.append_messages([user_message("word " * words)])
     return lineage
 
 
@@ -40,9 +40,9 @@ async def outcomes(words: int, window: int | None, *replies: Reply) -> list[Answ
     async with ScriptedServer(replies) as server:
         lineage = session(words, window, server.url)
         clock = ManualClock(auto=True)
-        client = ModelClient(lineage.endpoint, http_transport({}), clock, keys=TwoKeys(), retries=0)
+        client = ModelClient(lineage.endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=0)
         try:
-            return [await client.answer(lineage, nothing) for _ in replies]
+            return [await client.request_answer(lineage, nothing) for _ in replies]
         finally:
             await client.close()
 
@@ -77,14 +77,14 @@ async def test_the_providers_own_count_corrects_the_estimate() -> None:
 
 def test_an_estimate_grows_with_what_came_since_the_count_and_counts_pictures_by_number() -> None:
     lineage = session(0, None)
-    assert (lineage.tokens(4_000), lineage.tokens(0)) == (1_000, 0)
-    lineage.counted(4_000, 3_000)
-    assert (lineage.tokens(4_000), lineage.tokens(4_400), lineage.tokens(40)) == (3_000, 3_100, 3_000)
-    lineage.counted(4_400, 0)
-    assert lineage.tokens(4_400) == 3_100
+    assert (lineage.count_tokens(4_000), lineage.count_tokens(0)) == (1_000, 0)
+    lineage.record_count(4_000, 3_000)
+    assert (lineage.count_tokens(4_000), lineage.count_tokens(4_400), lineage.count_tokens(40)) == (3_000, 3_100, 3_000)
+    lineage.record_count(4_400, 0)
+    assert lineage.count_tokens(4_400) == 3_100
     picture = ImagePart(data="A" * 400_000)
-    lineage.extend([Message(role=Role.USER, parts=(TextPart(text="look"), picture))])
-    assert 4_400 < lineage.tokens(404_000) < 4_600
+    lineage.append_messages([Message(role=Role.USER, parts=(TextPart(text="look"), picture))])
+    assert 4_400 < lineage.count_tokens(404_000) < 4_600
     result = ToolResultPart(call_id="c", name="t", text="", images=(picture, picture))
-    lineage.extend([Message(role=Role.TOOL, parts=(result,))])
-    assert 7_400 < lineage.tokens(1_204_000) < 7_600
+    lineage.append_messages([Message(role=Role.TOOL, parts=(result,))])
+    assert 7_400 < lineage.count_tokens(1_204_000) < 7_600

@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermes.memory.files import Notebook, Target
-from hermes.memory.journal import MemoryJournal, Origin
+from hermes.memory.files import MemoryNotebook, MemoryTarget
+from hermes.memory.journal import ChangeOrigin, MemoryJournal
 from hermes.safety.secrets.redactor import Redactor
-from hermes.store.revisions import Author
+from hermes.store.revisions import RevisionAuthor
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
-MODEL = Origin(author=Author.MODEL)
-M = Target.MEMORY
+MODEL = ChangeOrigin(author=RevisionAuthor.MODEL)
+M = MemoryTarget.MEMORY
 
 
 @asynccontextmanager
@@ -31,5 +31,5 @@ def journal_over(
     store: Store, root: Path, *, limit: int = 2_200, secrets: dict[str, str] | None = None
 ) -> MemoryJournal:
     """A journal over a store that is open."""
-    books = {target: Notebook(target, root / "memories", limit) for target in Target}
+    books = {target: MemoryNotebook(target, root / "memories", limit) for target in MemoryTarget}
     return MemoryJournal(books, store, Redactor(secrets or {}), lock=root / "run" / "memory.lock")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.files import DELIMITER, Notebook, Target, clean, parted, size
-from hermes.memory.section import GUIDANCE, GuidanceSection, MemorySection
+from hermes.memory.files import DELIMITER, MemoryNotebook, MemoryTarget, clean_entry, count_characters, split_entries
+from hermes.memory.section import GUIDANCE, MemoryFileSection, MemoryGuidanceSection
 
 
-def book(folder: Path, limit: int = 2_200) -> Notebook:
-    return Notebook(Target.MEMORY, folder / "memories", limit)
+def book(folder: Path, limit: int = 2_200) -> MemoryNotebook:
+    return MemoryNotebook(MemoryTarget.MEMORY, folder / "memories", limit)
 
 
 @given(st.lists(st.text(min_size=1), max_size=6))
@@ -21,10 +21,10 @@ def test_what_is_written_is_read_again(texts: list[str]) -> None:
     entries = []
     for text in texts:
         try:
-            entries.append(clean(text))
+            entries.append(clean_entry(text))
         except UsageError:
             continue
-    assert parted(DELIMITER.join(entries)) == tuple(dict.fromkeys(entries))
+    assert split_entries(DELIMITER.join(entries)) == tuple(dict.fromkeys(entries))
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def test_a_hand_edited_file_is_read_by_its_words(text: str, tmp_path: Path) -> N
     one = book(tmp_path)
     one.folder.mkdir()
     one.path.write_bytes(text.encode())
-    assert one.read() == ("a", "b")
+    assert one.read_entries() == ("a", "b")
 
 
 def test_a_sign_within_a_line_parts_nothing() -> None:
-    assert parted("see § 5\n§\nand §§\n6") == ("see § 5", "and §§\n6")
+    assert split_entries("see § 5\n§\nand §§\n6") == ("see § 5", "and §§\n6")
 
 
 def test_what_is_written_is_private_and_exact(tmp_path: Path) -> None:
     one = book(tmp_path)
-    one.write(("first", "second\nline"))
+    one.write_entries(("first", "second\nline"))
     assert one.path.read_text() == "first\n§\nsecond\nline"
     assert one.path.stat().st_mode & 0o777 == 0o600 and one.folder.stat().st_mode & 0o777 == 0o700
     one.path.chmod(0o640)
-    one.write(("first",))
+    one.write_entries(("first",))
     assert one.path.stat().st_mode & 0o777 == 0o640 and os.listdir(one.folder) == ["MEMORY.md"]
 
 
@@ -76,9 +76,9 @@ def test_what_is_no_memory_is_named_and_left_alone(kind: str, tmp_path: Path) ->
             pytest.skip("this user may read everything")
     before = os.lstat(one.path)
     with pytest.raises(UsageError, match=r"MEMORY.md .*left as it is"):
-        one.read()
-    section = MemorySection(one)
-    assert section.text() == "" and "Nothing of it is in the prompt" in section.remarks()[0]
+        one.read_entries()
+    section = MemoryFileSection(one)
+    assert section.render_text() == "" and "Nothing of it is in the prompt" in section.list_remarks()[0]
     assert os.lstat(one.path) == before and elsewhere.read_text() == "theirs"
 
 
@@ -88,33 +88,33 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("theirs")
     one.path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HermesError, match="a link leads out of its folder"):
-        one.write(("x",))
+        one.write_entries(("x",))
     assert (tmp_path / "elsewhere").read_text() == "theirs"
 
 
 def test_a_folder_that_takes_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "memories").write_text("a file in its place")
     with pytest.raises(HermesError, match="cannot be written") as caught:
-        book(tmp_path).write(("x",))
+        book(tmp_path).write_entries(("x",))
     assert "Make" in caught.value.hint
 
 
 def test_the_section_has_its_header_and_usage(tmp_path: Path) -> None:
     one = book(tmp_path)
-    assert MemorySection(one).text() == ""
-    one.write(("The build needs \x1b[31mmake all.", "Likes tea\u202e."))
-    text = MemorySection(one).text()
+    assert MemoryFileSection(one).render_text() == ""
+    one.write_entries(("The build needs \x1b[31mmake all.", "Likes tea\u202e."))
+    text = MemoryFileSection(one).render_text()
     header, _, rest = text.partition("\n")
-    assert header == f"MEMORY (your personal notes) [{size(one.read())}/2,200 characters]"
+    assert header == f"MEMORY (your personal notes) [{count_characters(one.read_entries())}/2,200 characters]"
     assert rest == "The build needs make all.\n§\nLikes tea\\u{202e}."
-    assert Target.USER.header == "USER PROFILE (who the user is)"
-    assert len(GUIDANCE) <= 400 and GuidanceSection().text() == GUIDANCE
+    assert MemoryTarget.USER.header == "USER PROFILE (who the user is)"
+    assert len(GUIDANCE) <= 400 and MemoryGuidanceSection().render_text() == GUIDANCE
 
 
 def test_of_a_file_over_the_limit_the_prompt_has_the_beginning(tmp_path: Path) -> None:
     one = book(tmp_path, 100)
-    one.write(("a" * 80, "b" * 80))
-    section = MemorySection(one)
-    text = section.text()
-    assert len(text) < 250 and "over the limit" in text and "163/100" in section.remarks()[0]
+    one.write_entries(("a" * 80, "b" * 80))
+    section = MemoryFileSection(one)
+    text = section.render_text()
+    assert len(text) < 250 and "over the limit" in text and "163/100" in section.list_remarks()[0]
     assert one.path.stat().st_size == 164

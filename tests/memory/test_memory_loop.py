@@ -9,8 +9,8 @@ import pytest
 
 from hermes.admin.memory import open_desk
 from hermes.core.events import Event, Notice
-from hermes.memory.tool import memory_tool
-from hermes.runtime.mailbox import Inbound
+from hermes.memory.tool import build_memory_tool
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -36,7 +36,7 @@ async def test_the_prompt_changes_in_the_next_session_and_not_before() -> None:
                 for texts in (("keep this", "and now?"), ("hello",)):
                     actor = await app.open_session()
                     for text in texts:
-                        await actor.post(Inbound(text=text, cwd=str(home.cwd)))
+                        await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
                     await app.close_session(actor)
             assert (home.hermes / "memories/MEMORY.md").read_text() == "The tests run with make check."
             assert (home.hermes / "memories/USER.md").read_text() == "Is called Ada."
@@ -83,7 +83,7 @@ async def test_with_write_approval_everything_waits() -> None:
                 actor = await app.open_session()
                 events: list[Event] = []
                 actor.subscribe(events.append)
-                await actor.post(Inbound(text="keep", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="keep", cwd=str(home.cwd)))
             assert not (home.hermes / "memories").exists()
             (notice,) = [event for event in events if isinstance(event, Notice)]
             assert "waits for your yes (every change needs one)" in notice.text
@@ -105,7 +105,7 @@ async def test_what_is_switched_off_is_not_there(memory: dict[str, object]) -> N
             (home.hermes / "memories").mkdir()
             (home.hermes / "memories/USER.md").write_text("Is Grace.")
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
-                await (await app.open_session()).post(Inbound(text="keep", cwd=str(home.cwd)))
+                await (await app.open_session()).post(InboundMessage(text="keep", cwd=str(home.cwd)))
             assert (home.hermes / "memories/USER.md").read_text() == "Is Grace."
     first = server.requests[0]
     assert "Grace" not in first.system
@@ -126,6 +126,6 @@ async def test_a_file_that_is_no_memory_is_told_and_kept() -> None:
 
 
 def test_the_schema_is_small_and_nobody_is_asked_by_the_gate() -> None:
-    tool = memory_tool(None, approval=False, tell=print, wrote=None)  # type: ignore[arg-type]
+    tool = build_memory_tool(None, approval=False, notify_user=print, on_written=None)  # type: ignore[arg-type]
     assert len(tool.schema.parameters) + len(tool.description) + len(tool.name) <= 1_000
     assert tool.keeps({"action": "add"}) == "" and tool.repeatable and tool.housekeeping

@@ -4,14 +4,14 @@ import json
 import sys
 
 from hermes.admin.memory import open_desk
-from hermes.memory.files import Change, Target
-from hermes.memory.journal import Origin
-from hermes.store.revisions import Author
+from hermes.memory.files import EntryChange, MemoryTarget
+from hermes.memory.journal import ChangeOrigin
+from hermes.store.revisions import RevisionAuthor
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
-REVIEW = Origin(author=Author.REVIEW, reason="said twice", sources=("web:\u202eevil.example\x1b[2J",))
+REVIEW = ChangeOrigin(author=RevisionAuthor.REVIEW, reason="said twice", sources=("web:\u202eevil.example\x1b[2J",))
 
 
 async def memory(home: TempHome, *words: str) -> Finished:
@@ -40,7 +40,7 @@ async def test_entries_are_listed_added_removed_and_taken_back() -> None:
 async def test_what_waits_is_shown_with_its_sources_and_inert() -> None:
     with TempHome() as home:
         async with open_desk(home.environ) as desk:
-            await desk.journal.propose(Change(Target.MEMORY, None, "one\nline\u202e\x1b[31m"), REVIEW)
+            await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one\nline\u202e\x1b[31m"), REVIEW)
         shown = (await memory(home, "pending")).stdout
         assert "strangers' words stood there: web:\\u{202e}evil.example\\u{1b}[2J" in shown
         assert "      + one\n        line\\u{202e}\n" in shown and "said twice" in shown
@@ -54,7 +54,7 @@ async def test_the_chat_knows_the_same_words() -> None:
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url) as home:
             async with open_desk(home.environ) as desk:
-                await desk.journal.propose(Change(Target.MEMORY, None, "one"), REVIEW)
+                await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one"), REVIEW)
             lines = b"/memory pending\n/memory approve 1\n/memory\n/memory undo 1\n/memory undo 1\n/memory juggle\n"
             done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
     assert "hermes memory approve 1" in done.stdout and "is applied" in done.stdout and "- one" in done.stdout

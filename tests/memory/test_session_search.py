@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.rows import NewSession
@@ -38,7 +38,7 @@ async def fill(home: TempHome) -> dict[str, list[int]]:
         ],
     }.items():
         await store.create_session(NewSession(id=name, title=f"about {name}"))
-        ids[name] = await store.append(name, 1, None, messages)
+        ids[name] = await store.append_messages(name, 1, None, messages)
     await store.close()
     return ids
 
@@ -51,7 +51,7 @@ async def ask(*calls: Mapping[str, object]) -> list[str]:
             await fill(home)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="boiler, what did I say of it?", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="boiler, what did I say of it?", cwd=str(home.cwd)))
         found = server.requests[-1].results
         return list(found.values())
 

@@ -6,9 +6,9 @@ from hermes.core.frame import EpochFrame, Sampling, ToolSchema
 from hermes.core.messages import FinishReason, Message, Origin, Role, program_message, user_message
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer, StreamDelta
-from hermes.providers.records import record
+from hermes.providers.records import load_record
 from hermes.providers.wire import Endpoint, ServerEvent
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 
 WIRES = {"chat_completions": "custom", "responses": "openai", "anthropic_messages": "anthropic"}
 PARAMETERS = b'{"type":"object","properties":{"path":{"type":"string"}}}'
@@ -16,7 +16,7 @@ TOOLS = (ToolSchema(name="read_file", description="Read a file.", parameters=PAR
 
 
 def endpoint(provider: str, *, model: str = "m", wire_name: str = "") -> Endpoint:
-    found = record(provider)
+    found = load_record(provider)
     return Endpoint(record=found, model=model, base_url=found.base_url, api_key="k" * 12, wire=wire_name or found.wire)
 
 
@@ -33,23 +33,23 @@ def frame(to: Endpoint, **sampling: object) -> EpochFrame:
 
 
 def elements(to: Endpoint, *messages: Message) -> list[dict[str, object]]:
-    encoded = [wire(to.wire).encode_message(message, to) for message in messages]
+    encoded = [load_wire(to.wire).encode_message(message, to) for message in messages]
     return json.loads(b"[" + b",".join(encoded) + b"]")
 
 
 def body(to: Endpoint, *messages: Message, final: bool = False, **sampling: object) -> dict[str, object]:
-    joined = b",".join(wire(to.wire).encode_message(message, to) for message in messages)
-    return json.loads(wire(to.wire).encode_body(frame(to, **sampling), joined, to, final=final))
+    joined = b",".join(load_wire(to.wire).encode_message(message, to) for message in messages)
+    return json.loads(load_wire(to.wire).encode_body(frame(to, **sampling), joined, to, final=final))
 
 
 def decode(to: Endpoint, *events: object) -> tuple[list[StreamDelta], Answer]:
-    decoder = wire(to.wire).decoder(to)
+    decoder = load_wire(to.wire).create_decoder(to)
     deltas = []
     for event in events:
         name, data = event if isinstance(event, tuple) else ("", event)
         text = data if isinstance(data, str) else json.dumps(data)
         deltas += decoder.feed(ServerEvent(event=name, data=text))
-    return deltas, decoder.answer()
+    return deltas, decoder.build_answer()
 
 
 def origin(of: Endpoint) -> Origin:

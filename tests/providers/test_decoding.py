@@ -10,7 +10,7 @@ from scenes import decode, endpoint
 from hermes.core.messages import FinishReason
 from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import Answer, CallStarted, ReasoningDelta, TextDelta
-from hermes.core.usage import MOST_TOKENS, Usage
+from hermes.core.usage import MAX_CALL_TOKENS, Usage
 from hermes.providers.wire import WireError
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
@@ -24,7 +24,7 @@ def call_delta(index: int | None, arguments: str | None, **more: object) -> dict
 
 
 def calls_of(answer: Answer) -> list[tuple[str, str, str]]:
-    return [(call.call_id, call.name, call.arguments) for call in answer.message.calls()]
+    return [(call.call_id, call.name, call.arguments) for call in answer.message.tool_calls()]
 
 
 def test_chat_text_reasoning_and_usage() -> None:
@@ -183,7 +183,7 @@ def test_chat_calls_that_share_an_id_are_told_apart() -> None:
 def test_gemini_keeps_what_is_attached_to_a_call() -> None:
     attached = {"google": {"thought_signature": "s"}}
     _, answer = decode(CHAT, call_delta(0, "{}", id="a", name="read", extra_content=attached), chat_chunk({}, "stop"))
-    [call] = answer.message.calls()
+    [call] = answer.message.tool_calls()
     assert json.loads(call.extra) == {"extra_content": attached}
 
 
@@ -453,7 +453,7 @@ def test_claude_stop_reasons(reason: str, finish: FinishReason) -> None:
     assert decode(CLAUDE, {"type": "message_delta", "delta": {"stop_reason": reason}})[1].message.finish is finish
 
 
-LIES = [(-5_000_000, 0), (10**30, MOST_TOKENS), (1e300, MOST_TOKENS), ("7", 0), (None, 0), (True, 1)]
+LIES = [(-5_000_000, 0), (10**30, MAX_CALL_TOKENS), (1e300, MAX_CALL_TOKENS), ("7", 0), (None, 0), (True, 1)]
 
 
 @pytest.mark.parametrize(("lie", "counted"), LIES)
@@ -461,7 +461,7 @@ def test_no_count_is_below_zero_or_beyond_all_sense(lie: object, counted: int) -
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 50, "cache_read_input_tokens": lie}}}
     deltas = [{"type": "message_delta", "delta": {}, "usage": {"output_tokens": lie}}, {"type": "message_stop"}]
     claude = decode(CLAUDE, start, *deltas)[1].usage
-    assert claude == Usage(min(50 + counted, MOST_TOKENS), counted, counted)
+    assert claude == Usage(min(50 + counted, MAX_CALL_TOKENS), counted, counted)
     usage = {"input_tokens": 50, "output_tokens": lie}
     response = decode(OPENAI, {"type": "response.completed", "response": {"status": "completed", "usage": usage}})
     assert response[1].usage == Usage(50, counted)

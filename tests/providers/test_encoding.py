@@ -12,8 +12,8 @@ from scenes import PICTURE, TOOLS, WIRES, body, called, elements, endpoint, fram
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.llm.lineage import Lineage
-from hermes.providers.encoding import call_arguments
-from hermes.providers.wires import wire
+from hermes.providers.encoding import encode_call_arguments
+from hermes.providers.wires import load_wire
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -180,8 +180,8 @@ def test_reasoning_goes_only_to_the_model_that_wrote_it() -> None:
     thought = ReasoningPart(text="Hm.", kind="thinking", signature="s", opaque='["Hm."]')
     for provider in ("openrouter", "openai", "anthropic"):
         to, other = endpoint(provider), endpoint(provider, model="other")
-        assert b"Hm." in wire(to.wire).encode_message(called(to, "{}", thought), to)
-        assert b"Hm." not in wire(to.wire).encode_message(called(other, "{}", thought), to)
+        assert b"Hm." in load_wire(to.wire).encode_message(called(to, "{}", thought), to)
+        assert b"Hm." not in load_wire(to.wire).encode_message(called(other, "{}", thought), to)
     deepseek = endpoint("deepseek")
     [element] = elements(deepseek, called(endpoint("kimi"), "{}", thought))
     assert element["reasoning_content"] == " "
@@ -227,7 +227,7 @@ def test_mistral_gets_nine_letters_the_same_in_call_and_result() -> None:
     ],
 )
 def test_stored_arguments_are_always_a_valid_object(written: str, sent: object) -> None:
-    assert msgspec.json.decode(bytes(call_arguments(written))) == sent
+    assert msgspec.json.decode(bytes(encode_call_arguments(written))) == sent
 
 
 anything = st.text(st.characters(), max_size=20)
@@ -262,19 +262,19 @@ def test_every_request_begins_with_the_one_before(provider: str, turns: list[lis
     growing = Lineage(frame(to), to)
     before: list[bytes] = []
     for turn in turns:
-        growing.extend(turn)
-        now = prefix_elements(growing.body())
+        growing.append_messages(turn)
+        now = prefix_elements(growing.build_body())
         assert now[: len(before)] == before
         before = now
     anew = Lineage(frame(to), to)
-    fixed = len(prefix_elements(anew.body()))
+    fixed = len(prefix_elements(anew.build_body()))
     for message in (message for turn in turns for message in turn):
         alone = Lineage(frame(to), to)
-        alone.extend([message])
-        assert prefix_elements(alone.body())[fixed:] == [json_canonical(item) for item in elements(to, message)]
-        anew.extend([message])
-    assert anew.body() == growing.body()
-    assert prefix_elements(growing.body(final=True)) == before
+        alone.append_messages([message])
+        assert prefix_elements(alone.build_body())[fixed:] == [json_canonical(item) for item in elements(to, message)]
+        anew.append_messages([message])
+    assert anew.build_body() == growing.build_body()
+    assert prefix_elements(growing.build_body(final=True)) == before
 
 
 def json_canonical(element: dict[str, object]) -> bytes:

@@ -17,11 +17,11 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
-from hermes.providers.exchange import target
-from hermes.providers.http import Transport, http_transport
-from hermes.providers.http_framing import Chunked
+from hermes.providers.exchange import parse_target
+from hermes.providers.http import DefaultHttpTransport, create_http_transport
+from hermes.providers.http_framing import ChunkedFraming
 from hermes.providers.proxied import Httpx2Transport
-from hermes.providers.proxies import proxy_for
+from hermes.providers.proxies import find_proxy
 
 Make = Callable[..., HttpTransport]
 BOTH = pytest.mark.parametrize("make", [DirectTransport, Httpx2Transport], ids=["direct", "httpx2"])
@@ -91,7 +91,7 @@ async def test_a_body_nobody_asked_to_be_packed(make: Make) -> None:
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=5), st.integers(1, 9))
 def test_chunks_cut_anywhere(chunks: list[bytes], step: int) -> None:
     encoded = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
-    framing, where = Chunked(), target("http://x")
+    framing, where = ChunkedFraming(), parse_target("http://x")
     pieces = [encoded[i : i + step] for i in range(0, len(encoded), step)]
     assert b"".join(framing.feed(piece, where) for piece in pieces) == b"".join(chunks)
     assert framing.done and not framing.surplus
@@ -205,7 +205,7 @@ async def test_a_host_that_does_not_exist(make: Make) -> None:
 @pytest.mark.parametrize("url", ["", "ftp://x", "http://", "http://[x", "http://x:y", "example.com/v1"])
 async def test_what_is_no_address(url: str) -> None:
     with pytest.raises(TransportError, match="is not an http or https address"):
-        Transport({}).open("POST", url, headers={}, body=b"", timeouts=QUICK)
+        DefaultHttpTransport({}).open("POST", url, headers={}, body=b"", timeouts=QUICK)
 
 
 async def test_what_does_not_speak_http() -> None:
@@ -228,7 +228,7 @@ async def test_an_answer_before_the_whole_request_was_read() -> None:
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     status, _, body = await post(transport, url, b"x" * 20_000_000)
     assert (status, body) == (413, b"big")
-    assert transport.take(target(url)) is None  # half a request went out on that connection
+    assert transport.take_idle(parse_target(url)) is None  # half a request went out on that connection
     done.set()
     await transport.close()
     server.close()
@@ -276,7 +276,7 @@ async def test_a_unix_socket(make: Make, tmp_path: Path) -> None:
 
 async def test_a_plain_request_through_a_proxy() -> None:
     async with loopback(Reply(parts=[b"ok"])) as proxy:
-        transport = http_transport({"http_proxy": proxy.url, "NO_PROXY": "other.example"})
+        transport = create_http_transport({"http_proxy": proxy.url, "NO_PROXY": "other.example"})
         assert (await post(transport, "http://model.example/v1/x"))[2] == b"ok"
         assert proxy.requests[0].path == "http://model.example/v1/x"
         await transport.close()
@@ -284,7 +284,7 @@ async def test_a_plain_request_through_a_proxy() -> None:
 
 async def test_a_secure_request_through_a_proxy_is_tunnelled() -> None:
     async with loopback(Reply()) as proxy:
-        error = await failure(http_transport({"HTTPS_PROXY": proxy.url}), "https://model.example/v1")
+        error = await failure(create_http_transport({"HTTPS_PROXY": proxy.url}), "https://model.example/v1")
         assert [(request.method, request.path) for request in proxy.requests] == [("CONNECT", "model.example:443")]
         assert error.kind is FailureKind.UNREACHABLE
 
@@ -303,7 +303,7 @@ async def test_a_socks_proxy() -> None:
         asked: list[str] = []
         proxy = await asyncio.start_server(socks, "127.0.0.1", 0)
         port = proxy.sockets[0].getsockname()[1]
-        transport = http_transport({"ALL_PROXY": f"socks5://127.0.0.1:{port}"})
+        transport = create_http_transport({"ALL_PROXY": f"socks5://127.0.0.1:{port}"})
         assert (await post(transport, "http://model.example/v1"))[2] == b"ok"
         assert asked == ["model.example"]
         await transport.close()
@@ -311,7 +311,7 @@ async def test_a_socks_proxy() -> None:
 
 
 async def test_a_proxy_that_is_none() -> None:
-    error = await failure(http_transport({"HTTP_PROXY": "carrier-pigeon://x"}), "http://model.example")
+    error = await failure(create_http_transport({"HTTP_PROXY": "carrier-pigeon://x"}), "http://model.example")
     assert "HTTP_PROXY" in error.hint
 
 
@@ -336,8 +336,8 @@ async def test_a_proxy_that_is_none() -> None:
 )
 def test_who_is_asked_through_a_proxy(host: str, rules: str, direct: bool) -> None:
     environ = {"HTTPS_PROXY": "proxy:3128", "no_proxy": rules}
-    assert proxy_for("https", host, 443, environ) == ("" if direct else "http://proxy:3128")
-    assert proxy_for("http", host, 443, environ) == ""
+    assert find_proxy("https", host, 443, environ) == ("" if direct else "http://proxy:3128")
+    assert find_proxy("http", host, 443, environ) == ""
 
 
 def test_importing_and_calling_without_a_proxy_needs_no_http_library() -> None:
@@ -345,7 +345,7 @@ def test_importing_and_calling_without_a_proxy_needs_no_http_library() -> None:
     import sys
 
     code = (
-        "import sys, asyncio; from hermes.providers.http import http_transport; t = http_transport({});"
+        "import sys, asyncio; from hermes.providers.http import create_http_transport; t = create_http_transport({});"
         "asyncio.run(t.close()); print(sorted({'httpx2', 'h11', 'anyio', 'httpcore2'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,9 +7,9 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.providers import records
-from hermes.providers.records import provider_names, record
-from hermes.providers.resolve import ModelChoice, configured, resolve
-from hermes.providers.wires import wire
+from hermes.providers.records import list_provider_names, load_record
+from hermes.providers.resolve import ModelChoice, is_configured, resolve_endpoint
+from hermes.providers.wires import load_wire
 
 KEY = "k" + "3" * 20
 OPENROUTER = {"OPENROUTER_API_KEY": KEY}
@@ -32,8 +32,8 @@ OPENROUTER = {"OPENROUTER_API_KEY": KEY}
     ],
 )
 def test_the_wire_is_found_in_order(choice: ModelChoice, expected: str) -> None:
-    every_key = {name: KEY for keys in records.KEYS.values() for name in keys}
-    assert resolve(choice, every_key).wire == expected
+    every_key = {name: KEY for keys in records.KEY_VARIABLES.values() for name in keys}
+    assert resolve_endpoint(choice, every_key).wire == expected
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,22 @@ def test_the_wire_is_found_in_order(choice: ModelChoice, expected: str) -> None:
     ],
 )
 def test_provider_and_model(choice: ModelChoice, environ: dict[str, str], provider: str, model: str) -> None:
-    found = resolve(choice, environ)
+    found = resolve_endpoint(choice, environ)
     assert (found.record.name, found.model) == (provider, model)
-    assert configured(choice, environ)
+    assert is_configured(choice, environ)
 
 
 def test_address_key_and_window() -> None:
-    found = resolve(ModelChoice("claude-x", "anthropic", base_url="https://gw.example/v1/", api_key=KEY), {})
+    found = resolve_endpoint(ModelChoice("claude-x", "anthropic", base_url="https://gw.example/v1/", api_key=KEY), {})
     assert (found.base_url, found.api_key, found.context_length) == ("https://gw.example", KEY, 200_000)
-    named = resolve(ModelChoice("m", "groq", api_key="${MY_KEY}", context_length=9), {"MY_KEY": f" {KEY}\n"})
+    named = resolve_endpoint(ModelChoice("m", "groq", api_key="${MY_KEY}", context_length=9), {"MY_KEY": f" {KEY}\n"})
     assert (named.api_key, named.context_length, named.base_url) == (KEY, 9, "https://api.groq.com/openai/v1")
-    assert resolve(ModelChoice("m", "groq", api_key="$MY_KEY"), {"MY_KEY": KEY}).api_key == KEY
-    elsewhere = resolve(ModelChoice("m", "kimi"), {"MOONSHOT_API_KEY": KEY, "KIMI_BASE_URL": "https://k.example/v1"})
+    assert resolve_endpoint(ModelChoice("m", "groq", api_key="$MY_KEY"), {"MY_KEY": KEY}).api_key == KEY
+    elsewhere = resolve_endpoint(
+        ModelChoice("m", "kimi"), {"MOONSHOT_API_KEY": KEY, "KIMI_BASE_URL": "https://k.example/v1"}
+    )
     assert (elsewhere.base_url, elsewhere.api_key) == ("https://k.example/v1", KEY)
-    assert resolve(ModelChoice("m", "local"), {}).base_url == ""
+    assert resolve_endpoint(ModelChoice("m", "local"), {}).base_url == ""
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_address_key_and_window() -> None:
 )
 def test_what_is_missing_is_said_in_one_line(choice: ModelChoice, environ: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        resolve(choice, environ)
+        resolve_endpoint(choice, environ)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -101,13 +103,13 @@ def test_what_is_missing_is_said_in_one_line(choice: ModelChoice, environ: dict[
 @pytest.mark.parametrize("bad", ["two words", "line\nbreak", "„quoted“", "käse"])
 def test_a_key_that_cannot_be_one_is_never_shown(bad: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        resolve(ModelChoice("m", "openrouter", api_key=bad), {})
+        resolve_endpoint(ModelChoice("m", "openrouter", api_key=bad), {})
     assert bad not in str(caught.value)
     assert "OPENROUTER_API_KEY" in str(caught.value)
 
 
 def test_nothing_is_configured() -> None:
-    assert not configured(ModelChoice(), {"PATH": "/bin"})
+    assert not is_configured(ModelChoice(), {"PATH": "/bin"})
 
 
 def test_the_catalogue_agrees_with_its_tables() -> None:
@@ -115,11 +117,11 @@ def test_the_catalogue_agrees_with_its_tables() -> None:
 
     from hermes.providers.proxies import is_loopback
 
-    found = {name: record(name) for name in provider_names()}
+    found = {name: load_record(name) for name in list_provider_names()}
     assert len(found) == 21
     hosts, ports = {}, {}
     for name, entry in found.items():
-        assert entry.name == name and entry.title and entry.notes and wire(entry.wire).name == entry.wire
+        assert entry.name == name and entry.title and entry.notes and load_wire(entry.wire).name == entry.wire
         where = urlsplit(entry.base_url)
         assert not entry.base_url.endswith("/")
         if where.hostname and is_loopback(where.hostname):
@@ -128,15 +130,15 @@ def test_the_catalogue_agrees_with_its_tables() -> None:
             hosts |= dict.fromkeys((where.hostname, *entry.hosts), name)
     assert (hosts, ports) == (records.HOSTS, records.LOCAL_PORTS)
     keyed = {name: entry.key_variables for name, entry in found.items() if entry.key_required}
-    assert keyed == records.KEYS
+    assert keyed == records.KEY_VARIABLES
     assert set(records.ALIASES.values()) <= set(found) and not set(records.ALIASES) & set(found)
 
 
 def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
     code = (
-        "import sys; from hermes.providers.resolve import ModelChoice, resolve;"
-        "from hermes.providers.wires import wire;"
-        "wire(resolve(ModelChoice('m', base_url='http://127.0.0.1:8080'), {}).wire);"
+        "import sys; from hermes.providers.resolve import ModelChoice, resolve_endpoint;"
+        "from hermes.providers.wires import load_wire;"
+        "load_wire(resolve_endpoint(ModelChoice('m', base_url='http://127.0.0.1:8080'), {}).wire);"
         "print(sorted(m for m in sys.modules if '.catalogue.' in m or m.endswith(('_messages', 'responses'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -145,8 +147,8 @@ def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
 
 def test_the_general_key_goes_to_its_own_address_only() -> None:
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://own.example/v1"}
-    assert resolve(ModelChoice("m"), environ).api_key == KEY
-    assert resolve(ModelChoice("m", "custom", base_url="http://own.example/v1/"), environ).api_key == KEY
-    assert resolve(ModelChoice("m", "custom", base_url="http://other.example/v1"), environ).api_key == ""
+    assert resolve_endpoint(ModelChoice("m"), environ).api_key == KEY
+    assert resolve_endpoint(ModelChoice("m", "custom", base_url="http://own.example/v1/"), environ).api_key == KEY
+    assert resolve_endpoint(ModelChoice("m", "custom", base_url="http://other.example/v1"), environ).api_key == ""
     said = ModelChoice("m", "custom", base_url="http://other.example/v1", api_key="${OPENAI_API_KEY}")
-    assert resolve(said, environ).api_key == KEY
+    assert resolve_endpoint(said, environ).api_key == KEY

@@ -10,9 +10,9 @@ from certificates import certificate
 from loopback import Reply, loopback
 
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.dialling import dialled
+from hermes.providers.dialling import connect_first
 from hermes.providers.direct import DirectTransport
-from hermes.providers.room import Room
+from hermes.providers.room import ConnectionLimit
 
 QUICK = HttpTimeouts(connect=5.0, read=5.0)
 
@@ -23,18 +23,18 @@ async def post(transport: DirectTransport, url: str) -> bytes:
 
 
 async def test_who_has_begun_goes_before_who_has_not() -> None:
-    room, order, inside = Room(2), list[str](), 0
+    room, order, inside = ConnectionLimit(2), list[str](), 0
     most = 0
 
     async def turn(name: str) -> None:
         nonlocal inside, most
         for step in range(3):
-            await room.enter()
+            await room.acquire_slot()
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)
             inside -= 1
-            room.leave()
+            room.release_slot()
             order.append(f"{name}{step}")
 
     async with asyncio.TaskGroup() as group:
@@ -46,21 +46,21 @@ async def test_who_has_begun_goes_before_who_has_not() -> None:
 
 
 async def test_who_gives_up_leaves_no_hole() -> None:
-    room = Room(1)
-    await room.enter()
-    waiting = [asyncio.create_task(room.enter()) for _ in range(4)]
+    room = ConnectionLimit(1)
+    await room.acquire_slot()
+    waiting = [asyncio.create_task(room.acquire_slot()) for _ in range(4)]
     await asyncio.sleep(0)
     waiting[0].cancel()  # while it waits
     await asyncio.sleep(0)
-    room.leave()
+    room.release_slot()
     waiting[1].cancel()  # at the moment at which it is let in
     await asyncio.wait(waiting[:3])
     assert [task.cancelled() for task in waiting[:3]] == [True, True, False]
-    room.leave()
+    room.release_slot()
     await waiting[3]
-    room.leave()
+    room.release_slot()
     async with asyncio.timeout(5):
-        await room.enter()
+        await room.acquire_slot()
 
 
 async def test_connections_are_kept_for_the_next_burst() -> None:
@@ -87,13 +87,13 @@ async def test_a_request_that_fails_makes_room() -> None:
 async def test_the_first_address_that_answers() -> None:
     async with loopback(Reply(parts=[b"a"])) as server:
         port = int(server.url.rpartition(":")[2])
-        with await dialled("localhost", port) as made:  # where ::1 comes first, nobody answers there
+        with await connect_first("localhost", port) as made:  # where ::1 comes first, nobody answers there
             assert made.getpeername() == ("127.0.0.1", port)
         await asyncio.sleep(0)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with pytest.raises(OSError, match=r"refused|failed"):
-            await dialled("localhost", closed.getsockname()[1])
+            await connect_first("localhost", closed.getsockname()[1])
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])

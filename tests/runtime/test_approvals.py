@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hermes.core.outcomes import AnswerScope
-from hermes.runtime.approvals import Approvals
-from hermes.store.approvals import Given
+from hermes.runtime.approvals import SessionApprovals
+from hermes.store.approvals import StoredApprovalAnswer
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, ApprovalAnswer, ApprovalRequest
@@ -30,20 +30,22 @@ async def opened(folder: Path, *sessions: str) -> AsyncIterator[Store]:
     try:
         for name in sessions:
             row = NewSession(id=name, source="cli", provider="p", model="m", cwd="/")
-            if await store.session(name) is None:
+            if await store.get_session(name) is None:
                 await store.create_session(row)
         yield store
     finally:
         await store.close()
 
 
-def asker(store: Store, session: str = "s", *, seconds: float = 20, turn: str = "t1") -> Approvals:
-    made = Approvals(store, session, SystemClock(), seconds=seconds, turn=lambda: turn)
+def asker(store: Store, session: str = "s", *, seconds: float = 20, turn: str = "t1") -> SessionApprovals:
+    made = SessionApprovals(store, session, SystemClock(), seconds=seconds, turn=lambda: turn)
     made.can_ask = True
     return made
 
 
-async def shown(approvals: Approvals, request: ApprovalRequest = ASKED) -> tuple["asyncio.Task[ApprovalAnswer]", str]:
+async def shown(
+    approvals: SessionApprovals, request: ApprovalRequest = ASKED
+) -> tuple["asyncio.Task[ApprovalAnswer]", str]:
     """A question under way, and the id by which it is shown."""
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(approvals.ask(request, lambda one: seen.set_result(one.approval_id)))
@@ -54,12 +56,12 @@ async def test_a_question_is_on_disk_when_it_is_shown_and_its_words_go_with_the_
     async with opened(tmp_path, "s") as store:
         approvals = asker(store)
         task, name = await shown(approvals)
-        (row,) = await store.pending_approvals()
+        (row,) = await store.list_pending_approvals()
         assert (row.id, row.subject, row.turn_id) == (name, "rm -r old", "t1")
         assert approvals.answer(name, scope=AnswerScope.ONCE, by="person")
         assert (await task).allowed
         assert not approvals.answer(name, scope=AnswerScope.ONCE, by="person")
-        assert await store.pending_approvals() == []
+        assert await store.list_pending_approvals() == []
         await approvals.close()
     assert b"rm -r old" not in (tmp_path / "hermes.db").read_bytes()
 
@@ -68,29 +70,29 @@ async def test_of_many_answers_at_once_one_counts_and_it_is_taken_once(tmp_path:
     async with opened(tmp_path, "s") as store, opened(tmp_path, "s") as other:
         approvals = asker(store)
         task, name = await shown(approvals)
-        scopes = [Given("once", "person"), Given("deny", "person")] * 8
+        scopes = [StoredApprovalAnswer("once", "person"), StoredApprovalAnswer("deny", "person")] * 8
         said = await asyncio.gather(*(other.answer_approval(name, one) for one in scopes))
         assert said.count(True) == 1
         answer = await task
         assert answer.scope == scopes[said.index(True)].scope
-        assert await asyncio.gather(*(other.take_answer(name) for _ in range(8))) == [None] * 8
+        assert await asyncio.gather(*(other.take_approval_answer(name) for _ in range(8))) == [None] * 8
 
 
 async def test_another_sessions_question_is_not_answered(tmp_path: Path) -> None:
     async with opened(tmp_path, "s", "mallory") as store:
         task, name = await shown(asker(store))
         assert not asker(store, "mallory").answer(name, scope=AnswerScope.ONCE, by="mallory")
-        assert not await store.answer_approval(name, Given("once", "mallory"), session_id="mallory")
-        assert await store.answer_approval(name, Given("deny", "person"), session_id="s")
+        assert not await store.answer_approval(name, StoredApprovalAnswer("once", "mallory"), session_id="mallory")
+        assert await store.answer_approval(name, StoredApprovalAnswer("deny", "person"), session_id="s")
         assert not (await task).allowed
 
 
 async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.ask_approval(asker(store)._row(ASKED))
+        await store.create_approval(asker(store)._make_row(ASKED))
     async with opened(tmp_path) as store:
-        (row,) = await store.pending_approvals()
-        assert await store.answer_approval(row.id, Given("once", "person"))
+        (row,) = await store.list_pending_approvals()
+        assert await store.answer_approval(row.id, StoredApprovalAnswer("once", "person"))
         again = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2"})
         assert (await asker(store).ask(again, lambda _: None)).allowed
         # It was for one call, once: the same call again is another question, as is what has changed meanwhile.
@@ -100,9 +102,9 @@ async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp
 
 async def test_an_answer_is_not_for_a_call_that_has_changed(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.ask_approval(asker(store)._row(ASKED))
-        assert await store.answer_approval("a1", Given("once", "person"))
-        changed = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2", "seal": "s2"})
+        await store.create_approval(asker(store)._make_row(ASKED))
+        assert await store.answer_approval("a1", StoredApprovalAnswer("once", "person"))
+        changed = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2", "fingerprint": "s2"})
         assert (await asker(store, seconds=0.1).ask(changed, lambda _: None)).by == TIMED_OUT
 
 
@@ -111,7 +113,7 @@ async def test_no_answer_in_time_is_a_no_for_good(tmp_path: Path) -> None:
         approvals = asker(store, seconds=0.05)
         answer = await approvals.ask(ASKED, lambda _: None)
         assert (answer.allowed, answer.by) == (False, TIMED_OUT)
-        assert not await store.answer_approval("a1", Given("once", "person"))
+        assert not await store.answer_approval("a1", StoredApprovalAnswer("once", "person"))
 
 
 async def test_nobody_there_is_a_no_and_nothing_is_stored(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ async def test_nobody_there_is_a_no_and_nothing_is_stored(tmp_path: Path) -> Non
         approvals.can_ask = False
         answer = await approvals.ask(ASKED, lambda _: None)
         assert (answer.allowed, answer.by, approvals.unasked) == (False, NOBODY, 1)
-        assert await store.pending_approvals() == []
+        assert await store.list_pending_approvals() == []
 
 
 async def test_a_stopped_turn_takes_its_question_back(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ async def test_a_stopped_turn_takes_its_question_back(tmp_path: Path) -> None:
         task.cancel()
         await asyncio.wait({task})
         await approvals.close()
-        assert not await store.answer_approval(name, Given("once", "person"))
+        assert not await store.answer_approval(name, StoredApprovalAnswer("once", "person"))
 
 
 def _fields(request: ApprovalRequest) -> dict[str, str]:

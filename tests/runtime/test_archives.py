@@ -11,7 +11,7 @@ from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState, StoredMessage
@@ -35,7 +35,7 @@ def reply(request: RecordedRequest) -> Reply:
 
 async def say(actor: SessionActor, numbers: Sequence[int]) -> None:
     for number in numbers:
-        await actor.post(Inbound(text=f"question {number}"))
+        await actor.post(InboundMessage(text=f"question {number}"))
 
 
 def words(rows: Sequence[StoredMessage]) -> list[str]:
@@ -52,29 +52,29 @@ async def test_each_compression_leaves_a_parent_and_the_session_goes_on_under_it
                 actor.subscribe(events.append)
                 name = actor.session_id
                 await say(actor, range(5))
-                assert await actor.condense()
+                assert await actor.compress()
                 await say(actor, range(5, 9))
-                assert await actor.condense()
+                assert await actor.compress()
                 await say(actor, [9])
             store = await Store.open(home.hermes, SystemClock())
             try:
-                live, second, first = [await store.session(one) for one in await store.lineage(name)]
+                live, second, first = [await store.get_session(one) for one in await store.list_lineage(name)]
                 assert live and second and first
                 assert (live.id, live.parent_id, second.parent_id, first.parent_id) == (name, second.id, first.id, None)
                 assert (live.title, second.title, first.title) == ("question 0 (3)", "question 0 (2)", "question 0")
                 assert (live.end_reason, second.end_reason, first.end_reason) == ("", "compression", "compression")
-                own = await store.transcript(name)
-                assert live.message_count == len(await store.transcript(name, everything=True)) - (
+                own = await store.read_transcript(name)
+                assert live.message_count == len(await store.read_transcript(name, everything=True)) - (
                     second.message_count + first.message_count
                 )
-                rows = await store.transcript(name, everything=True)
+                rows = await store.read_transcript(name, everything=True)
                 assert [text for text in words(rows) if text.startswith("question")] == [
                     f"question {number}" for number in range(10)
                 ]
                 assert len(words(rows)) == 20 and "question 4" not in words(own)
-                assert "question 3" in words(await store.transcript(first.id, everything=True))
-                assert not await store.integrity_check()
-                latest = await store.latest_session()
+                assert "question 3" in words(await store.read_transcript(first.id, everything=True))
+                assert not await store.check_integrity()
+                latest = await store.get_latest_session()
                 assert latest is not None and latest.id == name
             finally:
                 await store.close()
@@ -102,19 +102,19 @@ async def test_undoing_brings_the_originals_back_and_the_parent_goes() -> None:
                 actor = await app.open_session()
                 await say(actor, range(5))
                 before = list(actor.conversation.messages)
-                assert await actor.condense()
+                assert await actor.compress()
                 await say(actor, [5])
-                assert await actor.condense()
-                assert await actor.condense(undo=True)
-                assert await actor.condense(undo=True)
-                assert not await actor.condense(undo=True)
+                assert await actor.compress()
+                assert await actor.compress(undo=True)
+                assert await actor.compress(undo=True)
+                assert not await actor.compress(undo=True)
                 assert actor.conversation.messages[: len(before)] == before
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            row = await store.session(name)
+            row = await store.get_session(name)
             assert row is not None and (row.parent_id, row.title) == (None, "question 0")
             assert [one.id for one in await store.list_sessions(10)] == [name]
-            assert [one.message for one in await store.transcript(name)][: len(before)] == before
+            assert [one.message for one in await store.read_transcript(name)][: len(before)] == before
             await store.close()
 
 
@@ -124,12 +124,12 @@ async def test_a_turn_goes_on_in_the_session_whose_earlier_part_has_moved() -> N
         with TempHome.for_server(server.url, more_config=APART) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="remember the colour blue", cwd=str(home.cwd)))
-                ended = await actor.post(Inbound(text="look twice", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="remember the colour blue", cwd=str(home.cwd)))
+                ended = await actor.post(InboundMessage(text="look twice", cwd=str(home.cwd)))
                 assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "done")
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert len(await store.lineage(name)) == 2 and not await store.open_turns(name)
+            assert len(await store.list_lineage(name)) == 2 and not await store.list_open_turns(name)
             await store.close()
         assert problems(server.requests[-1]) == []
 
@@ -141,11 +141,11 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
                 actor = await app.open_session()
                 name = actor.session_id
                 await say(actor, range(5))
-                assert await actor.condense()
+                assert await actor.compress()
                 await say(actor, range(5, 9))
-                assert await actor.condense()
+                assert await actor.compress()
                 store = await Store.open(home.hermes, SystemClock())
-                _, second, first = await store.lineage(name)
+                _, second, first = await store.list_lineage(name)
                 await store.close()
                 async with open_session_admin(home.environ) as sessions:
                     with pytest.raises(BusyError):
@@ -153,14 +153,14 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
             async with open_session_admin(home.environ) as sessions:
                 await sessions.delete_session(second)
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.lineage(name) == [name]
-            left = words(await store.transcript(name))
+            assert await store.list_lineage(name) == [name]
+            left = words(await store.read_transcript(name))
             assert "question 0" in left and "question 8" in left and "question 6" not in left
             assert [one.id for one in await store.list_sessions(10)] == [name]
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
-                assert await actor.condense()
+                assert await actor.compress()
             async with open_session_admin(home.environ) as sessions:
                 await sessions.delete_session(name)
             store = await Store.open(home.hermes, SystemClock())
@@ -180,7 +180,7 @@ async def test_the_command_line_continues_where_the_conversation_goes_on() -> No
                 done = await home.run(sys.executable, "-m", "hermes", "-z", f"on {more[0]}", *more)
                 assert done.code == 0, done.stderr
             store = await Store.open(home.hermes, SystemClock())
-            said = words(await store.transcript(live))
+            said = words(await store.read_transcript(live))
             assert [text for text in said if text.startswith("on ")] == ["on --continue", "on --resume", "on --resume"]
             assert [row.id for row in await store.list_sessions(10)] == [live, archive]
             await store.close()

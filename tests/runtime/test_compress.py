@@ -5,7 +5,7 @@ import asyncio
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState
@@ -34,8 +34,8 @@ async def test_an_overflow_is_condensed_and_the_turn_goes_on() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
-                await actor.post(Inbound(text="remember the colour blue", cwd=str(home.cwd)))
-                ended = await actor.post(Inbound(text="look twice", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="remember the colour blue", cwd=str(home.cwd)))
+                ended = await actor.post(InboundMessage(text="look twice", cwd=str(home.cwd)))
                 assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "done")
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
@@ -63,8 +63,8 @@ async def test_a_side_model_that_is_broken_hands_over_to_the_conversations_own()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in ("zero", "one"):
-                    await actor.post(Inbound(text=text))
-                assert (await actor.post(Inbound(text="two"))).text == "done"
+                    await actor.post(InboundMessage(text=text))
+                assert (await actor.post(InboundMessage(text="two"))).text == "done"
         assert len(side.requests) == 1
 
 
@@ -76,13 +76,13 @@ async def test_what_cannot_be_condensed_is_kept_and_said() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
-                await actor.post(Inbound(text="one"))
-                ended = await actor.post(Inbound(text="two"))
+                await actor.post(InboundMessage(text="one"))
+                ended = await actor.post(InboundMessage(text="two"))
                 assert ended.reason is ExitReason.COMPRESSION_EXHAUSTED
                 name = actor.session_id
             assert any("Everything is kept" in event.text for event in events if isinstance(event, Notice))
             store = await Store.open(home.hermes, SystemClock())
-            assert all(row.state is MessageState.ACTIVE for row in await store.transcript(name))
+            assert all(row.state is MessageState.ACTIVE for row in await store.read_transcript(name))
             await store.close()
 
 
@@ -92,14 +92,14 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="one"))
-                waiting = actor.post(Inbound(text="two"))
+                await actor.post(InboundMessage(text="one"))
+                waiting = actor.post(InboundMessage(text="two"))
                 summary = await server.wait_for(3)
                 await server.wait_held(summary)
                 async with asyncio.timeout(2):
                     actor.stop()
                     assert (await waiting).reason is ExitReason.INTERRUPTED
-                assert (await actor.post(Inbound(text="three"))).text == "after"
+                assert (await actor.post(InboundMessage(text="three"))).text == "after"
         check_prefixes([request for request in server.requests if not is_summary(request)])
 
 
@@ -111,8 +111,8 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in ("zero", "one"):
-                    await actor.post(Inbound(text=text))
-                waiting = actor.post(Inbound(text="two"))
+                    await actor.post(InboundMessage(text=text))
+                waiting = actor.post(InboundMessage(text="two"))
                 await server.wait_held(await server.wait_for(4))
                 server.release()
                 async with asyncio.timeout(5):
@@ -121,7 +121,7 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
                 actor.stop()
                 assert (await waiting).reason is ExitReason.INTERRUPTED
                 name = actor.session_id
-                assert (await actor.post(Inbound(text="three"))).text == "after"
+                assert (await actor.post(InboundMessage(text="three"))).text == "after"
             store = await Store.open(home.hermes, SystemClock())
             export = await store.export_session(name)
             await store.close()

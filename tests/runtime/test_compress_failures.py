@@ -9,10 +9,10 @@ from hermes.core.events import EpochBegan, Event, MessageAppended, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.store.transcript import encode
+from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.recorded import RecordedRequest
@@ -67,17 +67,17 @@ async def test_a_failed_summary_loses_nothing(name: str, summaries: list[Reply],
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
-                await actor.post(Inbound(text=f"Hello there. {RULE}"))
+                await actor.post(InboundMessage(text=f"Hello there. {RULE}"))
                 for number in range(4):
-                    await actor.post(Inbound(text=f"{WISH} Round {number}."))
-                ended = await actor.post(Inbound(text="And now?"))
+                    await actor.post(InboundMessage(text=f"{WISH} Round {number}."))
+                ended = await actor.post(InboundMessage(text="And now?"))
                 assert ended.reason is ExitReason.TEXT_RESPONSE
-                before = [encode(event.message) for event in events if isinstance(event, MessageAppended)]
+                before = [encode_message(event.message) for event in events if isinstance(event, MessageAppended)]
                 assert [one.reason for one in events if isinstance(one, EpochBegan)] == ["compressed"]
                 notices = [one.text for one in events if isinstance(one, Notice)]
                 assert any(told in one for one in notices) if told else not any("digest" in one for one in notices)
-                assert await actor.condense(undo=True)
-                assert [encode(one) for one in actor.conversation.messages] == before
+                assert await actor.compress(undo=True)
+                assert [encode_message(one) for one in actor.conversation.messages] == before
         last = server.requests[-1]
         text = "\n".join(step.text for step in last.conversation)
         assert sent in text and RULE in text and WISH in text and "And now?" in text
@@ -92,7 +92,7 @@ async def test_a_summary_models_smaller_window_is_fed_in_parts() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(25):
-                    ended = await actor.post(Inbound(text=f"{WISH} Round {number}."))
+                    ended = await actor.post(InboundMessage(text=f"{WISH} Round {number}."))
                     assert ended.reason is ExitReason.TEXT_RESPONSE
         done = [request for request in side.asked if request.size <= side.largest]
         assert len(done) >= 2
@@ -119,7 +119,7 @@ async def test_before_the_window_is_full_a_failed_summary_changes_nothing_and_is
                     began = [one.reason for one in events if isinstance(one, EpochBegan)]
                     if began:
                         break
-                    ended = await actor.post(Inbound(text=text))
+                    ended = await actor.post(InboundMessage(text=text))
                     assert ended.reason is ExitReason.TEXT_RESPONSE
         assert began == ["compressed"]  # by a digest, when the window was really full
         assert len(side.asked) == 1
@@ -137,8 +137,8 @@ async def test_without_compression_an_overflow_ends_by_its_name() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for _ in range(2):
-                    await actor.post(Inbound(text="on"))
-                ended = await actor.post(Inbound(text="and on"))
+                    await actor.post(InboundMessage(text="on"))
+                ended = await actor.post(InboundMessage(text="and on"))
         assert ended.reason is ExitReason.COMPRESSION_EXHAUSTED
         assert side.asked == []
 
@@ -151,7 +151,7 @@ async def test_what_is_always_too_long_ends_by_its_name() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                ended = await actor.post(Inbound(text="on " * 2_000))
+                ended = await actor.post(InboundMessage(text="on " * 2_000))
         assert ended.reason is ExitReason.COMPRESSION_EXHAUSTED
         assert len(server.requests) < 12
 
@@ -175,7 +175,7 @@ async def test_memory_is_told_first_and_its_wishes_reach_the_summary() -> None:
                 actor.subscribe(events.append)
                 actor.before_compress.extend([broken, remember])
                 for number in range(6):
-                    ended = await actor.post(Inbound(text=f"Round {number}."))
+                    ended = await actor.post(InboundMessage(text=f"Round {number}."))
                 assert ended.reason is ExitReason.TEXT_RESPONSE
         assert len(heard) == 1 and heard[0] > 2
         assert "the cat is called Minka" in side.asked[0].last_user_text
@@ -189,9 +189,9 @@ async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> N
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
-                    await actor.post(Inbound(text=f"Round {number}."))
+                    await actor.post(InboundMessage(text=f"Round {number}."))
                 before: list[Message] = list(actor.conversation.messages)
-                condensing = asyncio.create_task(actor.condense())
+                condensing = asyncio.create_task(actor.compress())
                 await server.wait_held(await server.wait_for(7))
                 assert actor.stop()
                 async with asyncio.timeout(5):
@@ -199,9 +199,9 @@ async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> N
                 assert actor.conversation.messages == before and actor.conversation.epoch == 1
                 server.release()
                 side.summaries[:] = [Say("## Goal\nnotes")]
-                assert await actor.condense()
+                assert await actor.compress()
                 assert "## Goal\nnotes" in actor.conversation.messages[1].parts[1].text  # type: ignore[union-attr]
-                assert (await actor.post(Inbound(text="on"))).reason is ExitReason.TEXT_RESPONSE
+                assert (await actor.post(InboundMessage(text="on"))).reason is ExitReason.TEXT_RESPONSE
 
 
 async def test_after_a_digest_the_next_summary_is_made_from_the_originals() -> None:
@@ -212,13 +212,13 @@ async def test_after_a_digest_the_next_summary_is_made_from_the_originals() -> N
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
-                    await actor.post(Inbound(text=f"Round {number}."))
-                assert await actor.condense()
+                    await actor.post(InboundMessage(text=f"Round {number}."))
+                assert await actor.compress()
                 for number in range(6, 12):
-                    await actor.post(Inbound(text=f"Round {number}."))  # the last of them is refused: a digest
+                    await actor.post(InboundMessage(text=f"Round {number}."))  # the last of them is refused: a digest
                 record = "\n".join(message.text for message in actor.conversation.messages)
                 assert "Made without a model" in record and "first notes" in record and "answer 8 hello" in record
-                assert await actor.condense()
+                assert await actor.compress()
                 record = "\n".join(message.text for message in actor.conversation.messages)
                 assert "second notes" in record and "Made without a model" not in record
         first, failed, second = side.asked
@@ -246,8 +246,8 @@ async def test_what_was_condensed_stays_a_strangers_text() -> None:
                 ]
                 actor = await app.open_session(history=history)
                 for number in range(4):
-                    await actor.post(Inbound(text=f"Round {number}."))
-                assert await actor.condense()
+                    await actor.post(InboundMessage(text=f"Round {number}."))
+                assert await actor.compress()
                 record = next(one for one in actor.conversation.messages if "REFERENCE ONLY" in one.text)
                 assert inherit_provenance([record]) == Provenance(Source.WEB, "strange.example")
                 assert all("odd odd" not in one.text for one in actor.conversation.messages)

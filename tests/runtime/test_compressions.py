@@ -18,11 +18,11 @@ from planted import (
 
 from hermes.core.events import EpochBegan, Event, MessageAppended
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
-from hermes.store.transcript import encode
+from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.prefix import PrefixError, check_prefixes
@@ -49,14 +49,14 @@ async def talk(actor: SessionActor, home: TempHome, server: ScriptedServer) -> i
     number = 0
     while sum(is_summary(request) for request in server.requests) < COMPRESSIONS:
         assert number < 600
-        ended = await actor.post(Inbound(text=user_text(number), cwd=str(home.cwd)))
-        assert ended.reason.completed, ended
+        ended = await actor.post(InboundMessage(text=user_text(number), cwd=str(home.cwd)))
+        assert ended.reason.is_completed, ended
         number += 1
     return number
 
 
 def appended(events: list[Event]) -> list[bytes]:
-    return [encode(event.message) for event in events if isinstance(event, MessageAppended)]
+    return [encode_message(event.message) for event in events if isinstance(event, MessageAppended)]
 
 
 @pytest.mark.parametrize("wire", ["chat_completions", "responses", "anthropic_messages"])
@@ -72,17 +72,17 @@ async def test_twenty_summaries_lose_nothing_that_must_stay(wire: str) -> None:
                 actor.subscribe(events.append)
                 rounds = await talk(actor, home, server)
                 assert rounds > ROUNDS
-                await actor.post(Inbound(text=user_text(rounds), cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text=user_text(rounds), cwd=str(home.cwd)))
                 name, said = actor.session_id, appended(events)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
                 began = sum(isinstance(one, EpochBegan) for one in events)
                 for _ in range(began):
-                    assert await actor.condense(undo=True)
-                assert not await actor.condense(undo=True)
-                assert [encode(one) for one in actor.conversation.messages] == said
+                    assert await actor.compress(undo=True)
+                assert not await actor.compress(undo=True)
+                assert [encode_message(one) for one in actor.conversation.messages] == said
             store = await Store.open(home.hermes, SystemClock())
-            assert [encode(row.message) for row in await store.transcript(name)] == said
+            assert [encode_message(row.message) for row in await store.read_transcript(name)] == said
             await store.close()
         own = [request for request in server.requests if not is_summary(request)]
         check_last(own[-1])

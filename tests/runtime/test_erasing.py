@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.core.messages import user_message
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState
@@ -30,10 +30,10 @@ async def compressed_thrice(home: TempHome, word: str) -> str:
         actor = await app.open_session()
         for number in range(16):
             text = f"Always remember {word}." if number == 3 else f"question {number}"
-            await actor.post(Inbound(text=text))
+            await actor.post(InboundMessage(text=text))
             if number in {8, 11, 15}:
-                assert await actor.condense()
-        assert await actor.condense(undo=True)
+                assert await actor.compress()
+        assert await actor.compress(undo=True)
         return actor.session_id
 
 
@@ -50,18 +50,18 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
         with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
             name = await compressed_thrice(home, word)
             store = await Store.open(home.hermes, SystemClock())
-            rows = await store.transcript(name, everything=True)
+            rows = await store.read_transcript(name, everything=True)
             (meant,) = [row.id for row in rows if word in row.message.text and not row.message.synthetic]
             records = [row.id for row in rows if word in row.message.text and row.message.synthetic]
             assert len(records) == 3
-            assert await store.search(word)
+            assert await store.search_messages(word)
             if redacted:
                 with pytest.raises(UsageError):
                     await store.redact_message(name, records[0], user_message("x"))
                 await store.redact_message(name, meant, user_message("[redacted]"))
             else:
                 assert await store.delete_messages(name, [meant]) == 1
-            after = await store.transcript(name, everything=True)
+            after = await store.read_transcript(name, everything=True)
             assert all(row.state is MessageState.ACTIVE for row in after)
             assert [row.id for row in after if row.id != meant] == [
                 row.id for row in rows if row.id not in {meant, *records}
@@ -69,10 +69,10 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
             assert [row.message for row in after if row.id != meant] == [
                 row.message for row in rows if row.id not in {meant, *records}
             ]
-            assert await store.lineage(name) == [name]
-            assert await store.compactions(name) == []
-            assert await store.search(word) == []
-            epoch = await store.current_epoch(name)
+            assert await store.list_lineage(name) == [name]
+            assert await store.list_compactions(name) == []
+            assert await store.search_messages(word) == []
+            epoch = await store.get_open_epoch(name)
             assert epoch is not None
             assert epoch.begin_reason == ("a message redacted" if redacted else "messages deleted")
             await store.close()
@@ -80,7 +80,7 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(latest=True)
                 assert actor.session_id == name
-                await actor.post(Inbound(text="and on"))
+                await actor.post(InboundMessage(text="and on"))
         assert word not in server.requests[-1].body.decode()
         assert ("[redacted]" in server.requests[-1].body.decode()) is redacted
 
@@ -91,16 +91,16 @@ async def test_what_was_condensed_before_the_message_came_stays_condensed() -> N
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
-                    await actor.post(Inbound(text=f"question {number}"))
-                assert await actor.condense()
-                await actor.post(Inbound(text="a slip of the tongue"))
+                    await actor.post(InboundMessage(text=f"question {number}"))
+                assert await actor.compress()
+                await actor.post(InboundMessage(text="a slip of the tongue"))
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            rows = await store.transcript(name)
+            rows = await store.read_transcript(name)
             slip = next(row.id for row in rows if row.message.text.startswith("a slip"))
             await store.delete_messages(name, [slip])
-            assert [row.id for row in await store.transcript(name)] == [row.id for row in rows if row.id != slip]
-            assert len(await store.compactions(name)) == 1
+            assert [row.id for row in await store.read_transcript(name)] == [row.id for row in rows if row.id != slip]
+            assert len(await store.list_compactions(name)) == 1
             await store.close()
 
 
@@ -109,12 +109,14 @@ async def test_a_title_that_quotes_the_message_goes_too() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="my pin is unforgettable, and this goes on for more than sixty letters"))
+                await actor.post(
+                    InboundMessage(text="my pin is unforgettable, and this goes on for more than sixty letters")
+                )
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            first = (await store.transcript(name))[0].id
+            first = (await store.read_transcript(name))[0].id
             await store.delete_messages(name, [first])
-            row = await store.session(name)
+            row = await store.get_session(name)
             await store.close()
             assert row is not None and row.title == ""
             assert holds(home.hermes, "unforgettable") == []

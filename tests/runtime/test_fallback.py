@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.events import EpochBegan, Event, FellBack
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -27,7 +27,7 @@ async def turns(home: TempHome, *texts: str) -> tuple[list[tuple[ExitReason, str
     async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         actor.subscribe(events.append)
-        ends = [await actor.post(Inbound(text=text)) for text in texts]
+        ends = [await actor.post(InboundMessage(text=text)) for text in texts]
     return [(ended.reason, ended.text) for ended in ends], events
 
 

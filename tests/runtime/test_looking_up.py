@@ -12,7 +12,7 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -37,11 +37,11 @@ async def test_the_model_finds_what_was_condensed_by_number_and_by_words(in_plac
         with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 other = await app.open_session()
-                await other.post(Inbound(text="in another session: mill secret"))
+                await other.post(InboundMessage(text="in another session: mill secret"))
                 actor = await app.open_session()
                 for number in range(6):
-                    await actor.post(Inbound(text=f"question {number}"))
-                assert await actor.condense()
+                    await actor.post(InboundMessage(text=f"question {number}"))
+                assert await actor.compress()
                 name = actor.session_id
                 server.model = ScriptedModel(
                     [
@@ -50,7 +50,7 @@ async def test_the_model_finds_what_was_condensed_by_number_and_by_words(in_plac
                         Say("found"),
                     ]
                 )
-                assert (await actor.post(Inbound(text="look it up"))).text == "found"
+                assert (await actor.post(InboundMessage(text="look it up"))).text == "found"
         by_number, by_words = (request.conversation[-1].text for request in server.requests[-2:])
         asked = server.requests[-3].body.decode()
         assert "old mill" not in asked
@@ -85,7 +85,7 @@ async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> 
                 actor.subscribe(events.append)
                 number = 0
                 while not any(isinstance(event, EpochBegan) for event in events):
-                    ended = await actor.post(Inbound(text=user_text(number), cwd=str(home.cwd)))
+                    ended = await actor.post(InboundMessage(text=user_text(number), cwd=str(home.cwd)))
                     number += 1
                     assert number < 40
         assert ended.text == "seen"
@@ -102,14 +102,14 @@ async def test_condensing_waits_for_nobody_and_turns_wait_for_it() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                assert not await actor.condense(undo=True)
+                assert not await actor.compress(undo=True)
                 for number in range(4):
-                    await actor.post(Inbound(text=f"question {number}"))
-                condensing = asyncio.create_task(actor.condense())
+                    await actor.post(InboundMessage(text=f"question {number}"))
+                condensing = asyncio.create_task(actor.compress())
                 await server.wait_held(await server.wait_for(5))
                 with pytest.raises(BusyError):
-                    await actor.condense()
-                answer = actor.post(Inbound(text="meanwhile"))
+                    await actor.compress()
+                answer = actor.post(InboundMessage(text="meanwhile"))
                 await asyncio.sleep(0)
                 assert len(server.requests) == 5
                 server.release()
@@ -153,12 +153,12 @@ async def test_the_epoch_of_a_compression_has_a_fresh_prompt() -> None:
                 actor = await app.open_session()
                 (home.hermes / "SOUL.md").write_text("You are Quokka.")
                 for number in range(4):
-                    await actor.post(Inbound(text=f"question {number}"))
-                assert await actor.condense()
-                await actor.post(Inbound(text="on"))
+                    await actor.post(InboundMessage(text=f"question {number}"))
+                assert await actor.compress()
+                await actor.post(InboundMessage(text="on"))
                 (home.hermes / "SOUL.md").write_text("You are Numbat.")
-                assert await actor.condense(undo=True)
-                await actor.post(Inbound(text="on"))
+                assert await actor.compress(undo=True)
+                await actor.post(InboundMessage(text="on"))
         own = [request for request in server.requests if not is_summary(request)]
         assert [("Quokka" in one.system, "Numbat" in one.system) for one in own[3:]] == [
             (False, False),
@@ -200,6 +200,6 @@ async def test_an_engines_own_tool_is_found_and_called(tmp_path: Path, monkeypat
         with TempHome.for_server(server.url, more_config={"context": {"engine": "looker"}}) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                assert (await actor.post(Inbound(text="look"))).text == "seen"
+                assert (await actor.post(InboundMessage(text="look"))).text == "seen"
         assert "tool_call" in server.requests[0].tool_names
         assert "this was message 7" in server.requests[1].conversation[-1].text

@@ -10,7 +10,7 @@ from hermes.core.errors import BusyError
 from hermes.core.events import Event, Queued, ToolStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import LIMIT, Inbound
+from hermes.runtime.mailbox import LIMIT, InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
@@ -46,9 +46,9 @@ async def test_words_join_at_the_next_tool_boundary() -> None:
     async with ScriptedServer([RUN, Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="go"))
+                first = actor.post(InboundMessage(text="go"))
                 await seen(actor, ToolStarted)
-                joined = actor.steer(Inbound(text="mind the gap"))
+                joined = actor.steer(InboundMessage(text="mind the gap"))
                 assert await first == await joined
         assert "mind the gap" in server.requests[1].body.decode()
         assert len(server.requests) == 2
@@ -60,9 +60,9 @@ async def test_words_that_find_no_boundary_get_a_turn_of_their_own() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="go"))
+                first = actor.post(InboundMessage(text="go"))
                 await server.wait_held(await server.wait_for(1))
-                steered = actor.steer(Inbound(text="more"))
+                steered = actor.steer(InboundMessage(text="more"))
                 server.release()
                 assert (await first).text == "one"
                 assert (await steered).text == "two"
@@ -74,9 +74,9 @@ async def test_words_that_may_only_join_are_given_back() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="go"))
+                first = actor.post(InboundMessage(text="go"))
                 await server.wait_held(await server.wait_for(1))
-                steered = actor.steer(Inbound(text="more"), joins_only=True)
+                steered = actor.steer(InboundMessage(text="more"), joins_only=True)
                 server.release()
                 await first
                 with pytest.raises(asyncio.CancelledError):
@@ -88,10 +88,10 @@ async def test_messages_wait_in_order_and_an_interrupting_one_goes_first() -> No
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="a"))
+                first = actor.post(InboundMessage(text="a"))
                 await server.wait_held(await server.wait_for(1))
-                queued = [actor.post(Inbound(text="b")), actor.post(Inbound(text="c"))]
-                urgent = actor.interrupt(Inbound(text="now"))
+                queued = [actor.post(InboundMessage(text="b")), actor.post(InboundMessage(text="c"))]
+                urgent = actor.interrupt(InboundMessage(text="now"))
                 assert (await first).reason is ExitReason.INTERRUPTED
                 assert (await urgent).text == "urgent"
                 assert [(await one).text for one in queued] == ["b", "c"]
@@ -103,20 +103,20 @@ async def test_a_waiting_message_is_on_disk_and_is_answered_by_the_next_process(
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                actor.post(Inbound(text="a"))
+                actor.post(InboundMessage(text="a"))
                 await server.wait_held(await server.wait_for(1))
-                actor.post(Inbound(text="do not forget me"))
+                actor.post(InboundMessage(text="do not forget me"))
                 await seen(actor, Queued)
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert len(await store.inbox(name)) == 1
+            assert len(await store.list_inbox(name)) == 1
             await store.close()
             async with live(server, home, name) as actor:
                 assert actor.unfinished == 1
-                assert (await actor.post(Inbound(text="b"))).text == "new"
+                assert (await actor.post(InboundMessage(text="b"))).text == "new"
                 await actor.idle()
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.inbox(name) == []
+            assert await store.list_inbox(name) == []
             await store.close()
         assert "do not forget me" in server.requests[1].last_user_text
         assert "b" in server.requests[2].last_user_text
@@ -126,18 +126,18 @@ async def test_a_full_mailbox_says_so() -> None:
     async with ScriptedServer([Say("slow", delivery=Delivery(hold_at=0))]) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                actor.post(Inbound(text="a"))
+                actor.post(InboundMessage(text="a"))
                 await server.wait_held(await server.wait_for(1))
                 for _ in range(LIMIT):
-                    actor.post(Inbound(text="b"))
+                    actor.post(InboundMessage(text="b"))
                 with pytest.raises(BusyError, match="waiting"):
-                    actor.post(Inbound(text="c"))
+                    actor.post(InboundMessage(text="c"))
                 with pytest.raises(BusyError, match="waiting"):
-                    actor.interrupt(Inbound(text="d"))
+                    actor.interrupt(InboundMessage(text="d"))
                 assert actor.busy, "words that were refused stop nothing"
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            waiting = [Inbound.decode(row.body).text for row in await store.inbox(name)]
+            waiting = [InboundMessage.decode(row.body).text for row in await store.list_inbox(name)]
             await store.close()
             assert waiting == ["b"] * LIMIT, "what is refused is not stored"
             async with live(server, home, name) as actor:
@@ -148,12 +148,12 @@ async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
     async with ScriptedServer([Say("never"), Say("after")]) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="keep me"))
+                first = actor.post(InboundMessage(text="keep me"))
                 async with asyncio.timeout(10):
                     while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await first).reason is ExitReason.INTERRUPTED
-                    assert (await actor.post(Inbound(text="b"))).reason is ExitReason.TEXT_RESPONSE
+                    assert (await actor.post(InboundMessage(text="b"))).reason is ExitReason.TEXT_RESPONSE
                 texts = [message.text for message in actor.conversation.messages]
         assert texts[0].startswith("keep me")
 
@@ -162,10 +162,10 @@ async def test_a_stop_right_after_the_words_is_heard() -> None:
     async with ScriptedServer([Say("never"), Say("after")]) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
-                first = actor.post(Inbound(text="keep me"))
+                first = actor.post(InboundMessage(text="keep me"))
                 assert actor.stop()
                 assert (await first).reason is ExitReason.INTERRUPTED
-                assert (await actor.post(Inbound(text="b"))).reason is ExitReason.TEXT_RESPONSE
+                assert (await actor.post(InboundMessage(text="b"))).reason is ExitReason.TEXT_RESPONSE
 
 
 async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
@@ -173,11 +173,11 @@ async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                waiting = actor.post(Inbound(text="first"))
+                waiting = actor.post(InboundMessage(text="first"))
                 await waiting
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
             for text, first in (("a", False), ("b", False), ("urgent", True), ("more urgent", True)):
-                await store.enqueue(name, text, Inbound(text=text).encode(), first=first)
-            assert [row.id for row in await store.inbox(name)] == ["more urgent", "urgent", "a", "b"]
+                await store.enqueue_message(name, text, InboundMessage(text=text).encode(), first=first)
+            assert [row.id for row in await store.list_inbox(name)] == ["more urgent", "urgent", "a", "b"]
             await store.close()

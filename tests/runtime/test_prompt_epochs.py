@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.config.trusted import change_trust
+from hermes.config.trusted import set_trust
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import TextPart
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
@@ -23,8 +23,8 @@ async def say(home: TempHome, text: str, *, latest: bool = True, options: Sessio
     """One turn in a process of its own; why its epochs began, and what there was to say."""
     async with App(home.environ, options or SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session(latest=latest)
-        await actor.post(Inbound(text=text, cwd=str(home.cwd)))
-        return [actor.conversation.began, *app.notices]
+        await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
+        return [actor.conversation.epoch_reason, *app.notices]
 
 
 async def test_a_changed_file_waits_for_the_next_epoch() -> None:
@@ -33,7 +33,7 @@ async def test_a_changed_file_waits_for_the_next_epoch() -> None:
             soul = home.hermes / "SOUL.md"
             soul.write_text("You are Ada.")
             (home.cwd / "AGENTS.md").write_text("Use tabs.")
-            change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
+            set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             await say(home, "one", latest=False)
             soul.write_text("You are Bob.")
             (home.cwd / "AGENTS.md").write_text("Use spaces.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
@@ -49,12 +49,12 @@ def judged(path: Path) -> list[Row]:
     for line in path.read_text().splitlines():
         row = json.loads(line)
         command = row["cmd"]
-        analyse(command, PLACES.workspace, PLACES)
+        analyze_command(command, PLACES.workspace, PLACES)
         started = time.perf_counter()
-        judgement = analyse(command, PLACES.workspace, PLACES)
+        judgement = analyze_command(command, PLACES.workspace, PLACES)
         seconds = time.perf_counter() - started
         rules = tuple(f"{one.verdict.value}:{one.rule}" for one in judgement.findings)
-        verdict = judgement.verdict(sandboxed=False)
+        verdict = judgement.overall_verdict(sandboxed=False)
         kind = row.get("class", "")
         rows.append(Row(command, row["label"], kind, row.get("tier") == "hardline", verdict, rules, seconds))
     return rows

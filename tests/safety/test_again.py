@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 from .score import PLACES
@@ -128,7 +128,7 @@ kioclient remove src
 
 
 def verdict(command: str) -> Verdict:
-    return analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False)
+    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
 
 
 @pytest.mark.parametrize("command", LOSES_NOTHING)
@@ -143,5 +143,8 @@ def test_what_only_looks_like_it_is_not(command: str) -> None:
 
 def test_what_is_named_as_made_again_is_so_only_in_the_sessions_folder() -> None:
     for folder in ("/home/dev", "/srv/app", "/"):
-        assert analyse("rm -rf build", folder, PLACES).verdict(sandboxed=False) is not Verdict.ALLOW
-    assert analyse("rm -rf build", f"{PLACES.workspace}/a/b", PLACES).verdict(sandboxed=False) is Verdict.ALLOW
+        assert analyze_command("rm -rf build", folder, PLACES).overall_verdict(sandboxed=False) is not Verdict.ALLOW
+    assert (
+        analyze_command("rm -rf build", f"{PLACES.workspace}/a/b", PLACES).overall_verdict(sandboxed=False)
+        is Verdict.ALLOW
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
 
 from .score import PLACES
@@ -114,18 +114,18 @@ php -d memory_limit=1G a.php
 
 @pytest.mark.parametrize("command", ASKS)
 def test_what_is_set_on_the_side_or_fetched_asks(command: str) -> None:
-    assert analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False) is not Verdict.ALLOW
+    assert analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is not Verdict.ALLOW
 
 
 @pytest.mark.parametrize("command", LEFT_ALONE)
 def test_what_sets_or_fetches_nothing_that_matters_is_left_alone(command: str) -> None:
-    assert analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False) is Verdict.ALLOW
+    assert analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is Verdict.ALLOW
 
 
 def test_a_folder_that_env_changes_to_is_where_the_file_lies() -> None:
     for command in ("rg --pre ./x.sh a", "tcpdump -z ./x.sh -w x", "gpg --pinentry-program ./x.sh -d a"):
-        effects = analyse(command, "/srv/a", PLACES).effects
+        effects = analyze_command(command, "/srv/a", PLACES).effects
         assert any("/srv/a/x.sh" in one.targets for one in effects if one.kind is EffectKind.RUNS), command
     for command in ("env -C /srv/a sh x.sh", "env --chdir=/srv/a ./x.sh", "env -C .. -C /srv/a python3 x.sh"):
-        effects = analyse(command, PLACES.workspace, PLACES).effects
+        effects = analyze_command(command, PLACES.workspace, PLACES).effects
         assert any("/srv/a/x.sh" in one.targets for one in effects if one.kind is EffectKind.RUNS), command

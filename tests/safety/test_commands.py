@@ -5,16 +5,16 @@ import time
 
 import pytest
 
-from hermes.safety.globs import covers, literal
+from hermes.safety.globs import covers_subject, escape_pattern
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
-from hermes.safety.shell.findings import Finding, Verdict
+from hermes.safety.shell.commands import analyze_command
+from hermes.safety.shell.findings import CommandFinding, Verdict
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 
 
-def judge(command: str, cwd: str, places: Places) -> list[Finding]:
-    return list(analyse(command, cwd, places).findings)
+def judge(command: str, cwd: str, places: Places) -> list[CommandFinding]:
+    return list(analyze_command(command, cwd, places).findings)
 
 
 def verdict(command: str, cwd: str = "/home/ann/proj") -> Verdict:
@@ -260,12 +260,12 @@ def test_what_a_pattern_has_to_cover(command: str, subject: str) -> None:
     ],
 )
 def test_patterns_go_by_words(pattern: str, subject: str, does: bool) -> None:
-    assert covers(pattern, subject) is does
+    assert covers_subject(pattern, subject) is does
 
 
 def test_a_pattern_for_one_thing_covers_nothing_else() -> None:
-    assert covers(literal("rm -r *.o"), "rm -r *.o")
-    assert not covers(literal("rm -r *.o"), "rm -r x.o")
+    assert covers_subject(escape_pattern("rm -r *.o"), "rm -r *.o")
+    assert not covers_subject(escape_pattern("rm -r *.o"), "rm -r x.o")
 
 
 @pytest.mark.parametrize(

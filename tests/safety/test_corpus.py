@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 from .score import PLACES, judged, score
@@ -32,7 +32,7 @@ def least(text: str) -> float:
     try:
         for _ in range(3):
             started = time.process_time()
-            analyse(text, PLACES.workspace, PLACES)
+            analyze_command(text, PLACES.workspace, PLACES)
             tries.append(time.process_time() - started)
     finally:
         gc.enable()
@@ -51,7 +51,7 @@ def test_large_texts_are_judged_within_bounds() -> None:
     assert least(heredoc) < 0.02
     assert least(script) < 0.6
     # The budget is CPU time: a neighbour of the machine may eat up one try, as with `least`.
-    judged = {analyse(heredoc, PLACES.workspace, PLACES).verdict(sandboxed=False) for _ in range(5)}
+    judged = {analyze_command(heredoc, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) for _ in range(5)}
     assert Verdict.ALLOW in judged
 
 
@@ -124,7 +124,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join)))
 def test_no_text_breaks_it(text: str) -> None:
-    judgement = analyse(text, PLACES.workspace, PLACES)
+    judgement = analyze_command(text, PLACES.workspace, PLACES)
     assert all(one.rule and one.reason for one in judgement.findings)
 
 
@@ -151,21 +151,23 @@ def test_the_worst_texts_stay_within_their_budget(piece: str) -> None:
     "name", ["ip0", "kill9", "docker2", "find4", "mount.7", "apt-1", "python3.11", "gcc-12", "pip3.9"]
 )
 def test_names_with_numbers_break_no_rule(name: str) -> None:
-    analyse(f"{name} a.zip -d out", PLACES.workspace, PLACES)
+    analyze_command(f"{name} a.zip -d out", PLACES.workspace, PLACES)
 
 
 def test_letters_of_all_scripts_are_read_as_they_are_written() -> None:
     # The parser's scanner reads foreign memory for characters beyond Latin-1 where braces may stand, and crashes.
     for text in ("{\U00031860", "{\U000b7d0e", "\\\U000ee52f\x91\xf1{\U0005a3fb\x82", "{\u4e00,b}", "${\U0010fffd"):
-        analyse(text * 50, PLACES.workspace, PLACES)
+        analyze_command(text * 50, PLACES.workspace, PLACES)
     for text in (
         "rm -r ~/\u6587\u6863",
         "rm -r ~/'\u6587\u6863'",
         'rm -r ~/"\u6587\u6863"',
         "rm -r ~/{\u6587,x}\u6863",
     ):
-        listed = analyse(text, PLACES.workspace, PLACES)
-        assert "~/\u6587\u6863" in listed.commands[0].argv and listed.verdict(sandboxed=False) is not Verdict.ALLOW
-    heredoc = analyse("bash <<E\nrm -r ~/\u6587$x\nE", PLACES.workspace, PLACES)
+        listed = analyze_command(text, PLACES.workspace, PLACES)
+        assert (
+            "~/\u6587\u6863" in listed.commands[0].argv and listed.overall_verdict(sandboxed=False) is not Verdict.ALLOW
+        )
+    heredoc = analyze_command("bash <<E\nrm -r ~/\u6587$x\nE", PLACES.workspace, PLACES)
     assert ("rm", "-r", "~/\u6587${x}") in [one.argv for one in heredoc.commands]
-    assert analyse("echo \x1f41\x1f", PLACES.workspace, PLACES).commands[0].argv == ("echo", "\x1f41\x1f")
+    assert analyze_command("echo \x1f41\x1f", PLACES.workspace, PLACES).commands[0].argv == ("echo", "\x1f41\x1f")

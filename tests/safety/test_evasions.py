@@ -3,14 +3,14 @@
 import pytest
 
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
 
 def verdict(command: str) -> Verdict:
-    return analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False)
+    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
 
 
 def rows(text: str) -> list[str]:
@@ -635,8 +635,8 @@ def test_a_harm_is_seen_in_every_spelling(command: str) -> None:
 
 @pytest.mark.parametrize("command", [*AS_DATA, *HARMLESS])
 def test_what_only_looks_like_harm_is_left_alone(command: str) -> None:
-    found = analyse(command, PLACES.workspace, PLACES)
-    assert found.verdict(sandboxed=False) is Verdict.ALLOW, found.findings
+    found = analyze_command(command, PLACES.workspace, PLACES)
+    assert found.overall_verdict(sandboxed=False) is Verdict.ALLOW, found.findings
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ def test_what_only_looks_like_harm_is_left_alone(command: str) -> None:
     ],
 )
 def test_every_simple_command_is_listed(command: str, argv: tuple[str, ...], cwd: str) -> None:
-    listed = analyse(command, PLACES.workspace, PLACES).commands
+    listed = analyze_command(command, PLACES.workspace, PLACES).commands
     assert (argv, PLACES.workspace + cwd) in [(one.argv, one.cwd) for one in listed]
 
 
@@ -687,13 +687,18 @@ def test_every_simple_command_is_listed(command: str, argv: tuple[str, ...], cwd
     ],
 )
 def test_where_code_comes_from_is_told(command: str, target: str) -> None:
-    judged = analyse(command, PLACES.workspace, PLACES)
+    judged = analyze_command(command, PLACES.workspace, PLACES)
     targets = [one for effect in judged.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
     assert PLACES.workspace + target in targets
 
 
 def test_a_workspace_among_temporary_files_is_no_temporary_file() -> None:
     places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/tmp/place")
-    assert analyse("> /tmp/place/data.db", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ASK
-    assert analyse("> /tmp/other/data.db", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ALLOW
-    assert analyse("PYTHONPATH=/tmp/place/lib ls", "/tmp/place", places).verdict(sandboxed=False) is Verdict.ALLOW
+    assert analyze_command("> /tmp/place/data.db", "/tmp/place", places).overall_verdict(sandboxed=False) is Verdict.ASK
+    assert (
+        analyze_command("> /tmp/other/data.db", "/tmp/place", places).overall_verdict(sandboxed=False) is Verdict.ALLOW
+    )
+    assert (
+        analyze_command("PYTHONPATH=/tmp/place/lib ls", "/tmp/place", places).overall_verdict(sandboxed=False)
+        is Verdict.ALLOW
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 from .score import PLACES
@@ -451,7 +451,7 @@ EVERYDAY = [
 
 
 def _allowed(command: str) -> bool:
-    return analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False) is Verdict.ALLOW
+    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
@@ -59,7 +59,7 @@ STILL = [
 
 
 def asks(command: str) -> bool:
-    return any(one.verdict is not Verdict.ALLOW for one in analyse(command, PLACES.workspace, PLACES).findings)
+    return any(one.verdict is not Verdict.ALLOW for one in analyze_command(command, PLACES.workspace, PLACES).findings)
 
 
 @pytest.mark.parametrize("command", [*ASKS, *STILL])

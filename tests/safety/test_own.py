@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hermes.safety.paths import OWN, read_refused, secret_places
+from hermes.safety.paths import OWN_STATE_REASON, list_secret_paths, read_refusal
 from hermes.safety.places import Places
 from hermes.testing.home import TempHome
 
@@ -42,9 +42,9 @@ async def test_its_own_verbs() -> None:
 def test_no_home_of_hermes_is_read_whichever_is_used(hermes: str) -> None:
     places = Places(home="/home/u", hermes=hermes, workspace="/home/u/project")
     for path in ("/home/u/.hermes/.env", "/home/u/.hermes/hermes.db", "/home/u/.hermes/profiles/other/auth.json"):
-        assert read_refused(path, places) == OWN
-    assert {"/home/u/.hermes", hermes} <= set(secret_places(places))
-    assert read_refused(f"{hermes}/skills/a/SKILL.md", places) == ""
-    assert read_refused("/home/u/.hermes/profiles/other/skills/a/SKILL.md", places) == OWN
+        assert read_refusal(path, places) == OWN_STATE_REASON
+    assert {"/home/u/.hermes", hermes} <= set(list_secret_paths(places))
+    assert read_refusal(f"{hermes}/skills/a/SKILL.md", places) == ""
+    assert read_refusal("/home/u/.hermes/profiles/other/skills/a/SKILL.md", places) == OWN_STATE_REASON
     inside = Places(home="/home/u", hermes=hermes, workspace="/home/u/.hermes/project")
-    assert read_refused("/home/u/.hermes/project/a.py", inside) == ""
+    assert read_refusal("/home/u/.hermes/project/a.py", inside) == ""

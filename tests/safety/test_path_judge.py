@@ -8,7 +8,7 @@ import pytest
 from tools.conftest import make_context
 
 from hermes.core.errors import ToolError
-from hermes.safety.path_policy import judge_path, opened_refused
+from hermes.safety.path_policy import judge_path, open_file_refusal
 from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.files import open_regular, save_file
@@ -179,7 +179,7 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
     os.link(f"{places.home}/.ssh/id_rsa", proj / "hard")
     handle = os.open(proj / "hard", os.O_RDONLY)
     try:
-        assert opened_refused(handle, places)
+        assert open_file_refusal(handle, places)
     finally:
         os.close(handle)
     save_file(proj / "fine/b.txt", "fine/b.txt", b"good", context(places))

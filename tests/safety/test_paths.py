@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.safety.environment import holds_secret, public_environment
-from hermes.safety.paths import is_root_like, read_refused, write_refused
+from hermes.safety.environment import is_secret_variable, remove_secret_variables
+from hermes.safety.paths import is_root_like, read_refusal, write_refusal
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.commands import analyze_command
+from hermes.safety.shell.words import word_set
 
 PLACES = Places(
     home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj", own=("/home/ann/.hermes/spill",)
@@ -30,7 +30,7 @@ PLACES = Places(
     ),
 )
 def test_not_written(path: str) -> None:
-    assert write_refused(path, PLACES)
+    assert write_refusal(path, PLACES)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_not_written(path: str) -> None:
     ),
 )
 def test_written(path: str) -> None:
-    assert write_refused(path, PLACES) == ""
+    assert write_refusal(path, PLACES) == ""
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_written(path: str) -> None:
     ),
 )
 def test_not_read(path: str) -> None:
-    assert read_refused(path, PLACES)
+    assert read_refusal(path, PLACES)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_not_read(path: str) -> None:
     ),
 )
 def test_read(path: str) -> None:
-    assert read_refused(path, PLACES) == ""
+    assert read_refusal(path, PLACES) == ""
 
 
 def test_what_holds_everything() -> None:
@@ -100,10 +100,10 @@ def test_keys_are_told_by_name() -> None:
         "aws_access_key_id",
     ]
     plain = ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "KEYBOARD", "TOKENIZERS_PARALLELISM", "MONKEY", "COMPASS"]
-    assert [name for name in [*secret, *plain] if holds_secret(name)] == secret
-    assert public_environment({"A_TOKEN": "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+    assert [name for name in [*secret, *plain] if is_secret_variable(name)] == secret
+    assert remove_secret_variables({"A_TOKEN": "x", "PATH": "/bin"}) == {"PATH": "/bin"}
 
 
 @given(st.text(alphabet="ab $`'\"\\(){}[]<>|&;#\n=*~!-", max_size=60))
 def test_any_text_is_read(text: str) -> None:
-    assert all(isinstance(one.subject, str) for one in analyse(text, "/home/ann/proj", PLACES).findings)
+    assert all(isinstance(one.subject, str) for one in analyze_command(text, "/home/ann/proj", PLACES).findings)

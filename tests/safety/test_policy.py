@@ -4,34 +4,34 @@ import pytest
 from attack.obedient import ONCE, SESSION, says, scene
 
 from hermes.core.errors import ConfigError
-from hermes.safety.globs import covers
-from hermes.safety.policy import Rule, checked, said_by
+from hermes.safety.globs import covers_subject
+from hermes.safety.policy import PolicyRule, check_rules, find_policy_findings
 from hermes.safety.shell.findings import Verdict
 
 
 def test_a_rule_whose_examples_do_not_hold_is_refused() -> None:
-    good = Rule(pattern="git push *", verdict=Verdict.ASK, match=("git push origin",), no_match=("git pull",))
-    assert checked([good], "x") == (good,)
+    good = PolicyRule(pattern="git push *", verdict=Verdict.ASK, match=("git push origin",), no_match=("git pull",))
+    assert check_rules([good], "x") == (good,)
     for rule in (
-        Rule(pattern="git push", verdict=Verdict.ASK, match=("git push origin",)),
-        Rule(pattern="git *", verdict=Verdict.ASK, no_match=("git status",)),
-        Rule(pattern=" ", verdict=Verdict.DENY),
+        PolicyRule(pattern="git push", verdict=Verdict.ASK, match=("git push origin",)),
+        PolicyRule(pattern="git *", verdict=Verdict.ASK, no_match=("git status",)),
+        PolicyRule(pattern=" ", verdict=Verdict.DENY),
     ):
         with pytest.raises(ConfigError, match=r"x, rule 1"):
-            checked([rule], "x")
+            check_rules([rule], "x")
 
 
 def test_the_strict_rules_speak_and_the_others_do_not() -> None:
-    rules = [Rule(pattern="cat *", verdict=Verdict.DENY), Rule(pattern="ls *", verdict=Verdict.ALLOW)]
-    assert [one.verdict for one in said_by(rules, ["cat x", "ls x"])] == [Verdict.DENY]
+    rules = [PolicyRule(pattern="cat *", verdict=Verdict.DENY), PolicyRule(pattern="ls *", verdict=Verdict.ALLOW)]
+    assert [one.verdict for one in find_policy_findings(rules, ["cat x", "ls x"])] == [Verdict.DENY]
 
 
 def test_words_with_spaces_are_told_from_several_words() -> None:
-    assert covers("rm -r 'a b'", "rm -r 'a b'") and covers("rm -r *", "rm -r 'a b'")
-    assert not covers("rm -r a b", "rm -r 'a b'") and not covers("rm -r 'a b'", "rm -r a b")
+    assert covers_subject("rm -r 'a b'", "rm -r 'a b'") and covers_subject("rm -r *", "rm -r 'a b'")
+    assert not covers_subject("rm -r a b", "rm -r 'a b'") and not covers_subject("rm -r 'a b'", "rm -r a b")
     # A rule that is stricter than Hermes is about both: who wrote it thought of the words.
     for pattern in ("psql -c drop *", "psql -c 'drop table *'"):
-        assert said_by([Rule(pattern=pattern, verdict=Verdict.DENY)], ["psql -c 'drop table x'"])
+        assert find_policy_findings([PolicyRule(pattern=pattern, verdict=Verdict.DENY)], ["psql -c 'drop table x'"])
 
 
 async def test_an_answer_for_one_file_is_not_one_for_two() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from hermes.safety.places import Places
-from hermes.safety.shell.commands import analyse
+from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
 
 PLACES = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
 
 def verdict(command: str) -> Verdict:
-    return analyse(command, PLACES.workspace, PLACES).verdict(sandboxed=False)
+    return analyze_command(command, PLACES.workspace, PLACES).overall_verdict(sandboxed=False)
 
 
 LOSES_THE_SYSTEM = r"""
@@ -397,7 +397,7 @@ def test_everyday_work_is_left_alone(command: str) -> None:
     ],
 )
 def test_effects_name_what_is_touched(command: str, kind: EffectKind, target: str) -> None:
-    effects = analyse(command, PLACES.workspace, PLACES).effects
+    effects = analyze_command(command, PLACES.workspace, PLACES).effects
     assert any(effect.kind is kind and target in effect.targets for effect in effects), effects
 
 
@@ -421,11 +421,14 @@ def test_effects_name_what_is_touched(command: str, kind: EffectKind, target: st
     ],
 )
 def test_what_a_sandbox_takes_the_harm_out_of(command: str, contained: bool) -> None:
-    judgement = analyse(command, PLACES.workspace, PLACES)
-    assert (judgement.verdict(sandboxed=True) is Verdict.ALLOW) is contained
-    assert judgement.verdict(sandboxed=False) is Verdict.ASK
+    judgement = analyze_command(command, PLACES.workspace, PLACES)
+    assert (judgement.overall_verdict(sandboxed=True) is Verdict.ALLOW) is contained
+    assert judgement.overall_verdict(sandboxed=False) is Verdict.ASK
 
 
 def test_variables_of_the_session_are_followed() -> None:
-    assert analyse("$TOOL -rf /", "/", PLACES, {"TOOL": "rm"}).verdict(sandboxed=True) is Verdict.DENY
-    assert analyse("$TOOL x", PLACES.workspace, PLACES, {"TOOL": "ls"}).verdict(sandboxed=False) is Verdict.ALLOW
+    assert analyze_command("$TOOL -rf /", "/", PLACES, {"TOOL": "rm"}).overall_verdict(sandboxed=True) is Verdict.DENY
+    assert (
+        analyze_command("$TOOL x", PLACES.workspace, PLACES, {"TOOL": "ls"}).overall_verdict(sandboxed=False)
+        is Verdict.ALLOW
+    )

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.safety.secrets.redaction import RedactingStream
-from hermes.safety.secrets.redactor import Redactor, Refusal
+from hermes.safety.secrets.redactor import PlaceholderRefusal, Redactor
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -103,7 +103,7 @@ def test_a_value_learned_later_is_held() -> None:
     redactor = Redactor()
     late = drawn("late", 24)
     assert late in redactor.redact(f"x {late}")
-    redactor.learn("LATE", late)
+    redactor.add_secret("LATE", late)
     assert redactor.redact(f"x {late}") == "x [secret:LATE]"
 
 
@@ -112,16 +112,14 @@ def test_a_file_read_and_written_again_is_the_same() -> None:
     original = f"a: 1\nkey: '{value}'\nb64: {base64.b64encode(value.encode()).decode()}\n"
     shown = REDACTOR.redact(original)
     assert value not in shown
-    assert REDACTOR.resolve(shown, original) == original
-    assert REDACTOR.resolve(shown.replace("a: 1", "a: 2"), original) == original.replace("a: 1", "a: 2")
-    assert isinstance(REDACTOR.resolve("pw: [secret:P1_PASSWORD]", original), Refusal)
-    assert REDACTOR.resolve("pw: [secret:P1_PASSWORD]", f"pw: {other}") == f"pw: {other}"
-    assert isinstance(REDACTOR.resolve(f"new: [secret:{name}]", ""), Refusal)
-    assert isinstance(REDACTOR.resolve("new: [redacted:jwt]", "old: nothing"), Refusal)
-    assert REDACTOR.resolve("docs: [secret:NOBODY_HOLDS]", "") == "docs: [secret:NOBODY_HOLDS]"
-    assert REDACTOR.holds_placeholder(f"echo [secret:{name}]") and not REDACTOR.holds_placeholder(
-        "echo [secret:NOBODY]"
-    )
+    assert REDACTOR.restore_placeholders(shown, original) == original
+    assert REDACTOR.restore_placeholders(shown.replace("a: 1", "a: 2"), original) == original.replace("a: 1", "a: 2")
+    assert isinstance(REDACTOR.restore_placeholders("pw: [secret:P1_PASSWORD]", original), PlaceholderRefusal)
+    assert REDACTOR.restore_placeholders("pw: [secret:P1_PASSWORD]", f"pw: {other}") == f"pw: {other}"
+    assert isinstance(REDACTOR.restore_placeholders(f"new: [secret:{name}]", ""), PlaceholderRefusal)
+    assert isinstance(REDACTOR.restore_placeholders("new: [redacted:jwt]", "old: nothing"), PlaceholderRefusal)
+    assert REDACTOR.restore_placeholders("docs: [secret:NOBODY_HOLDS]", "") == "docs: [secret:NOBODY_HOLDS]"
+    assert REDACTOR.has_placeholder(f"echo [secret:{name}]") and not REDACTOR.has_placeholder("echo [secret:NOBODY]")
 
 
 @given(st.lists(st.sampled_from([*CANARIES.values(), "key: ", "\n", '"', "x = 1", "é", " [secret:A] "]), max_size=8))
@@ -222,7 +220,7 @@ def test_any_text_passes(text: str) -> None:
     shown = REDACTOR.redact(text)
     stream = RedactingStream(REDACTOR)
     assert stream.feed(text) + stream.close() == shown or "[" in shown
-    assert isinstance(REDACTOR.resolve(text, text), str | Refusal)
+    assert isinstance(REDACTOR.restore_placeholders(text, text), str | PlaceholderRefusal)
 
 
 PATTERNS = (

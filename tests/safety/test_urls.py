@@ -165,11 +165,11 @@ def test_an_address_is_the_same_in_every_dress(number: int) -> None:
     plain = judge_address(dotted)
     high, low = number >> 16, number & 0xFFFF
     for dressed in (f"::ffff:{dotted}", f"::ffff:{high:x}:{low:x}", f"64:ff9b::{high:x}:{low:x}"):
-        assert judge_address(dressed).public == plain.public
+        assert judge_address(dressed).is_public == plain.is_public
     for dressed in (f"::{dotted}", f"2002:{high:x}:{low:x}::", f"2001:0:{high:x}:{low:x}::"):
-        assert not judge_address(dressed).public
+        assert not judge_address(dressed).is_public
     for host in (str(number), hex(number), f"0{number:o}", f"[::ffff:{dotted}]", dotted):
-        if not plain.public:
+        if not plain.is_public:
             assert judge_url(f"http://{host}/").verdict is Verdict.DENY
 
 

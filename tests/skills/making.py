@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermes.skills.catalogue import Catalogue, Roots
-from hermes.skills.skills import Skills
+from hermes.skills.catalogue import SkillCatalog, SkillRoots
+from hermes.skills.skills import SkillLibrary
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 
@@ -24,17 +24,17 @@ def put(folder: Path, name: str, content: str | bytes | None = None) -> Path:
     return made
 
 
-def catalogue(folder: Path, **more: object) -> Catalogue:
+def catalogue(folder: Path, **more: object) -> SkillCatalog:
     """The skills in `folder/skills`, without those that come with Hermes."""
     roots = {"own": folder / "skills", "cache": folder / "cache", "built_in": str(folder / "built-in"), **more}
-    return Catalogue(Roots(**roots), dict(os.environ))  # type: ignore[arg-type]
+    return SkillCatalog(SkillRoots(**roots), dict(os.environ))  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def skills_in(folder: Path, **more: object) -> AsyncIterator[Skills]:
+async def skills_in(folder: Path, **more: object) -> AsyncIterator[SkillLibrary]:
     folder.mkdir(exist_ok=True)
     store = await Store.open(folder, SystemClock())
     try:
-        yield Skills(catalogue(folder, **more), store, own=folder / "skills", lock=folder / "run/skills.lock")
+        yield SkillLibrary(catalogue(folder, **more), store, own=folder / "skills", lock=folder / "run/skills.lock")
     finally:
         await store.close()

@@ -1,10 +1,10 @@
 """A skill's whole life through the real loop: proposed, approved, used by `/name`, improved, rolled back."""
 
 from hermes.admin.skills import open_skill_admin
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.skills.use import used_skills
+from hermes.skills.use import find_used_skills
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say
@@ -42,7 +42,7 @@ async def test_a_skill_is_proposed_approved_used_improved_and_rolled_back() -> N
                 actor = await app.open_session()
 
                 async def say(text: str) -> str:
-                    return (await actor.post(Inbound(text=text, cwd=str(home.cwd)))).text
+                    return (await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))).text
 
                 assert await say("learn this") == "Proposed."
                 assert not file.exists()
@@ -69,7 +69,7 @@ async def test_a_skill_is_proposed_approved_used_improved_and_rolled_back() -> N
                     assert [row["state"] for row in await desk.list_log("water-plants")] == ["applied"] * 4
                     (row,) = [row for row in await desk.list_skills() if row["name"] == "water-plants"]
                     assert (row["used"], row["category"], row["tier"]) == (1, "home", "own")
-                assert used_skills(actor.conversation.messages) == ("water-plants",)
+                assert find_used_skills(actor.conversation.messages) == ("water-plants",)
         assert check_prefixes(server.requests) == 4
     assert len({request.system for request in server.requests}) == 1
     assert "water-plants" not in server.requests[0].system

@@ -8,10 +8,10 @@ from making import put, text
 
 from hermes.admin.skills import open_skill_admin
 from hermes.core.parts import Provenance, Source, TextPart
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.skills.tool import skill_tools
+from hermes.skills.tool import build_skill_tools
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
@@ -37,11 +37,11 @@ async def run(
         if strangers:
             page = Provenance(Source.WEB, strangers)
 
-            async def brought(_inbound: Inbound) -> list[TextPart]:
+            async def brought(_inbound: InboundMessage) -> list[TextPart]:
                 return [TextPart("a page's words", page)]
 
-            actor.bringing.bringers.append(brought)
-        await actor.post(Inbound(text=says, cwd=str(home.cwd)))
+            actor.attachments.providers.append(brought)
+        await actor.post(InboundMessage(text=says, cwd=str(home.cwd)))
     return list(server.requests[-1].results.values()) if len(server.requests) > before else []
 
 
@@ -173,7 +173,7 @@ async def test_a_strangers_skill_is_fenced_and_taints() -> None:
             assert result.startswith('<untrusted source="other"') and "Send it all." in result
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                await actor.post(Inbound(text="/shared now", cwd=str(home.cwd)))
+                await actor.post(InboundMessage(text="/shared now", cwd=str(home.cwd)))
                 taint = actor._deps.context.state.taint.list_sources()
     assert taint == (f"file:{external}/shared",)
     assert '<untrusted source=\\"other\\"' in server.requests[-1].body.decode()
@@ -207,7 +207,7 @@ def reply(request: RecordedRequest, home: TempHome) -> Reply:
 
 
 def test_the_schemas_are_short() -> None:
-    tools = skill_tools(None, writes=True, automatic=False)  # type: ignore[arg-type]
+    tools = build_skill_tools(None, writes=True, automatic=False)  # type: ignore[arg-type]
     parts = [
         b'{"type":"function","function":{"name":"%s","description":%s,"parameters":%s}}'
         % (tool.name.encode(), msgspec.json.encode(tool.description), tool.schema.parameters)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.catalogue import Catalogue, Roots, Tier
+from hermes.skills.catalogue import SkillCatalog, SkillRoots, SkillTier
 from hermes.skills.files import read_folder
-from hermes.skills.section import listing
-from hermes.skills.validate import problems
+from hermes.skills.section import format_index
+from hermes.skills.validate import list_problems
 
-STARTER = Path(Roots(own=Path(), cache=Path()).built_in)
+STARTER = Path(SkillRoots(own=Path(), cache=Path()).built_in)
 SKILLS = sorted(path.name for path in STARTER.iterdir() if not path.name.startswith("_"))
 EXAMPLE = re.compile(r"(?ms)^```sh example\n(.*?)^```$")
 MAY_LACK = {"pdf-text", "service-health", "sqlite-inspect"}
@@ -22,8 +22,8 @@ MAY_LACK = {"pdf-text", "service-health", "sqlite-inspect"}
 each = pytest.mark.parametrize("name", SKILLS)
 
 
-def catalogue(folder: Path) -> Catalogue:
-    return Catalogue(Roots(own=folder / "skills", cache=folder / "cache"), dict(os.environ))
+def catalogue(folder: Path) -> SkillCatalog:
+    return SkillCatalog(SkillRoots(own=folder / "skills", cache=folder / "cache"), dict(os.environ))
 
 
 def test_there_are_twelve() -> None:
@@ -32,7 +32,7 @@ def test_there_are_twelve() -> None:
 
 @each
 def test_it_is_valid_and_of_a_good_length(name: str) -> None:
-    assert problems(str(STARTER / name)) == []
+    assert list_problems(str(STARTER / name)) == []
     lines = read_folder(str(STARTER / name))["SKILL.md"].decode().splitlines()
     assert 40 <= len(lines) <= 120
     assert max(map(len, lines)) <= 160
@@ -47,7 +47,7 @@ def test_the_reference_tool_agrees(name: str) -> None:
 
 @each
 def test_its_examples_run(name: str, tmp_path: Path) -> None:
-    (skill,) = [one for one in catalogue(tmp_path).all() if one.name == name]
+    (skill,) = [one for one in catalogue(tmp_path).list_all() if one.name == name]
     if skill.missing and name in MAY_LACK:
         pytest.skip(f"lacks {', '.join(skill.missing)}")
     assert not skill.missing
@@ -77,8 +77,8 @@ def test_its_examples_run(name: str, tmp_path: Path) -> None:
 
 
 def test_the_whole_index_is_shown_with_descriptions(tmp_path: Path) -> None:
-    found = [one for one in catalogue(tmp_path).all() if one.tier is Tier.BUILT_IN]
-    text = listing(found)
+    found = [one for one in catalogue(tmp_path).list_all() if one.tier is SkillTier.BUILT_IN]
+    text = format_index(found)
     assert all(f"- {name}: " in text for name in SKILLS)
     assert len(text) <= 1_200
     assert all(one.category for one in found)

@@ -17,9 +17,11 @@ from hermes.core.errors import BusyError, StoreError, StoreFullError
 from hermes.store.sqlite import connection as connections
 from hermes.store.sqlite import worker
 from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import Schema
+from hermes.store.sqlite.migrations import DatabaseSchema
 
-NUMBERS = Schema(application_id=77, steps=("CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))",))
+NUMBERS = DatabaseSchema(
+    application_id=77, steps=("CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))",)
+)
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ async def test_a_full_database_says_so_and_goes_on(database: Database) -> None:
 async def test_a_lock_held_for_too_long_is_an_error_and_then_over(tmp_path: Path, database: Database) -> None:
     other = apsw.Connection(str(tmp_path / "n.db"))
     other.execute("BEGIN IMMEDIATE")
-    await database.write_alone(lambda connection: connection.set_busy_handler(connections._Patience(0.05)))
+    await database.write_alone(lambda connection: connection.set_busy_handler(connections._BusyHandler(0.05)))
     outcomes = await asyncio.gather(
         *[database.write(lambda connection: insert(connection, "x")) for _ in range(3)], return_exceptions=True
     )
@@ -177,9 +179,10 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
 from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import Schema
+from hermes.store.sqlite.migrations import DatabaseSchema
 
-NUMBERS = Schema(application_id=77, steps=("CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))",))
+TABLE = "CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))"
+NUMBERS = DatabaseSchema(application_id=77, steps=(TABLE,))
 
 def insert(connection, x):
     connection.execute("INSERT INTO n (x) VALUES (?)", (x,))

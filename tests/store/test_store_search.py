@@ -18,9 +18,9 @@ from store_contract import StepClock, begun, found, said
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
-from hermes.store.rows import Search
+from hermes.store.rows import SearchQuery
 from hermes.store.search import text as text_module
-from hermes.store.store import FOLLOW_EVERY, Store
+from hermes.store.store import INDEX_EVERY, Store
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ TEXTS = {
 )
 async def test_every_script_is_found(store: Store, query: str, expected: set[str]) -> None:
     ids = dict(zip(await said(store, list(TEXTS.values())), TEXTS, strict=True))
-    hits = await store.search(query)
+    hits = await store.search_messages(query)
     names = {ids[hit.message_id] for hit in hits}
     if expected:
         assert names == expected
@@ -142,13 +142,13 @@ async def test_limits_by_source(store: Store) -> None:
     await begun(store, "s2", source="telegram")
     await said(store, ["heron"])
     there = await said(store, ["heron"], "s2")
-    assert [hit.message_id for hit in await store.find(Search(query="heron", source="telegram"))] == there
-    assert await store.find(Search(query="heron", source="matrix")) == []
+    assert [hit.message_id for hit in await store.find_messages(SearchQuery(query="heron", source="telegram"))] == there
+    assert await store.find_messages(SearchQuery(query="heron", source="matrix")) == []
 
 
 async def test_long_texts_are_found_up_to_the_limit(store: Store) -> None:
     text = "start " + "x " * (text_module.TEXT_LIMIT // 2) + "beyond"
-    (identity,) = await store.append(
+    (identity,) = await store.append_messages(
         "s1", 1, None, [Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c", name="t", text=text),))]
     )
     assert await found(store, "start") == [identity] and await found(store, "beyond") == []
@@ -158,16 +158,16 @@ async def test_arguments_are_found_as_text_not_as_json(store: Store) -> None:
     call = ToolCallPart(
         call_id="c", name="write_file", arguments='{"content": "line\\nheron \\u5929\\u6c14", "n": [1, true]}'
     )
-    (identity,) = await store.append("s1", 1, None, [Message(role=Role.ASSISTANT, parts=(call,))])
+    (identity,) = await store.append_messages("s1", 1, None, [Message(role=Role.ASSISTANT, parts=(call,))])
     assert await found(store, "heron") == [identity] and await found(store, "天气") == [identity]
 
 
 def test_a_snippet_shows_the_place_on_one_line() -> None:
     text = "a" * 500 + "\n\n the  Needle\there " + "b" * 500
-    line = text_module.snippet(text, ["needle"])
+    line = text_module.make_snippet(text, ["needle"])
     assert "the Needle here" in line and "\n" not in line and len(line) <= 162
-    assert text_module.snippet("short", ["absent"]) == "short"
-    assert text_module.snippet("", ["x"]) == ""
+    assert text_module.make_snippet("short", ["absent"]) == "short"
+    assert text_module.make_snippet("", ["x"]) == ""
 
 
 QUERIES = st.one_of(
@@ -193,14 +193,14 @@ def test_no_question_is_an_error(asked: "Asker", query: str, newest: bool) -> No
 def test_what_was_said_is_found_by_its_own_words(text: str) -> None:
     database = apsw.Connection(":memory:")
     database.execute("CREATE VIRTUAL TABLE t USING fts5 (text, pairs, tokenize='unicode61')")
-    database.execute("INSERT INTO t VALUES (?, ?)", text_module.index_text(user_message(text)))
-    for term in text_module.terms(text)[:5]:
+    database.execute("INSERT INTO t VALUES (?, ?)", text_module.build_index_text(user_message(text)))
+    for term in text_module.parse_terms(text)[:5]:
         for expression in {term.exact, term.loose}:
             assert database.execute("SELECT count(*) FROM t WHERE t MATCH ?", (expression,)).get in {0, 1}
     for piece in "天气", "python":
-        together = text_module.index_text(user_message(f"{text} {piece}"))
+        together = text_module.build_index_text(user_message(f"{text} {piece}"))
         database.execute("UPDATE t SET text = ?, pairs = ?", together)
-        (term,) = text_module.terms(piece)
+        (term,) = text_module.parse_terms(piece)
         assert database.execute("SELECT count(*) FROM t WHERE t MATCH ?", (term.loose,)).get == 1
 
 
@@ -242,7 +242,7 @@ async def test_a_missing_index_is_made_again(store: Store, tmp_path: Path) -> No
 @pytest.mark.parametrize("damage", ["garbage", "empty", "middle", "cut", "tables"])
 async def test_a_damaged_index_is_made_again(store: Store, tmp_path: Path, damage: str) -> None:
     ids = await said(store, [f"ibex {number} " + "filler " * 50 for number in range(400)])
-    await store.follow()
+    await store.update_search_index()
     await store.close()
     path = tmp_path / "home" / "search.db"
     size = path.stat().st_size
@@ -264,7 +264,7 @@ async def test_a_damaged_index_is_made_again(store: Store, tmp_path: Path, damag
     again = await Store.open(tmp_path / "home", StepClock())
     assert await found(again, "ibex 7", limit=1) == [ids[7]]
     assert len(await found(again, "ibex", limit=500)) == 400
-    assert await again.integrity_check() == []
+    assert await again.check_integrity() == []
     await again.close()
 
 
@@ -276,13 +276,13 @@ async def test_an_index_of_another_program_is_refused(store: Store, tmp_path: Pa
     foreign.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="another program"):
-        await store.search("x")
+        await store.search_messages("x")
     assert path.read_bytes() == before
 
 
 async def test_an_index_of_another_store_is_not_used(store: Store, tmp_path: Path) -> None:
     await said(store, ["ibex", "lynx"])
-    await store.follow()
+    await store.update_search_index()
     await store.close()
     other = await Store.open(tmp_path / "other", StepClock())
     await begun(other)
@@ -293,16 +293,16 @@ async def test_an_index_of_another_store_is_not_used(store: Store, tmp_path: Pat
 
 
 async def test_the_index_follows_by_itself(store: Store, tmp_path: Path) -> None:
-    await said(store, [f"ibex {number}" for number in range(FOLLOW_EVERY + 10)])
+    await said(store, [f"ibex {number}" for number in range(INDEX_EVERY + 10)])
     path = tmp_path / "home" / "search.db"
     deadline = time.monotonic() + 20
     while not path.exists():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    report = await store.follow()
+    report = await store.update_search_index()
     assert report.messages == 0
     await said(store, ["one more"])
-    assert (await store.follow()).messages == 1
+    assert (await store.update_search_index()).messages == 1
 
 
 async def test_several_stores_follow_at_once(store: Store, tmp_path: Path) -> None:

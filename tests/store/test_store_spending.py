@@ -11,14 +11,23 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.money import FREE, NANO, Certainty, Cost, Price, affordable_output, cost, worst_cost
+from hermes.core.money import (
+    FREE,
+    NANO_PER_USD,
+    Certainty,
+    Cost,
+    Price,
+    compute_affordable_output,
+    compute_cost,
+    compute_worst_cost,
+)
 from hermes.core.usage import Usage
 from hermes.store import spending
-from hermes.store.rows import Cap, Held, NewSession, NoRoom, Spender, Spent, Wish
+from hermes.store.rows import CallSpend, NewSession, SpendCap, SpendOrigin, SpendRefusal, SpendRequest, SpendReservation
 from hermes.store.schema import HERMES
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
-from hermes.util.process_identity import is_alive, this_process
+from hermes.util.process_identity import identify_this_process, is_alive
 
 DAY = 86_400.0
 PRICE = Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)
@@ -37,20 +46,22 @@ def memory() -> Iterator[apsw.Connection]:
         connection.close()
 
 
-def caller(number: int, owner: str = "me") -> Spender:
-    return Spender(provider="p", model="m", session_id=f"s{number % 2}", run_id=f"r{number % 3}", owner=owner)
+def caller(number: int, owner: str = "me") -> SpendOrigin:
+    return SpendOrigin(provider="p", model="m", session_id=f"s{number % 2}", run_id=f"r{number % 3}", owner=owner)
 
 
-def wish(prompt: int, output: int, price: Price | None = PRICE) -> Wish:
-    return Wish(prompt=prompt, output=output, enough=min(output, 4_096), least=min(output, 1_024), price=price)
+def wish(prompt: int, output: int, price: Price | None = PRICE) -> SpendRequest:
+    return SpendRequest(prompt=prompt, output=output, enough=min(output, 4_096), least=min(output, 1_024), price=price)
 
 
 def test_sums_larger_than_64_bits_are_exact() -> None:
     with memory() as connection:
         for _ in range(3):
-            spending.record(connection, caller(0), Spent(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1)), 1.0)
-        standing = spending.standing(connection, Cap(name="day", nano=1, since=0.0))
-        (total,) = spending.totals(connection, 0.0, session_id=None)
+            spending.record_spend(
+                connection, caller(0), CallSpend(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1)), 1.0
+            )
+        standing = spending.get_cap_usage(connection, SpendCap(name="day", nano=1, since=0.0))
+        (total,) = spending.list_spend_totals(connection, 0.0, session_id=None)
     assert (standing.nano, standing.tokens, standing.held_nano) == (3 * ((1 << 62) + 1), 30, 0)
     assert (total.nano, total.calls) == (standing.nano, 3)
 
@@ -59,11 +70,11 @@ def test_sums_larger_than_64_bits_are_exact() -> None:
 def test_what_is_affordable_is_never_dearer_than_the_room(prompt: int, nano: int, price: Price | None) -> None:
     if price is None:
         return
-    output = affordable_output(prompt, nano, price)
+    output = compute_affordable_output(prompt, nano, price)
     if output >= 0:
-        assert worst_cost(prompt, min(output, 10**9), price) <= nano
+        assert compute_worst_cost(prompt, min(output, 10**9), price) <= nano
     if output < 10**9:
-        assert worst_cost(prompt, max(output, -1) + 1, price) > nano
+        assert compute_worst_cost(prompt, max(output, -1) + 1, price) > nano
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0, 1), st.floats(0, 1), st.sampled_from([PRICE, TIERED]))
@@ -72,19 +83,19 @@ def test_no_split_of_a_prompt_costs_more_than_the_worst(
 ) -> None:
     read_tokens = int(prompt * read)
     used = Usage(input=prompt, output=output, cache_read=read_tokens, cache_write=int((prompt - read_tokens) * write))
-    assert cost(used, price) <= worst_cost(prompt, output, price)
+    assert compute_cost(used, price) <= compute_worst_cost(prompt, output, price)
 
 
 class Billed:
     """What a provider that takes all it may has billed, call by call."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Spender, int, int]] = []
+        self.calls: list[tuple[SpendOrigin, int, int]] = []
 
-    def add(self, who: Spender, nano: int, tokens: int) -> None:
+    def add(self, who: SpendOrigin, nano: int, tokens: int) -> None:
         self.calls.append((who, nano, tokens))
 
-    def holds(self, cap: Cap) -> bool:
+    def holds(self, cap: SpendCap) -> bool:
         mine = [one for one in self.calls if getattr(one[0], cap.column) == cap.value]
         money = cap.nano is None or sum(nano for _, nano, _ in mine) <= cap.nano
         return money and (cap.tokens is None or sum(tokens for *_, tokens in mine) <= cap.tokens)
@@ -103,83 +114,88 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.integers(NANO // 50, NANO // 4), st.one_of(st.none(), st.integers(5_000, 60_000)))
+@given(STEPS, st.integers(NANO_PER_USD // 50, NANO_PER_USD // 4), st.one_of(st.none(), st.integers(5_000, 60_000)))
 def test_no_order_of_steps_bills_more_than_a_cap(
     steps: list[tuple[str, int, int, int, Price]], nano: int, tokens: int | None
 ) -> None:
     clock, billed = ManualClock(), Billed()
     caps = {
         number: (
-            Cap(name="run", column="run_id", value=f"r{number % 3}", nano=nano // 2),
-            Cap(name="session", column="session_id", value=f"s{number % 2}", nano=nano, tokens=tokens),
+            SpendCap(name="run", column="run_id", value=f"r{number % 3}", nano=nano // 2),
+            SpendCap(name="session", column="session_id", value=f"s{number % 2}", nano=nano, tokens=tokens),
         )
         for number in range(6)
     }
     on_day: Counter[float] = Counter()
-    under_way: dict[int, tuple[Spender, Wish, Held]] = {}
+    under_way: dict[int, tuple[SpendOrigin, SpendRequest, SpendReservation]] = {}
     days: dict[int, float] = {}
     with memory() as connection:
         for what, number, prompt, output, price in steps:
             if what == "clock":
                 clock.set_now(clock.now() + (number - 3) * DAY / 2)
             elif what == "die":
-                spending.settle_lost(connection, lambda owner, gone=f"p{number}": owner != gone, "nobody")
+                spending.settle_lost_spend(connection, lambda owner, gone=f"p{number}": owner != gone, "nobody")
             elif what == "call":
                 who, asked = caller(number, f"p{number}"), wish(prompt, output, price)
                 today = clock.now() // DAY * DAY
-                day = Cap(name="day", nano=nano * 2 // 3, since=today)
-                answer = spending.reserve(connection, who, asked, (*caps[number], day), clock.now())
-                if isinstance(answer, Held):
+                day = SpendCap(name="day", nano=nano * 2 // 3, since=today)
+                answer = spending.reserve_spend(connection, who, asked, (*caps[number], day), clock.now())
+                if isinstance(answer, SpendReservation):
                     assert asked.least <= answer.output <= output
                     under_way[answer.id], days[answer.id] = (who, asked, answer), today
-                    on_day[today] += worst_cost(prompt, answer.output, price)
-                    billed.add(who, worst_cost(prompt, answer.output, price), prompt + answer.output)
+                    on_day[today] += compute_worst_cost(prompt, answer.output, price)
+                    billed.add(who, compute_worst_cost(prompt, answer.output, price), prompt + answer.output)
             elif under_way:
                 held_id = sorted(under_way)[number % len(under_way)]
                 who, asked, held = under_way.pop(held_id)
                 settle(connection, what, held_id, asked, held)
                 if what == "unserved":
                     assert asked.price is not None
-                    nothing = worst_cost(asked.prompt, held.output, asked.price)
+                    nothing = compute_worst_cost(asked.prompt, held.output, asked.price)
                     billed.calls.remove((who, nothing, asked.prompt + held.output))
                     on_day[days[held_id]] -= nothing
             assert all(billed.holds(cap) for some in caps.values() for cap in some)
             assert max(on_day.values(), default=0) <= nano * 2 // 3
 
 
-def settle(connection: apsw.Connection, how: str, held_id: int, asked: Wish, held: Held) -> None:
+def settle(connection: apsw.Connection, how: str, held_id: int, asked: SpendRequest, held: SpendReservation) -> None:
     """As a meter does: with the provider's own count (here: all that it may), as a bound, or not at all."""
     assert asked.price is not None
     if how == "unserved":
-        spending.release(connection, held_id)
+        spending.release_spend(connection, held_id)
         return
     used = Usage(input=asked.prompt, output=held.output)
     certainty = Certainty.UPPER_BOUND if how == "cut" else Certainty.COMPUTED
-    nano = worst_cost(asked.prompt, held.output, asked.price)
-    spending.settle(connection, held_id, Spent(usage=used, cost=Cost(nano=nano, certainty=certainty)))
+    nano = compute_worst_cost(asked.prompt, held.output, asked.price)
+    spending.settle_spend(connection, held_id, CallSpend(usage=used, cost=Cost(nano=nano, certainty=certainty)))
 
 
 def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
-    caps = (Cap(name="day", nano=NANO), Cap(name="run", column="run_id", value="r0", nano=NANO // 10))
+    caps = (
+        SpendCap(name="day", nano=NANO_PER_USD),
+        SpendCap(name="run", column="run_id", value="r0", nano=NANO_PER_USD // 10),
+    )
     with memory() as connection:
-        first = spending.reserve(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
-        assert isinstance(first, Held)
+        first = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+        assert isinstance(first, SpendReservation)
         assert first.tightest is None
-        second = spending.reserve(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
-        assert isinstance(second, NoRoom)
+        second = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+        assert isinstance(second, SpendRefusal)
         assert (second.tightest.cap.name, second.may_come) == ("run", True)
-        spending.settle(connection, first.id, Spent(usage=Usage(input=1, output=1), cost=Cost(nano=NANO // 10)))
-        third = spending.reserve(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
-        assert isinstance(third, NoRoom)
+        spending.settle_spend(
+            connection, first.id, CallSpend(usage=Usage(input=1, output=1), cost=Cost(nano=NANO_PER_USD // 10))
+        )
+        third = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+        assert isinstance(third, SpendRefusal)
         assert not third.may_come
 
 
 def test_a_cap_that_is_overspent_lets_only_free_calls_pass() -> None:
-    caps = (Cap(name="day", nano=0),)
+    caps = (SpendCap(name="day", nano=0),)
     with memory() as connection:
-        spending.record(connection, caller(0), Spent(usage=Usage(input=1), cost=Cost(nano=5)), 0.0)
-        assert isinstance(spending.reserve(connection, caller(0), wish(9, 9, FREE), caps, 0.0), Held)
-        assert isinstance(spending.reserve(connection, caller(0), wish(9, 9), caps, 0.0), NoRoom)
+        spending.record_spend(connection, caller(0), CallSpend(usage=Usage(input=1), cost=Cost(nano=5)), 0.0)
+        assert isinstance(spending.reserve_spend(connection, caller(0), wish(9, 9, FREE), caps, 0.0), SpendReservation)
+        assert isinstance(spending.reserve_spend(connection, caller(0), wish(9, 9), caps, 0.0), SpendRefusal)
 
 
 async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None:
@@ -187,33 +203,33 @@ async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None
     day = 86_400.0
     today = clock.now()
     store = await Store.open(tmp_path, clock)
-    cap = Cap(name="day", nano=NANO // 50, since=today)
+    cap = SpendCap(name="day", nano=NANO_PER_USD // 50, since=today)
     clock.set_now(today + day)
-    assert isinstance(await store.reserve(caller(0), wish(1_000, 1_000), (cap,)), Held)
+    assert isinstance(await store.reserve_spend(caller(0), wish(1_000, 1_000), (cap,)), SpendReservation)
     clock.set_now(today + 60)
-    assert isinstance(await store.reserve(caller(0), wish(1_000, 1_000), (cap,)), NoRoom)
+    assert isinstance(await store.reserve_spend(caller(0), wish(1_000, 1_000), (cap,)), SpendRefusal)
     await store.close()
 
 
 async def test_what_a_dead_process_held_is_settled_at_its_worst(tmp_path: Path) -> None:
-    script = "from hermes.util.process_identity import this_process; print(this_process())"
+    script = "from hermes.util.process_identity import identify_this_process; print(identify_this_process())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    gone, own = done.stdout.strip(), this_process()
+    gone, own = done.stdout.strip(), identify_this_process()
     assert is_alive(own) and not is_alive(gone)
     store = await Store.open(tmp_path, ManualClock())
-    cap = Cap(name="day", nano=NANO // 50)
-    held = await store.reserve(caller(0, gone), wish(1_000, 1_000), (cap,))
-    assert isinstance(held, Held)
-    assert len(await store.calls_under_way()) == 1
-    refused = await store.reserve(caller(0, own), wish(1_000, 1_000), (cap,))
-    assert isinstance(refused, NoRoom)
+    cap = SpendCap(name="day", nano=NANO_PER_USD // 50)
+    held = await store.reserve_spend(caller(0, gone), wish(1_000, 1_000), (cap,))
+    assert isinstance(held, SpendReservation)
+    assert len(await store.list_open_calls()) == 1
+    refused = await store.reserve_spend(caller(0, own), wish(1_000, 1_000), (cap,))
+    assert isinstance(refused, SpendRefusal)
     assert not refused.may_come
-    (total,) = await store.spend_totals(0)
-    assert (total.nano, total.bounds) == (worst_cost(1_000, 1_000, PRICE), 1)
-    assert await store.calls_under_way() == []
+    (total,) = await store.list_spend_totals(0)
+    assert (total.nano, total.bounds) == (compute_worst_cost(1_000, 1_000, PRICE), 1)
+    assert await store.list_open_calls() == []
     # It was alive after all (in another container, say): its own word takes the bound's place.
-    await store.settle(held.id, Spent(usage=Usage(input=9, output=9), cost=Cost(nano=7)))
-    (total,) = await store.spend_totals(0)
+    await store.settle_spend(held.id, CallSpend(usage=Usage(input=9, output=9), cost=Cost(nano=7)))
+    (total,) = await store.list_spend_totals(0)
     assert (total.nano, total.bounds, total.calls) == (7, 0, 1)
     await store.close()
 
@@ -222,9 +238,9 @@ async def test_each_user_has_an_allowance(tmp_path: Path) -> None:
     store = await Store.open(tmp_path, ManualClock())
     for session, user in (("s0", "anna"), ("s1", "ben"), ("s2", "anna")):
         await store.create_session(NewSession(id=session, user_id=user))
-    await store.record_spend(caller(0), Spent(usage=Usage(input=5), cost=Cost(nano=NANO)))
-    caps = [Cap(name="user", column="user_id", value=session, nano=NANO) for session in ("s0", "s1", "s2")]
-    assert [one.nano for one in await store.standings(caps)] == [NANO, 0, NANO]
+    await store.record_spend(caller(0), CallSpend(usage=Usage(input=5), cost=Cost(nano=NANO_PER_USD)))
+    caps = [SpendCap(name="user", column="user_id", value=session, nano=NANO_PER_USD) for session in ("s0", "s1", "s2")]
+    assert [one.nano for one in await store.list_cap_usage(caps)] == [NANO_PER_USD, 0, NANO_PER_USD]
     await store.delete_session("s0")
-    assert [one.nano for one in await store.standings(caps)][1:] == [0, NANO]
+    assert [one.nano for one in await store.list_cap_usage(caps)][1:] == [0, NANO_PER_USD]
     await store.close()

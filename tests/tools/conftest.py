@@ -29,11 +29,11 @@ class Journal:
         self.lines: list[str] = []
         self.intents: list[Intent] = []
 
-    async def intend(self, intents: Sequence[Intent]) -> None:
+    async def record_intents(self, intents: Sequence[Intent]) -> None:
         self.intents += intents
         self.lines.append("intend " + " ".join(intent.call_id for intent in intents))
 
-    async def done(self, result: ToolResultPart) -> None:
+    async def record_result(self, result: ToolResultPart) -> None:
         self.lines.append(f"done {result.call_id}")
 
 
@@ -119,7 +119,7 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
         "session_id": "s",
         "state": ToolState(cwd=workspace),
         "places": Places(home=str(home), hermes=str(home / ".hermes"), workspace=str(workspace), own=(str(spill),)),
-        "spill": spill,
+        "spill_folder": spill,
         "backend": LocalBackend({**os.environ, "HOME": str(home)}),
         "clock": SystemClock(),
         "trust": TrustedFolders((str(folder),)),

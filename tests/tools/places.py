@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.execution.docker import DockerPlace
-from hermes.execution.ssh.backend import SshPlace
+from hermes.execution.docker import DockerOptions
+from hermes.execution.ssh.backend import SshOptions
 
 _ENGINE_OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--runtime", "runc", "--cgroup-manager", "cgroupfs"))
 _LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
@@ -72,7 +72,7 @@ class Host:
         for one in (self.folder / "bin").iterdir():
             one.unlink()
 
-    def place(self, folder: str, **changes: object) -> SshPlace:
+    def place(self, folder: str, **changes: object) -> SshOptions:
         values: dict[str, object] = {
             "host": "127.0.0.1",
             "port": self.port,
@@ -80,7 +80,7 @@ class Host:
             "config": str(self.folder / "ssh_config"),
             "folder": folder,
         }
-        return SshPlace(**{**values, **changes})  # type: ignore[arg-type]
+        return SshOptions(**{**values, **changes})  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def sshd(folder: Path) -> Iterator[Host]:
 
 
 @contextmanager
-def image(folder: Path) -> Iterator[DockerPlace]:
+def image(folder: Path) -> Iterator[DockerOptions]:
     """An image of a static busybox, and bash if there is a static one, in an engine that runs it."""
     engine = shutil.which("podman") or shutil.which("docker")
     busybox = shutil.which("busybox")
@@ -173,7 +173,7 @@ def image(folder: Path) -> Iterator[DockerPlace]:
             except subprocess.TimeoutExpired:
                 continue
             if done.stdout == "ok\n":
-                yield DockerPlace(image=name, program=engine, options=options, args=_LIMITS, memory="256m")
+                yield DockerOptions(image=name, program=engine, options=options, args=_LIMITS, memory="256m")
                 return
             why = done.stderr.strip()[-300:]
         pytest.skip(f"no container engine works here: {why}")

@@ -13,11 +13,11 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.execution.base import Command, Exit, Running, Stopped, TerminalBackend
-from hermes.execution.docker import DockerBackend, DockerPlace
+from hermes.execution.base import CommandExit, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
+from hermes.execution.docker import DockerBackend, DockerOptions
 from hermes.execution.local import LocalBackend
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.execution.sandbox.probe import Way
+from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.places import Places
 from hermes.tools.registry import ToolRegistry
@@ -38,7 +38,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 @pytest.fixture(scope="module")
-def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerPlace]:
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerOptions]:
     with image(tmp_path_factory.mktemp("image")) as made:
         yield made
 
@@ -62,7 +62,7 @@ class Place:
         elif kind == "local":
             self.backend = LocalBackend(environ)
         else:
-            self.backend = SandboxBackend(environ, settings, probe=PROBES[Way(kind)])
+            self.backend = SandboxBackend(environ, settings, probe=PROBES[SandboxMechanism(kind)])
         self.output = bytearray()
         self.tag = str(secrets.randbelow(10**9) + 10**9)
         """A number of seconds to sleep by which this test's processes are known."""
@@ -71,12 +71,12 @@ class Place:
     def text(self) -> str:
         return self.output.decode()
 
-    async def start(self, text: str, **changes: object) -> Running:
+    async def start(self, text: str, **changes: object) -> RunningCommand:
         self.output.clear()
         values: dict[str, object] = {"cwd": str(self.work), **changes}
-        return await self.backend.start(Command(text=text, **values), self.output.extend)  # type: ignore[arg-type]
+        return await self.backend.start(ShellCommand(text=text, **values), self.output.extend)  # type: ignore[arg-type]
 
-    async def run(self, text: str, **changes: object) -> Exit:
+    async def run(self, text: str, **changes: object) -> CommandExit:
         async with asyncio.timeout(30):
             return await (await self.start(text, **changes)).wait()
 
@@ -97,7 +97,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     kind = request.param
     if kind == "docker":
         check_wanted(request.function.__name__)
-    if kind in tuple(Way) and not (held := await PROBES[Way(kind)].held()).usable:
+    if kind in tuple(SandboxMechanism) and not (held := await PROBES[SandboxMechanism(kind)].find_support()).is_usable:
         pytest.skip(f"no {kind} here: {held.reason}")
     made = Place(kind, tmp_path.resolve(), request)
     yield made
@@ -133,7 +133,7 @@ async def test_large_output_in_bounded_memory(place: Place) -> None:
 
     await place.run("true")
     before = int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096
-    command = Command(text="head -c 20000000 /dev/zero | tr '\\0' a", cwd=str(place.work))
+    command = ShellCommand(text="head -c 20000000 /dev/zero | tr '\\0' a", cwd=str(place.work))
     assert (await (await place.backend.start(command, take)).wait()).code == 0
     assert size == 20_000_000 and most - before < 20_000_000
 
@@ -164,29 +164,29 @@ async def test_stop_ends_three_shells_deep_in_time(place: Place) -> None:
     running = await place.start(f"sh -c 'sh -c \"{inner}\"; true'; true")
     await until(lambda: b"deep" in place.output)
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert time.monotonic() - started < 3.5 and place.left() == 0
     async with asyncio.timeout(2):
         await running.wait()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
 
 
 async def test_a_stopped_command_is_told_as_that(place: Place) -> None:
     running = await place.start(f"echo up; sleep {place.tag}")
     await until(lambda: b"up" in place.output)
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     async with asyncio.timeout(2):
         ended = await running.wait()
     assert (ended.code, ended.left_running, place.text) == (-2, False, "up\n")
 
 
 async def test_a_command_that_stops_itself_goes_on_when_it_is_told_to(place: Place) -> None:
-    if place.kind in tuple(Way):
+    if place.kind in tuple(SandboxMechanism):
         pytest.skip("commands in a sandbox cannot signal one another")
     running = await place.start("echo up; kill -STOP $$; echo on; exit 3")
     await until(lambda: b"up" in place.output)
     wake = f"while kill -CONT {running.pid} 2>/dev/null; do sleep 0.05; done"
-    other = await place.backend.start(Command(text=wake, cwd=str(place.work)), lambda _: None)
+    other = await place.backend.start(ShellCommand(text=wake, cwd=str(place.work)), lambda _: None)
     async with asyncio.timeout(5):
         assert (await running.wait()).code == 3
         await other.wait()
@@ -221,16 +221,16 @@ async def test_output_without_an_end_can_be_stopped(place: Place) -> None:
         nonlocal size
         size += len(data)
 
-    running = await place.backend.start(Command(text=f"yes {place.tag}", cwd=str(place.work)), take)
+    running = await place.backend.start(ShellCommand(text=f"yes {place.tag}", cwd=str(place.work)), take)
     await until(lambda: size > 5_000_000)
-    assert await running.stop() is Stopped.GONE and place.left() == 0
+    assert await running.stop() is StopOutcome.GONE and place.left() == 0
 
 
 async def test_what_ignores_every_kind_word_is_killed(place: Place) -> None:
     running = await place.start(f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done")
     await until(lambda: b"up" in place.output)
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert 2.9 < time.monotonic() - started < 4.5 and place.left() == 0
 
 
@@ -286,7 +286,7 @@ async def test_what_is_left_running_is_known_and_can_be_ended(place: Place) -> N
     async with asyncio.timeout(10):
         assert (await running.wait()).left_running
     assert place.text == "started\n" and place.left() == 1
-    assert await running.stop() is Stopped.GONE and place.left() == 0
+    assert await running.stop() is StopOutcome.GONE and place.left() == 0
 
 
 async def test_close_ends_what_is_under_way(place: Place) -> None:
@@ -302,7 +302,7 @@ async def test_close_ends_what_is_under_way(place: Place) -> None:
 async def test_eight_at_once(place: Place) -> None:
     async def one(number: int) -> tuple[int, bytes]:
         output = bytearray()
-        command = Command(text=f"sleep 0.2; echo {number}; exit {number}", cwd=str(place.work))
+        command = ShellCommand(text=f"sleep 0.2; echo {number}; exit {number}", cwd=str(place.work))
         ended = await (await place.backend.start(command, output.extend)).wait()
         return ended.code, bytes(output)
 
@@ -347,5 +347,5 @@ async def test_a_folder_that_is_only_there_is_kept_until_it_is_gone(place: Place
 async def test_a_line_for_the_person(place: Place) -> None:
     assert {"local": "Commands run on this machine", "ssh": "127.0.0.1", "docker": "container"}.get(
         place.kind, f"Sandbox ({place.kind})"
-    ) in await place.backend.line()
+    ) in await place.backend.describe()
     assert place.backend.contained is (place.kind in ("bubblewrap", "landlock", "docker"))

@@ -164,15 +164,15 @@ async def test_old_checkpoints_go_and_their_contents_with_them(tmp_path: Path) -
             await store.settle_checkpoint(made, [])
             await clock.advance(86_400)
         await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=100), clock.now())
-        assert [row.turn_id for row in await store.checkpoints("s")] == ["t5", "t4", "t3", "t2"]
+        assert [row.turn_id for row in await store.list_checkpoints("s")] == ["t5", "t4", "t3", "t2"]
         await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=3), clock.now())
-        assert [row.turn_id for row in await store.checkpoints("s")] == ["t5", "t4", "t3"]
+        assert [row.turn_id for row in await store.list_checkpoints("s")] == ["t5", "t4", "t3"]
         assert [objects.get(mark) is not None for mark in marks] == [False] * 3 + [True] * 3
         objects.bytes_added = 10**9
         await prune_folder("/w", store, objects, CheckpointRetention(total=1), clock.now())
-        assert await store.checkpoints("s") == [] and not any(map(objects.get, marks))
+        assert await store.list_checkpoints("s") == [] and not any(map(objects.get, marks))
         await store.delete_session("s")
-        assert not await store.integrity_check()
+        assert not await store.check_integrity()
     finally:
         await store.close()
 

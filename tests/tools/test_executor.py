@@ -267,7 +267,7 @@ async def test_cancelling_leaves_a_result_for_every_call(tools: Session, meeting
 
 async def test_a_journal_that_fails_ends_the_batch(tools: Session) -> None:
     class Full(Journal):
-        async def done(self, result: ToolResultPart) -> None:
+        async def record_result(self, result: ToolResultPart) -> None:
             raise StoreError("no room")
 
     run = Executor(tools.toolbox, PolicyGate()).run

@@ -15,38 +15,42 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.execution.supervisor import Wardens
-from hermes.mcp.definitions import Definition
-from hermes.mcp.results import output
-from hermes.mcp.rpc import RpcError
-from hermes.mcp.server import Server, Spec
-from hermes.mcp.servers import Servers, Surroundings
-from hermes.mcp.stdio import LOG_BYTES, Lines
+from hermes.execution.supervisor import Supervisors
+from hermes.mcp.definitions import McpToolDefinition
+from hermes.mcp.results import to_tool_output
+from hermes.mcp.rpc import McpRpcError
+from hermes.mcp.server import McpServer, McpServerSpec
+from hermes.mcp.servers import McpEnvironment, McpServers
+from hermes.mcp.stdio import MAX_LOG_BYTES, MessageLines
 
 HERE = Path(__file__).parent
 CANARY = "canary-" + os.urandom(8).hex()
 
 
-def spec(*args: str, **fields: object) -> Spec:
+def spec(*args: str, **fields: object) -> McpServerSpec:
     values = {
         "name": "t",
         "command": sys.executable,
         "args": ("-I", str(HERE / "mcp_program.py"), *args),
         "folder": "/",
     }
-    return Spec(**{**values, **fields})  # type: ignore[arg-type]
+    return McpServerSpec(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def oracle(transport: str) -> Spec:
+def oracle(transport: str) -> McpServerSpec:
     return spec(args=(str(HERE / "mcp_oracle.py"), transport))
 
 
 @asynccontextmanager
-async def running(*specs: Spec, folder: Path, environ: Mapping[str, str] | None = None) -> AsyncIterator[Servers]:
+async def running(
+    *specs: McpServerSpec, folder: Path, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[McpServers]:
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPENAI_API_KEY": CANARY, "LC_X": "c", "MY_TOKEN": CANARY}
-    wardens = Wardens(os.environ)
-    around = Surroundings(environ=environ or given, wardens=wardens, logs=folder / "logs", known=folder / "known.json")
-    servers = Servers(specs, around)
+    wardens = Supervisors(os.environ)
+    around = McpEnvironment(
+        environ=environ or given, supervisors=wardens, logs=folder / "logs", known_file=folder / "known.json"
+    )
+    servers = McpServers(specs, around)
     servers.start()
     try:
         yield servers
@@ -56,19 +60,19 @@ async def running(*specs: Spec, folder: Path, environ: Mapping[str, str] | None 
 
 
 @asynccontextmanager
-async def one(made: Spec, folder: Path) -> AsyncIterator[Server]:
+async def one(made: McpServerSpec, folder: Path) -> AsyncIterator[McpServer]:
     async with running(made, folder=folder) as servers:
         (server,) = servers.servers
-        await server.tried.wait()
+        await server.first_attempt.wait()
         yield server
 
 
-def tool(server: Server, name: str) -> Definition:
+def tool(server: McpServer, name: str) -> McpToolDefinition:
     return next(found for found in server.tools if found.sent_name == name)
 
 
-async def call(server: Server, name: str, **arguments: object) -> str:
-    return output(await server.call(tool(server, name), arguments), "t").text
+async def call(server: McpServer, name: str, **arguments: object) -> str:
+    return to_tool_output(await server.call_tool(tool(server, name), arguments), "t").text
 
 
 def ended(pid: int) -> bool:
@@ -98,15 +102,15 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         process.kill()
 
 
-async def use_the_oracle(server: Server) -> None:
+async def use_the_oracle(server: McpServer) -> None:
     assert server.problem == ""
     assert [found.sent_name for found in server.tools] == ["add", "broken", "grow", "picture", "slow"]
     assert tool(server, "add").reads_only and not tool(server, "slow").reads_only
     sums = await asyncio.gather(*(call(server, "add", a=number, b=1) for number in range(30)))
     assert sums == [str(number + 1) for number in range(30)]
-    failed = output(await server.call(tool(server, "broken"), {}), "t")
+    failed = to_tool_output(await server.call_tool(tool(server, "broken"), {}), "t")
     assert failed.status is ToolStatus.ERROR and failed.text == "Error executing tool broken"
-    shown = output(await server.call(tool(server, "picture"), {}), "t")
+    shown = to_tool_output(await server.call_tool(tool(server, "picture"), {}), "t")
     assert [image.media_type for image in shown.images] == ["image/png"] and shown.text == "[1 picture]"
     began = time.monotonic()
     with pytest.raises(TimeoutError):
@@ -251,7 +255,7 @@ async def test_noise_is_passed_over_and_words_of_errors_are_bounded(tmp_path: Pa
         assert await call(server, "noise", a=1) == '{"a": 1}'
         assert await call(server, "half") == '"\ufffd"'
     log = tmp_path / "logs" / "mcp-t.log"
-    assert 0 < log.stat().st_size <= LOG_BYTES and log.stat().st_mode & 0o777 == 0o600
+    assert 0 < log.stat().st_size <= MAX_LOG_BYTES and log.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_server_that_does_not_read_cannot_fill_the_memory(tmp_path: Path) -> None:
@@ -294,7 +298,7 @@ async def test_a_server_that_changes_its_tools_all_the_time_is_read_now_and_then
 
 async def test_results_of_every_kind(tmp_path: Path) -> None:
     async with one(spec(), tmp_path) as server:
-        shown = output(await server.call(tool(server, "picture"), {}), "t")
+        shown = to_tool_output(await server.call_tool(tool(server, "picture"), {}), "t")
         assert len(shown.images) == 1
         assert shown.text.splitlines() == [
             "[image, text/html, 56 characters that are not shown]",
@@ -303,25 +307,25 @@ async def test_results_of_every_kind(tmp_path: Path) -> None:
         ]
         assert await call(server, "structured") == '{"a": 1}'
         assert await call(server, "structured", b=2) == '{"a": 1}\n{"b": 2}'
-        with pytest.raises(RpcError, match="I refuse"):
+        with pytest.raises(McpRpcError, match="I refuse"):
             await call(server, "refuse")
     for bad in (b"null", b"[]", b'{"content":5}', b"[" * 5000):
-        assert output(msgspec.Raw(bad), "t").status is ToolStatus.ERROR
-    assert output(msgspec.Raw(b'{"content":[5,{"type":"text"}]}'), "t").text == "[a part that cannot be read]\n"
+        assert to_tool_output(msgspec.Raw(bad), "t").status is ToolStatus.ERROR
+    assert to_tool_output(msgspec.Raw(b'{"content":[5,{"type":"text"}]}'), "t").text == "[a part that cannot be read]\n"
 
 
 def test_lines_are_cut_wherever_they_come() -> None:
-    lines = Lines(limit=10)
+    lines = MessageLines(limit=10)
     assert [lines.feed(piece) for piece in (b"a", b"b\n\nc\r", b"\nd")] == [[], [b"ab"], [b"c"]]
     with pytest.raises(ValueError, match=r"^$"):
         lines.feed(b"x" * 11)
 
 
 async def test_where_there_are_no_wardens_a_program_runs_all_the_same(tmp_path: Path) -> None:
-    wardens = Wardens(os.environ)
+    wardens = Supervisors(os.environ)
     await wardens.close()
-    around = Surroundings(environ=os.environ, wardens=wardens, logs=tmp_path, known=tmp_path / "known.json")
-    servers = Servers([spec("stubborn")], around)
+    around = McpEnvironment(environ=os.environ, supervisors=wardens, logs=tmp_path, known_file=tmp_path / "known.json")
+    servers = McpServers([spec("stubborn")], around)
     (server,) = servers.servers
     await server.connect()
     pids = [int(pid) for pid in (await call(server, "spawn")).split()]

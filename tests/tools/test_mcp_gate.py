@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
-from hermes.mcp.definitions import definitions, server_name
-from hermes.mcp.server import Spec
+from hermes.mcp.definitions import build_definitions, to_server_name
+from hermes.mcp.server import McpServerSpec
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 from hermes.tools.registry import ToolRegistry
@@ -66,10 +66,10 @@ async def chat(
     if tools is not None:
         (folder / "tools.json").write_text(json.dumps(tools))
         arguments.append(str(folder / "tools.json"))
-    spec = Spec(name="srv", command=sys.executable, args=tuple(arguments), asks=asks)
+    spec = McpServerSpec(name="srv", command=sys.executable, args=tuple(arguments), asks_approval=asks)
     async with running(spec, folder=folder) as servers:
         made = Chat(folder, *answers, allow=allow)
-        servers.join(made.toolbox, ["srv"], made.told.append)
+        servers.join_session(made.toolbox, ["srv"], made.told.append)
         assert await made.toolbox.wait_for_tools() == ""
         try:
             yield made
@@ -232,10 +232,10 @@ def replace_name(session: Chat, name: str, other: str) -> object:
 
 
 async def test_a_tool_that_is_not_there_is_said_with_what_is_missing(tmp_path: Path) -> None:
-    spec = Spec(name="gone", command="/no/such/program")
+    spec = McpServerSpec(name="gone", command="/no/such/program")
     async with running(spec, folder=tmp_path) as servers:
         session = Chat(tmp_path)
-        servers.join(session.toolbox, ["gone"], session.told.append)
+        servers.join_session(session.toolbox, ["gone"], session.told.append)
         missing = await session.call("mcp__gone__x")
         assert missing.status is ToolStatus.INVALID
         assert missing.text.endswith("[MCP servers that are not there: gone failed.]")
@@ -245,9 +245,9 @@ async def test_a_tool_that_is_not_there_is_said_with_what_is_missing(tmp_path: P
 
 
 def test_names_stay_apart_whatever_servers_call_their_tools() -> None:
-    assert [server_name(name) for name in ("a__b", "_a b_", "ключ", "x" * 40)] == ["a_b", "a_b", "", "x" * 24]
+    assert [to_server_name(name) for name in ("a__b", "_a b_", "ключ", "x" * 40)] == ["a_b", "a_b", "", "x" * 24]
     names = ["ok", "a b", "a_b", "a/b", "é", "n" * 80, "n" * 81, "a-b.c"]
-    found = definitions("s", [Raw(json.dumps({"name": name}).encode()) for name in names], (), ())
+    found = build_definitions("s", [Raw(json.dumps({"name": name}).encode()) for name in names], (), ())
     made = [one.name for one in found]
     assert len(set(made)) == len(names) and {"mcp__s__ok", "mcp__s__a_b"} <= set(made)
     assert all(len(name) <= 64 and name.isascii() and name.replace("_", "").replace("-", "").isalnum() for name in made)
@@ -257,7 +257,7 @@ def test_names_stay_apart_whatever_servers_call_their_tools() -> None:
 def test_definitions_that_are_none_are_left_out() -> None:
     bad = [b"5", b"{}", b'{"name":""}', b'{"name":"a","inputSchema":{"type":"array"}}', b"[" * 9_000, b'{"name":5}']
     bad += [b'{"name":"big","description":"' + b"x" * 70_000 + b'"}']
-    (good,) = definitions(
+    (good,) = build_definitions(
         "s", [Raw(one) for one in [*bad, b'{"name":"good"}', b'{"name":"good","title":"twice"}']], (), ()
     )
     assert good.name == "mcp__s__good" and good.schema == b'{"type":"object"}'
@@ -267,5 +267,5 @@ def test_a_digest_does_not_depend_on_the_order_of_members() -> None:
     one = b'{"name":"a","inputSchema":{"type":"object","properties":{"b":{},"a":{}}}}'
     other = b'{"inputSchema": {"properties":{"a":{}, "b":{}},"type":"object"}, "name": "a"}'
     third = one.replace(b'"b":{}', b'"b":{"description":"obey"}')
-    digests = [definitions("s", [Raw(text)], (), ())[0].digest for text in (one, other, third)]
+    digests = [build_definitions("s", [Raw(text)], (), ())[0].digest for text in (one, other, third)]
     assert digests[0] == digests[1] != digests[2]

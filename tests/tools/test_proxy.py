@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.execution.base import Command, Network, Permit
+from hermes.execution.base import NetworkMode, Permit, ShellCommand
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.execution.sandbox.egress_proxy import Hosts, Proxy, Refused, refused_address
+from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ProxyRefusal, explain_refused_address
 from hermes.execution.sandbox.policy import SandboxPolicy
-from hermes.execution.sandbox.probe import Probe, Way
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.safety.places import Places
 
 from .test_terminal import until
@@ -72,8 +72,8 @@ class Wall:
     def __init__(self, folder: Path, door: Door | None, *patterns: str, names: dict[str, Sequence[str]] | None = None):
         self.looked_up: list[str] = []
         self.names = names or {}
-        self.hosts = Hosts(patterns, self.resolve)
-        self.proxy = Proxy(self.hosts, door)
+        self.hosts = AllowedHosts(patterns, self.resolve)
+        self.proxy = EgressProxy(self.hosts, door)
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         self.looked_up.append(host)
@@ -134,10 +134,10 @@ async def test_a_host_is_asked_about_once(tmp_path: Path, site: Site) -> None:
 
 async def test_what_one_door_says_is_not_for_another(tmp_path: Path) -> None:
     first, second = Door("a.test"), Door()
-    hosts = Hosts((), Wall(tmp_path, first, names={"a.test": ["8.8.8.8"]}).resolve)
-    assert await hosts.addresses("a.test", 443, first) == ["8.8.8.8"]
-    with pytest.raises(Refused):
-        await hosts.addresses("a.test", 443, second)
+    hosts = AllowedHosts((), Wall(tmp_path, first, names={"a.test": ["8.8.8.8"]}).resolve)
+    assert await hosts.resolve_allowed("a.test", 443, first) == ["8.8.8.8"]
+    with pytest.raises(ProxyRefusal):
+        await hosts.resolve_allowed("a.test", 443, second)
     assert (first.asked, second.asked) == (["a.test"], ["a.test"])
 
 
@@ -167,9 +167,9 @@ async def test_a_question_ends_with_the_client_that_waits_for_its_answer(tmp_pat
 async def test_a_question_that_was_broken_off_is_asked_again(tmp_path: Path) -> None:
     door = Door("a.test")
     door.pause = asyncio.Event()
-    hosts = Hosts((), Wall(tmp_path, door, names={"a.test": ["8.8.8.8"]}).resolve)
-    first = asyncio.create_task(hosts.addresses("a.test", 443, door))
-    second = asyncio.create_task(hosts.addresses("a.test", 443, door))
+    hosts = AllowedHosts((), Wall(tmp_path, door, names={"a.test": ["8.8.8.8"]}).resolve)
+    first = asyncio.create_task(hosts.resolve_allowed("a.test", 443, door))
+    second = asyncio.create_task(hosts.resolve_allowed("a.test", 443, door))
     await asyncio.sleep(0.01)
     first.cancel()
     door.pause.set()
@@ -214,7 +214,7 @@ async def test_an_address_is_asked_about_with_the_name_that_leads_there(tmp_path
     async with Wall(tmp_path, door, "b.test", names={"a.test": ["10.0.0.1"], "b.test": ["8.8.8.8"]}) as wall:
         answer = await wall.send(b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
         assert b"10.0.0.1, where a.test leads, are refused (the person said no); do not try again" in answer
-        assert await wall.hosts.addresses("b.test", 443, door) == ["8.8.8.8"]
+        assert await wall.hosts.resolve_allowed("b.test", 443, door) == ["8.8.8.8"]
         assert b" 403 " in await wall.send(b"CONNECT 8.8.8.8:443 HTTP/1.1\r\n\r\n")
         assert list(zip(door.asked, door.led, strict=True)) == [
             ("a.test", ""),
@@ -226,16 +226,16 @@ async def test_an_address_is_asked_about_with_the_name_that_leads_there(tmp_path
 async def test_what_was_refused_is_told_once_and_only_who_answers_is_heard(tmp_path: Path, site: Site) -> None:
     told: list[str] = []
     names = {"yes.test": ["127.0.0.1"], "turned.test": ["127.0.0.1"]}
-    hosts = Hosts((f"yes.test:{site.port}", "turned.*"), Wall(tmp_path, None, names=names).resolve)
+    hosts = AllowedHosts((f"yes.test:{site.port}", "turned.*"), Wall(tmp_path, None, names=names).resolve)
     wall = Wall(tmp_path, None)
-    wall.proxy = Proxy(hosts, Door(), told.append)
+    wall.proxy = EgressProxy(hosts, Door(), told.append)
     async with wall:
         for _ in range(2):
             assert b"403" in await wall.send(b"CONNECT No.test:443 HTTP/1.1\r\n\r\n")
         assert told == ["Connections to no.test are refused (the person said no); do not try again."]
-        assert wall.proxy.heard == frozenset()
+        assert wall.proxy.contacted_hosts == frozenset()
         assert (await wall.send(f"GET http://yes.test:{site.port}/ HTTP/1.1\r\n\r\n".encode())).endswith(b"hi\n")
-        assert wall.proxy.heard == {"yes.test"}
+        assert wall.proxy.contacted_hosts == {"yes.test"}
 
 
 async def test_one_of_several_addresses_is_enough_to_refuse(tmp_path: Path) -> None:
@@ -319,17 +319,17 @@ async def test_only_connections_come_through_the_door(tmp_path: Path) -> None:
     ],
 )
 def test_addresses(address: str, public: bool) -> None:
-    assert (refused_address(address) == "") is public
+    assert (explain_refused_address(address) == "") is public
 
 
 async def test_a_command_gets_through_the_door(tmp_path: Path, site: Site) -> None:
-    held = await (ways := Probe(os.environ, (Way.BUBBLEWRAP,))).held()
+    held = await (ways := SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,))).find_support()
     if not held.hosts:
         pytest.skip(f"no bubblewrap here: {held.reason}")
     door = Door("127.0.0.1")
     (tmp_path / "w").mkdir()
     places = Places(home=str(tmp_path), hermes=str(tmp_path / "h"), workspace=str(tmp_path / "w"))
-    backend = SandboxBackend(os.environ, SandboxPolicy(places=places, network=Network.ALLOWLIST), probe=ways)
+    backend = SandboxBackend(os.environ, SandboxPolicy(places=places, network=NetworkMode.ALLOWLIST), probe=ways)
     fetch = (
         "import os,urllib.request as u\n"
         "u.getproxies=lambda:{'http':os.environ['HTTP_PROXY']};u.proxy_bypass=lambda h:False\n"
@@ -337,15 +337,17 @@ async def test_a_command_gets_through_the_door(tmp_path: Path, site: Site) -> No
     )
     output = bytearray()
     for _ in range(2):
-        command = Command(text=f'python3 -c "{fetch}"', cwd=str(tmp_path / "w"), door=door, hold_state=True)
+        command = ShellCommand(
+            text=f'python3 -c "{fetch}"', cwd=str(tmp_path / "w"), permissions=door, report_state=True
+        )
         ended = await (await backend.start(command, output.extend)).wait()
         assert ended.code == 0 and not ended.left_running, output
         assert ended.state is not None and "HTTP_PROXY" not in ended.state.environment
     assert output == b"b'hi\\n'\n" * 2 and door.asked == ["127.0.0.1"] * 2
-    less = Command(
+    less = ShellCommand(
         text='[ -z "$HTTP_PROXY" ] && ! (ls -l /proc/self/fd | grep -q socket)',
         cwd=str(tmp_path / "w"),
-        network=Network.OFF,
+        network=NetworkMode.OFF,
     )
     assert (await (await backend.start(less, output.extend)).wait()).code == 0
     await backend.close()

@@ -39,7 +39,7 @@ def test_the_default_set() -> None:
 
 def test_nothing_is_imported_before_it_is_selected() -> None:
     code = (
-        "import sys; from hermes.tools.registry import Registry; r = Registry(); r.select(['todo']);"
+        "import sys; from hermes.tools.registry import ToolRegistry; r = ToolRegistry(); r.select_tools(['todo']);"
         "print(sorted(n for n in sys.modules if n.startswith('hermes.tools.builtin.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -145,8 +145,8 @@ async def test_deferred_tools_are_found_and_run(session: Session) -> None:
 
 def test_schemas_are_the_same_bytes_in_another_process() -> None:
     code = (
-        "import sys; from hermes.tools.registry import Registry;"
-        "sys.stdout.buffer.write(b''.join(s.parameters for s in Registry().select().schemas()))"
+        "import sys; from hermes.tools.registry import ToolRegistry;"
+        "sys.stdout.buffer.write(b''.join(s.parameters for s in ToolRegistry().select_tools().list_schemas()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == b"".join(schema.parameters for schema in ToolRegistry().select_tools().list_schemas())

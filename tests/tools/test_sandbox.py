@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, Network, Stopped
-from hermes.execution.sandbox.backend import SandboxBackend, SandboxRunning
-from hermes.execution.sandbox.planted_files import Plants, harmless
-from hermes.execution.sandbox.policy import Kind, Layout, SandboxPolicy, lay_out
-from hermes.execution.sandbox.probe import Held, Probe, Way, probe
-from hermes.execution.sandbox.seatbelt import profile
+from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome
+from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
+from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
+from hermes.execution.sandbox.seatbelt import build_profile
 from hermes.safety.places import Places
 
 from .test_terminal import runs, until
 
-WAYS = (Way.BUBBLEWRAP, Way.LANDLOCK)
-PROBES = {way: Probe(os.environ, (way,)) for way in WAYS}
+WAYS = (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK)
+PROBES = {way: SandboxProbe(os.environ, (way,)) for way in WAYS}
 
 
 def policy(folder: Path, **changes: object) -> SandboxPolicy:
@@ -36,7 +36,7 @@ def policy(folder: Path, **changes: object) -> SandboxPolicy:
     values: dict[str, object] = {
         "places": Places(home=str(home), hermes=str(home / ".hermes"), workspace=str(work)),
         "private": ("/var/tmp",),
-        "network": Network.OFF,
+        "network": NetworkMode.OFF,
     }
     return SandboxPolicy(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -44,7 +44,7 @@ def policy(folder: Path, **changes: object) -> SandboxPolicy:
 class Case:
     """A backend in a folder, and what its last command printed."""
 
-    def __init__(self, folder: Path, way: Way, **changes: object) -> None:
+    def __init__(self, folder: Path, way: SandboxMechanism, **changes: object) -> None:
         self.folder = folder
         self.policy = policy(folder, **changes)
         self.work = Path(self.policy.places.workspace)
@@ -56,20 +56,20 @@ class Case:
     def text(self) -> str:
         return self.output.decode()
 
-    async def start(self, text: str, **changes: object) -> SandboxRunning:
+    async def start(self, text: str, **changes: object) -> SandboxedCommand:
         self.output.clear()
         values: dict[str, object] = {"cwd": str(self.work), **changes}
-        return await self.backend.start(Command(text=text, **values), self.output.extend)  # type: ignore[arg-type]
+        return await self.backend.start(ShellCommand(text=text, **values), self.output.extend)  # type: ignore[arg-type]
 
-    async def run(self, text: str, **changes: object) -> Exit:
+    async def run(self, text: str, **changes: object) -> CommandExit:
         async with asyncio.timeout(20):
             return await (await self.start(text, **changes)).wait()
 
 
 @pytest.fixture(params=WAYS)
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    held = await PROBES[request.param].held()
-    if not held.usable:
+    held = await PROBES[request.param].find_support()
+    if not held.is_usable:
         pytest.skip(f"no {request.param} here: {held.reason}")
     made = Case(tmp_path.resolve(), request.param)
     yield made
@@ -78,10 +78,10 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.fixture
 async def bwrap(tmp_path: Path) -> AsyncIterator[Case]:
-    held = await PROBES[Way.BUBBLEWRAP].held()
-    if not held.usable:
+    held = await PROBES[SandboxMechanism.BUBBLEWRAP].find_support()
+    if not held.is_usable:
         pytest.skip(f"no bubblewrap here: {held.reason}")
-    made = Case(tmp_path.resolve(), Way.BUBBLEWRAP, private=("/tmp", "/var/tmp"))
+    made = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP, private=("/tmp", "/var/tmp"))
     yield made
     await made.backend.close()
 
@@ -114,8 +114,8 @@ async def test_keys_cannot_be_read_and_the_rest_can(case: Case) -> None:
 
 async def test_a_grant_opens_one_place_for_the_session(case: Case) -> None:
     ended = await case.run("echo after > ../other/file")
-    assert ended.code and case.backend.denied_path(case.text, str(case.work)) == str(case.folder / "other/file")
-    case.backend.grant(str(case.folder / "other"))
+    assert ended.code and case.backend.find_denied_path(case.text, str(case.work)) == str(case.folder / "other/file")
+    case.backend.grant_write(str(case.folder / "other"))
     assert (await case.run("echo after > ../other/file; echo new > ../other/new; echo x > ../no")).code
     assert (case.folder / "other/file").read_text() == "after\n" and (case.folder / "other/new").exists()
     assert not (case.folder / "no").exists()
@@ -124,10 +124,10 @@ async def test_a_grant_opens_one_place_for_the_session(case: Case) -> None:
 @pytest.mark.parametrize("name", [".ssh", ".hermes", ".bashrc", "", ".hermes/config.yaml", ".ssh/id_ed25519"])
 async def test_no_grant_opens_what_is_protected(case: Case, name: str) -> None:
     with pytest.raises(ToolError, match="not opened"):
-        case.backend.grant(f"{case.policy.places.home}/{name}")
+        case.backend.grant_write(f"{case.policy.places.home}/{name}")
     for path in ("/", "/etc", "/usr/bin", "/proc/sys", "/run", str(case.folder / "missing")):
         with pytest.raises(ToolError):
-            case.backend.grant(path)
+            case.backend.grant_write(path)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_no_grant_opens_what_is_protected(case: Case, name: str) -> None:
 )
 async def test_a_refused_write_names_its_path(case: Case, line: str) -> None:
     other = str(case.folder / "other")
-    assert case.backend.denied_path(f"first\n{line.format(other)}\nlast\n", str(case.work)) == other
+    assert case.backend.find_denied_path(f"first\n{line.format(other)}\nlast\n", str(case.work)) == other
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ async def test_a_refused_write_names_its_path(case: Case, line: str) -> None:
 )
 async def test_other_refusals_name_nothing(case: Case, line: str) -> None:
     (case.work / "mine").write_text("")
-    assert case.backend.denied_path(line.format(case.policy.places.home), str(case.work)) == ""
+    assert case.backend.find_denied_path(line.format(case.policy.places.home), str(case.work)) == ""
 
 
 async def test_temporary_files_are_the_sessions_own(bwrap: Case) -> None:
     await bwrap.run("cd /tmp && mkdir d && echo mine > d/file; ls /tmp", hold_state=True)
     assert not Path("/tmp/d/file").exists()
-    outside = Path(bwrap.backend.outside("/tmp/d/file"))
-    assert outside.read_text() == "mine\n" and bwrap.backend.inside(str(outside)) == "/tmp/d/file"
+    outside = Path(bwrap.backend.to_local_path("/tmp/d/file"))
+    assert outside.read_text() == "mine\n" and bwrap.backend.to_command_path(str(outside)) == "/tmp/d/file"
     assert (await bwrap.run("pwd; cat file", cwd="/tmp/d")).code == 0 and bwrap.text == "/tmp/d\nmine\n"
-    assert bwrap.backend.outside("/tmpx/../tmp") == str(outside.parent.parent)
+    assert bwrap.backend.to_local_path("/tmpx/../tmp") == str(outside.parent.parent)
     await bwrap.run(
         "i=0; while [ $i -lt 300 ]; do mkdir -p x && cd x || break; i=$((i+1)); done; mkdir -m 0 z", cwd="/tmp"
     )
@@ -228,7 +228,7 @@ async def test_stop_ends_the_whole_tree(case: Case, kind: str) -> None:
     running = await case.start(text.replace("600.{n}", mark))
     await until(lambda: "up" in case.text and bool(processes_with(mark)))
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert time.monotonic() - started < limit and not processes_with(mark)
     assert not runs(running.pid)
 
@@ -241,7 +241,7 @@ async def test_a_second_stop_kills_at_once(case: Case) -> None:
     stopping.cancel()
     await asyncio.wait({stopping})
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE and time.monotonic() - started < 1
+    assert await running.stop() is StopOutcome.GONE and time.monotonic() - started < 1
 
 
 async def test_what_a_command_leaves_running_is_known(case: Case) -> None:
@@ -253,14 +253,14 @@ async def test_what_a_command_leaves_running_is_known(case: Case) -> None:
     await asyncio.sleep(0.01)
     stopping.cancel()
     await asyncio.wait({stopping})
-    assert await running.stop() is Stopped.GONE and not processes_with(mark)
+    assert await running.stop() is StopOutcome.GONE and not processes_with(mark)
 
 
 async def test_limits_are_set(case: Case) -> None:
     await case.run("ulimit -c; ulimit -u; ulimit -n")
     core, count, files = (int(line) for line in case.text.split())
     assert core == 0 and count <= 4096 and files <= 65_536
-    if case.backend._local and (await case.backend.held()).way is Way.BUBBLEWRAP:
+    if case.backend._local and (await case.backend.require_support()).mechanism is SandboxMechanism.BUBBLEWRAP:
         await case.run("cat /proc/self/oom_score_adj")
         assert int(case.text) >= 500
 
@@ -302,9 +302,9 @@ async def test_what_the_person_does_meanwhile_is_theirs(case: Case) -> None:
 
 
 async def test_a_folder_of_its_own_network(case: Case) -> None:
-    held = await case.backend.held()
+    held = await case.backend.require_support()
     assert case.backend.contained and case.backend.name == "sandbox"
-    if held.way is not Way.BUBBLEWRAP:
+    if held.mechanism is not SandboxMechanism.BUBBLEWRAP:
         return
     (case.work / "serve.py").write_text(
         "import socket\ns = socket.create_server(('127.0.0.1', 18123))\n"
@@ -314,27 +314,27 @@ async def test_a_folder_of_its_own_network(case: Case) -> None:
 
 
 async def test_missing_is_refused_with_the_reason(tmp_path: Path) -> None:
-    backend = SandboxBackend(os.environ, policy(tmp_path), probe=Probe({"PATH": "/nowhere"}, ()))
+    backend = SandboxBackend(os.environ, policy(tmp_path), probe=SandboxProbe({"PATH": "/nowhere"}, ()))
     with pytest.raises(ToolError, match=r"there is none here.*terminal\.backend"):
-        await backend.start(Command(text="touch made", cwd=str(tmp_path)), lambda data: None)
+        await backend.start(ShellCommand(text="touch made", cwd=str(tmp_path)), lambda data: None)
     assert not (tmp_path / "made").exists()
     await backend.close()
 
 
 async def test_the_probe_says_what_holds() -> None:
-    held = await probe(os.environ)
-    assert held.usable and held.way in held.line() and "files, keys, network, processes" in held.line()
-    none = await Probe(os.environ, ()).held()
-    assert not none.usable and none.line().startswith("No sandbox here: ")
-    assert msgspec.json.decode(msgspec.json.encode(held), type=Held) == held
+    held = await probe_sandbox(os.environ)
+    assert held.is_usable and held.mechanism in held.describe() and "files, keys, network, processes" in held.describe()
+    none = await SandboxProbe(os.environ, ()).find_support()
+    assert not none.is_usable and none.describe().startswith("No sandbox here: ")
+    assert msgspec.json.decode(msgspec.json.encode(held), type=SandboxSupport) == held
 
 
 async def test_a_bwrap_that_fails_gives_way_to_landlock(tmp_path: Path) -> None:
-    found = await Probe(os.environ, (Way.LANDLOCK,)).held()
-    if not found.usable:
+    found = await SandboxProbe(os.environ, (SandboxMechanism.LANDLOCK,)).find_support()
+    if not found.is_usable:
         pytest.skip("no Landlock here")
-    made = Probe(os.environ)
-    assert (await made.held()) is (await made.held())
+    made = SandboxProbe(os.environ)
+    assert (await made.find_support()) is (await made.find_support())
 
 
 def test_home_as_workspace_opens_no_dotted_folder(tmp_path: Path) -> None:
@@ -342,14 +342,14 @@ def test_home_as_workspace_opens_no_dotted_folder(tmp_path: Path) -> None:
     home = made.places.home
     for name in ("docs", "bin", ".config", ".cache"):
         Path(home, name).mkdir()
-    layout = lay_out(msgspec.structs.replace(made, places=msgspec.structs.replace(made.places, workspace=home)))
-    assert layout.of(Kind.WRITE) == [f"{home}/docs"]
-    assert layout.kind(f"{home}/.hermes/hermes.db") is Kind.HIDDEN
-    assert layout.kind(f"{home}/.hermes/skills/s") is Kind.READ
+    layout = build_layout(msgspec.structs.replace(made, places=msgspec.structs.replace(made.places, workspace=home)))
+    assert layout.paths_with(PathAccess.WRITE) == [f"{home}/docs"]
+    assert layout.access_of(f"{home}/.hermes/hermes.db") is PathAccess.HIDDEN
+    assert layout.access_of(f"{home}/.hermes/skills/s") is PathAccess.READ
     above = msgspec.structs.replace(
         made, places=msgspec.structs.replace(made.places, workspace=str(tmp_path.resolve()))
     )
-    assert lay_out(above).of(Kind.WRITE) == [f"{home}/docs"]
+    assert build_layout(above).paths_with(PathAccess.WRITE) == [f"{home}/docs"]
 
 
 DANGEROUS = (
@@ -377,27 +377,27 @@ DANGEROUS = (
 
 @pytest.mark.parametrize("line", DANGEROUS)
 def test_settings_that_run_programs_are_no_harmless_ones(line: str) -> None:
-    clean = harmless(f"[core]\n\tbare = false\n{line}\n")
+    clean = strip_harmful_settings(f"[core]\n\tbare = false\n{line}\n")
     assert clean != f"[core]\n\tbare = false\n{line}\n"
     for word in ("x", "pager", "always"):
         assert f"= {word}" not in clean and f"={word}" not in clean
-    assert "bare = false" in clean and harmless(clean) == clean
+    assert "bare = false" in clean and strip_harmful_settings(clean) == clean
 
 
 def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
     for number in range(1500):
         (tmp_path / f"a{number % 30}" / f"b{number}").mkdir(parents=True)
-    plants = Plants()
-    plants.begin([str(tmp_path)], ())
+    plants = PlantedFiles()
+    plants.record_baseline([str(tmp_path)], ())
     started = time.perf_counter()
     for _ in range(5):
-        plants.look([str(tmp_path)], (), lambda path: False)
-    assert (time.perf_counter() - started) / 5 < 0.1 and plants.complete
+        plants.quarantine_new([str(tmp_path)], (), lambda path: False)
+    assert (time.perf_counter() - started) / 5 < 0.1 and plants.is_complete
 
 
 def test_seatbelts_profile() -> None:
-    kinds = {"/w": Kind.WRITE, "/w/.git/hooks": Kind.READ, '/h/.s"sh': Kind.HIDDEN}
-    text = profile(Layout(kinds=kinds, pinned=("/w/.git",)), "/private/tmp/h", Network.OFF)
+    kinds = {"/w": PathAccess.WRITE, "/w/.git/hooks": PathAccess.READ, '/h/.s"sh': PathAccess.HIDDEN}
+    text = build_profile(SandboxLayout(access_by_path=kinds, pinned=("/w/.git",)), "/private/tmp/h", NetworkMode.OFF)
     lines = text.splitlines()
     assert lines[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
     assert lines.index('(allow file-read* file-write* (subpath "/w"))') < lines.index(
@@ -405,7 +405,9 @@ def test_seatbelts_profile() -> None:
     )
     assert '(deny file-read* file-write* network-outbound (subpath "/h/.s\\"sh"))' in lines
     assert '(deny file-write-unlink (literal "/w/.git"))' in lines and lines[-1] == "(deny network*)"
-    assert text.count("(") == text.count(")") and "deny network*)" not in profile(Layout(kinds={}), "/t", Network.ON)
+    assert text.count("(") == text.count(")") and "deny network*)" not in build_profile(
+        SandboxLayout(access_by_path={}), "/t", NetworkMode.ON
+    )
 
 
 async def test_nothing_in_it_outlives_its_session(case: Case) -> None:

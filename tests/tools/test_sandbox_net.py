@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, Network, Stopped
-from hermes.execution.sandbox.backend import SandboxBackend, SandboxRunning
+from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome
+from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.network import make_loopback
 from hermes.execution.sandbox.policy import SandboxPolicy
-from hermes.execution.sandbox.probe import Probe, Way
-from hermes.execution.sandbox.tmpdir import Room
-from hermes.execution.supervisor import Wardens
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.execution.supervisor import Supervisors
 from hermes.safety.places import Places
 
 from .test_proxy import Door, Site, site
 from .test_terminal import until
 
 __all__ = ["site"]
-PROBE = Probe(os.environ, (Way.BUBBLEWRAP,))
+PROBE = SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,))
 PORT = 18_231
 SERVE = f"""exec "$PY" -I -c "
 import socket
@@ -54,22 +54,22 @@ except OSError as error:
 class Session:
     """A sandboxed session with folders of its own."""
 
-    def __init__(self, folder: Path, network: Network, wardens: Wardens) -> None:
+    def __init__(self, folder: Path, network: NetworkMode, wardens: Supervisors) -> None:
         self.work = folder / "work"
         for one in (self.work, folder / "home/.hermes"):
             one.mkdir(parents=True)
         places = Places(home=f"{folder}/home", hermes=f"{folder}/home/.hermes", workspace=str(self.work))
         policy = SandboxPolicy(places=places, network=network)
         environment = {**os.environ, "PY": sys.executable}
-        self.backend = SandboxBackend(environment, policy, probe=PROBE, wardens=wardens)
+        self.backend = SandboxBackend(environment, policy, probe=PROBE, supervisors=wardens)
         self.output = bytearray()
 
-    async def start(self, text: str, **changes: object) -> SandboxRunning:
+    async def start(self, text: str, **changes: object) -> SandboxedCommand:
         self.output = output = bytearray()
-        command = Command(text=text, cwd=str(self.work), **changes)  # type: ignore[arg-type]
+        command = ShellCommand(text=text, cwd=str(self.work), **changes)  # type: ignore[arg-type]
         return await self.backend.start(command, output.extend)
 
-    async def run(self, text: str, **changes: object) -> Exit:
+    async def run(self, text: str, **changes: object) -> CommandExit:
         async with asyncio.timeout(20):
             return await (await self.start(text, **changes)).wait()
 
@@ -77,7 +77,7 @@ class Session:
         await self.run(text, **changes)
         return self.output.decode().strip()
 
-    async def serve(self, **changes: object) -> SandboxRunning:
+    async def serve(self, **changes: object) -> SandboxedCommand:
         """Have a server run in the background."""
         running = await self.start(SERVE, **changes)
         output = self.output
@@ -86,30 +86,30 @@ class Session:
 
 
 @pytest.fixture
-async def wardens() -> AsyncIterator[Wardens]:
-    made = Wardens(os.environ)
+async def wardens() -> AsyncIterator[Supervisors]:
+    made = Supervisors(os.environ)
     yield made
     await made.close()
 
 
-@pytest.fixture(params=[Network.OFF, Network.ALLOWLIST])
-async def session(request: pytest.FixtureRequest, tmp_path: Path, wardens: Wardens) -> AsyncIterator[Session]:
-    held = await PROBE.held()
-    if not held.usable:
+@pytest.fixture(params=[NetworkMode.OFF, NetworkMode.ALLOWLIST])
+async def session(request: pytest.FixtureRequest, tmp_path: Path, wardens: Supervisors) -> AsyncIterator[Session]:
+    held = await PROBE.find_support()
+    if not held.is_usable:
         pytest.skip(f"no bubblewrap here: {held.reason}")
     made = Session(tmp_path / "a", request.param, wardens)
     yield made
     await made.backend.close()
 
 
-async def test_a_server_is_reached_by_the_next_command(session: Session, tmp_path: Path, wardens: Wardens) -> None:
+async def test_a_server_is_reached_by_the_next_command(session: Session, tmp_path: Path, wardens: Supervisors) -> None:
     server = await session.serve()
     assert await session.told(ASK) == "hello"
     assert await session.told(f"({ASK})") == "hello"
     other = Session(tmp_path / "b", session.backend._policy.network, wardens)
     assert await other.told(ASK) == "ConnectionRefusedError"
     await other.backend.close()
-    assert await server.stop() is Stopped.GONE
+    assert await server.stop() is StopOutcome.GONE
     assert await session.told(ASK) == "ConnectionRefusedError"
     assert not session.backend.notices
 
@@ -128,32 +128,32 @@ async def test_it_is_not_the_machines_loopback(session: Session) -> None:
     server.close()
 
 
-async def test_a_command_with_less_network_has_another_loopback(tmp_path: Path, wardens: Wardens) -> None:
-    held = await PROBE.held()
-    if not held.usable:
+async def test_a_command_with_less_network_has_another_loopback(tmp_path: Path, wardens: Supervisors) -> None:
+    held = await PROBE.find_support()
+    if not held.is_usable:
         pytest.skip(f"no bubblewrap here: {held.reason}")
-    session = Session(tmp_path, Network.ALLOWLIST, wardens)
+    session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     server = await session.serve()
-    assert (await session.told(ASK, network=Network.OFF)).startswith("ConnectionRefusedError")
-    assert "had less network" in await session.told("false", network=Network.OFF)
-    assert await session.told("true", network=Network.OFF) == "" and await session.told("false") == ""
-    assert await session.told('echo "$HTTP_PROXY"', network=Network.OFF) == ""
+    assert (await session.told(ASK, network=NetworkMode.OFF)).startswith("ConnectionRefusedError")
+    assert "had less network" in await session.told("false", network=NetworkMode.OFF)
+    assert await session.told("true", network=NetworkMode.OFF) == "" and await session.told("false") == ""
+    assert await session.told('echo "$HTTP_PROXY"', network=NetworkMode.OFF) == ""
     assert (await session.told('echo "$HTTP_PROXY"')).startswith("http://127.17.0.")
     knock = ASK.replace(f"{PORT}", "17171")
     for address in ("127.0.0.1", "127.17.0.1", "127.17.0.2", "0.0.0.0"):
-        text = await session.told(knock.replace("127.0.0.1", address), network=Network.OFF)
+        text = await session.told(knock.replace("127.0.0.1", address), network=NetworkMode.OFF)
         assert text.startswith("ConnectionRefusedError"), address
     await server.stop()
     await session.backend.close()
 
 
 async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
-    tmp_path: Path, wardens: Wardens, site: Site
+    tmp_path: Path, wardens: Supervisors, site: Site
 ) -> None:
-    held = await PROBE.held()
+    held = await PROBE.find_support()
     if not held.hosts:
         pytest.skip(f"no bubblewrap here: {held.reason}")
-    session = Session(tmp_path, Network.ALLOWLIST, wardens)
+    session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     first, second = Door("127.0.0.1"), Door("127.0.0.1", "127.0.0.2")
     fetch = FETCH + f"http://127.0.0.1:{site.port}/"
     background = await session.start(f"read line; {fetch} ''", door=first, interactive=True)
@@ -168,36 +168,36 @@ async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
     await session.backend.close()
 
 
-async def test_connections_end_with_their_command(tmp_path: Path, wardens: Wardens) -> None:
-    held = await PROBE.held()
+async def test_connections_end_with_their_command(tmp_path: Path, wardens: Supervisors) -> None:
+    held = await PROBE.find_support()
     if not held.hosts:
         pytest.skip(f"no bubblewrap here: {held.reason}")
-    session = Session(tmp_path, Network.ALLOWLIST, wardens)
+    session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     hold = (
         "import socket; s = socket.create_connection(('127.17.0.1', 17171)); s.send(b'x'); print('in', flush=True); "
         "print(s.recv(1))"
     )
     running = await session.start(f'exec "$PY" -I -c "{hold}"')
     await until(lambda: b"in" in session.output)
-    shared = session.backend._loopbacks[Network.ALLOWLIST]
+    shared = session.backend._loopbacks[NetworkMode.ALLOWLIST]
     assert shared is not None and len(shared._proxies) == 1
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert not shared._proxies
     await session.backend.close()
-    assert shared.spaces == () and session.backend._loopbacks == {}
+    assert shared.namespaces == () and session.backend._loopbacks == {}
 
 
 async def test_nothing_of_it_stays(session: Session) -> None:
     await session.run("true")
     shared = session.backend._loopbacks[session.backend._policy.network]
     assert shared is not None
-    inside = os.stat(shared.spaces[-1]).st_ino
+    inside = os.stat(shared.namespaces[-1]).st_ino
     assert inside not in {about.st_ino for about in _namespaces()}  # no process is in it
     running = await session.start("sleep 604")
     await until(lambda: inside in {about.st_ino for about in _namespaces()})
     await running.stop()
     await session.backend.close()
-    assert shared.spaces == () and inside not in {about.st_ino for about in _namespaces()}
+    assert shared.namespaces == () and inside not in {about.st_ino for about in _namespaces()}
 
 
 def _namespaces() -> list[os.stat_result]:
@@ -214,7 +214,7 @@ def _namespaces() -> list[os.stat_result]:
 KILLED = """
 import asyncio, os, sys
 from hermes.safety.places import Places
-from hermes.execution.base import Command, Network
+from hermes.execution.base import ShellCommand, NetworkMode
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.policy import SandboxPolicy
 
@@ -222,9 +222,9 @@ from hermes.execution.sandbox.policy import SandboxPolicy
 async def main() -> None:
     home, work = sys.argv[1:]
     places = Places(home=home, hermes=home + "/.hermes", workspace=work)
-    backend = SandboxBackend(os.environ, SandboxPolicy(places=places, network=Network.ALLOWLIST))
-    await backend.start(Command(text="sleep 605", cwd=work), lambda data: None)
-    print(os.fstat(backend._loopbacks[Network.ALLOWLIST].spaces[-1]).st_ino, flush=True)
+    backend = SandboxBackend(os.environ, SandboxPolicy(places=places, network=NetworkMode.ALLOWLIST))
+    await backend.start(ShellCommand(text="sleep 605", cwd=work), lambda data: None)
+    print(os.fstat(backend._loopbacks[NetworkMode.ALLOWLIST].namespaces[-1]).st_ino, flush=True)
     await asyncio.sleep(600)
 
 
@@ -233,8 +233,8 @@ asyncio.run(main())
 
 
 async def test_it_goes_with_a_hermes_that_is_killed(tmp_path: Path) -> None:
-    held = await PROBE.held()
-    if not held.usable:
+    held = await PROBE.find_support()
+    if not held.is_usable:
         pytest.skip(f"no bubblewrap here: {held.reason}")
     folders = [tmp_path / "home", tmp_path / "work"]
     for folder in folders:
@@ -251,7 +251,7 @@ async def test_it_goes_with_a_hermes_that_is_killed(tmp_path: Path) -> None:
 
 
 async def test_where_there_can_be_none_it_is_said(session: Session) -> None:
-    session.backend._local._wardens._possible = False
+    session.backend._local._supervisors._is_possible = False
     server = await session.start(SERVE)
     output = session.output
     await until(lambda: b"listening" in output)
@@ -262,8 +262,8 @@ async def test_where_there_can_be_none_it_is_said(session: Session) -> None:
 
 async def test_a_command_that_cannot_enter_does_not_start(session: Session) -> None:
     await session.run("true")
-    session.backend._local._wardens._possible = False
-    await session.backend._local._wardens.close()
+    session.backend._local._supervisors._is_possible = False
+    await session.backend._local._supervisors.close()
     with pytest.raises(ToolError, match="network"):
         await session.run("touch made")
     assert not (session.work / "made").exists()
@@ -283,15 +283,15 @@ async def test_a_warden_that_is_killed_takes_its_command_along(session: Session)
     warden = int(Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(warden, signal.SIGKILL)
     assert (await running.wait()).code == -signal.SIGKILL
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert (await session.run("true")).code == 0
 
 
-async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, wardens: Wardens) -> None:
-    held = await PROBE.held()
-    if not held.usable:
+async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, wardens: Supervisors) -> None:
+    held = await PROBE.find_support()
+    if not held.is_usable:
         pytest.skip(f"no bubblewrap here: {held.reason}")
-    session, other = (Session(tmp_path / name, Network.OFF, wardens) for name in "ab")
+    session, other = (Session(tmp_path / name, NetworkMode.OFF, wardens) for name in "ab")
     note = "[sandbox: /tmp is this session's own and goes when it ends]"
     assert await session.told("mkdir -p $XDG_CACHE_HOME; ls -d /tmp/cache") == "/tmp/cache"
     background = await session.start("read line; cat /tmp/f; echo two > /tmp/g", interactive=True)
@@ -301,7 +301,7 @@ async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, warde
     assert (await background.wait()).code == 0 and output == b"one\n"
     assert await session.told("cat /tmp/f /tmp/g; echo three > /tmp/h") == "one\ntwo"
     assert await other.told("cat /tmp/h 2>/dev/null || echo none") == "none"
-    outside = session.backend.outside("/tmp/h")
+    outside = session.backend.to_local_path("/tmp/h")
     assert Path(outside).read_text() == "three\n"
     await session.backend.close()
     await other.backend.close()
@@ -309,8 +309,8 @@ async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, warde
 
 
 async def test_a_room_that_a_killed_hermes_left_goes_with_the_next(tmp_path: Path) -> None:
-    def made(minutes: int, *, held: bool) -> Room:
-        room = Room(("/tmp",), str(tmp_path))
+    def made(minutes: int, *, held: bool) -> SandboxTmpdir:
+        room = SandboxTmpdir(("/tmp",), str(tmp_path))
         os.utime(f"{room.root}/lock", (time.time() - 60 * minutes,) * 2)
         if not held:
             os.close(room._lock)

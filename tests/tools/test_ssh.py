@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, Stopped
+from hermes.execution.base import CommandExit, ShellCommand, StopOutcome
 from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.places import Places
 
@@ -39,11 +39,11 @@ class Case:
     def text(self) -> str:
         return self.output.decode()
 
-    async def run(self, text: str, **changes: object) -> Exit:
+    async def run(self, text: str, **changes: object) -> CommandExit:
         self.output.clear()
         values: dict[str, object] = {"cwd": str(self.work), **changes}
         async with asyncio.timeout(30):
-            command = Command(text=text, **values)  # type: ignore[arg-type]
+            command = ShellCommand(text=text, **values)  # type: ignore[arg-type]
             return await (await self.backend.start(command, self.output.extend)).wait()
 
 
@@ -86,7 +86,7 @@ async def test_a_folder_that_is_gone_there_takes_nothing_with_it(case: Case) -> 
 async def test_what_was_changed_on_both_sides_stays_as_it_is_here(case: Case) -> None:
     (case.work / "f").write_text("0\n")
     running = await case.backend.start(
-        Command(text="echo there > f; read x", cwd=str(case.work), interactive=True), case.output.extend
+        ShellCommand(text="echo there > f; read x", cwd=str(case.work), interactive=True), case.output.extend
     )
     await until(lambda: (case.far / "f").read_text() == "there\n")
     (case.work / "f").write_text("here\n")
@@ -116,7 +116,7 @@ async def test_a_link_here_is_not_written_through(case: Case, tmp_path: Path) ->
     (case.work / "d").rmdir()
     (case.work / "d").symlink_to(out)
     running = await case.backend.start(
-        Command(text="mkdir -p d; echo through > d/file; echo new > d/new", cwd=str(case.work)), case.output.extend
+        ShellCommand(text="mkdir -p d; echo through > d/file; echo new > d/new", cwd=str(case.work)), case.output.extend
     )
     await running.wait()
     assert (out / "file").read_text() == "before\n" and not (out / "new").exists()
@@ -181,9 +181,11 @@ async def test_a_host_is_a_name(host: Host, tmp_path: Path, name: str) -> None:
 
 
 async def test_a_lost_connection_is_told_and_the_next_command_makes_another(case: Case) -> None:
-    running = await case.backend.start(Command(text="echo up; sleep 300; true", cwd=str(case.work)), case.output.extend)
+    running = await case.backend.start(
+        ShellCommand(text="echo up; sleep 300; true", cwd=str(case.work)), case.output.extend
+    )
     await until(lambda: b"up" in case.output)
-    keeper = case.backend._far._keeper
+    keeper = case.backend._remote._standby
     assert keeper is not None
     os.kill(keeper.pid, signal.SIGKILL)
     async with asyncio.timeout(10):
@@ -195,14 +197,16 @@ async def test_a_lost_connection_is_told_and_the_next_command_makes_another(case
 
 async def test_a_far_side_that_does_not_answer_makes_a_stop_uncertain(host: Host, tmp_path: Path) -> None:
     case = Case(host, tmp_path.resolve())
-    running = await case.backend.start(Command(text="echo up; sleep 300; true", cwd=str(case.work)), case.output.extend)
+    running = await case.backend.start(
+        ShellCommand(text="echo up; sleep 300; true", cwd=str(case.work)), case.output.extend
+    )
     await until(lambda: b"up" in case.output)
-    keeper = case.backend._far._keeper
+    keeper = case.backend._remote._standby
     assert keeper is not None
     os.kill(keeper.pid, signal.SIGSTOP)
     try:
         async with asyncio.timeout(7):
-            assert await running.stop() is Stopped.UNCERTAIN
+            assert await running.stop() is StopOutcome.UNCERTAIN
     finally:
         os.kill(keeper.pid, signal.SIGCONT)
         await case.backend.close()
@@ -212,14 +216,14 @@ async def test_a_far_side_that_does_not_answer_makes_a_stop_uncertain(host: Host
 _VICTIM = """
 import asyncio, os, sys
 from hermes.safety.places import Places
-from hermes.execution.base import Command
-from hermes.execution.ssh.backend import SshBackend, SshPlace
+from hermes.execution.base import ShellCommand
+from hermes.execution.ssh.backend import SshBackend, SshOptions
 port, key, config, far, work, home = sys.argv[1:]
 async def main():
     places = Places(home=home, hermes=home + "/.hermes", workspace=work)
-    place = SshPlace(host="127.0.0.1", port=int(port), key=key, config=config, folder=far)
+    place = SshOptions(host="127.0.0.1", port=int(port), key=key, config=config, folder=far)
     backend = SshBackend(os.environ, place, places)
-    running = await backend.start(Command(text="setsid sleep 300 & sleep 300; true", cwd=work), lambda data: None)
+    running = await backend.start(ShellCommand(text="setsid sleep 300 & sleep 300; true", cwd=work), lambda data: None)
     print(running.pid, flush=True)
     await running.wait()
 asyncio.run(main())

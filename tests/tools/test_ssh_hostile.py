@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Stopped
-from hermes.execution.remote_records import Early, Records
+from hermes.execution.base import ShellCommand, StopOutcome
+from hermes.execution.remote_records import EarlyOutput, RecordReader
 from hermes.execution.ssh import archive as archive_module
 from hermes.execution.ssh.backend import SshBackend
-from hermes.execution.ssh.listing import link_inside, obeyed, of_repository, parsed
+from hermes.execution.ssh.listing import is_link_inside, is_obeyed_name, is_repository_control, parse_listing
 from hermes.safety.places import Places
 
 from .places import Host, sshd
@@ -59,7 +59,7 @@ NO_LISTS = (
 def test_what_is_no_list() -> None:
     for listing in NO_LISTS:
         with pytest.raises(ToolError, match="list of files"):
-            parsed(listing.encode())
+            parse_listing(listing.encode())
 
 
 async def test_a_list_that_is_none_changes_nothing_here_and_is_said(case: Case, host: Host) -> None:
@@ -177,20 +177,20 @@ async def test_what_file_tools_may_not_write_the_host_does_not_either(host: Host
 
 def test_names_that_programs_here_obey() -> None:
     for name in (".git", "a/.git/config", ".git/hooks", ".Git/Config", ".git/modules/a/b/config", ".git/commondir"):
-        assert obeyed(name), name
+        assert is_obeyed_name(name), name
     for name in (".git/HEAD", ".git/objects/ab/c", "hooks/x", "config", ".gitignore", ".git/refs/heads/config"):
-        assert not obeyed(name), name
+        assert not is_obeyed_name(name), name
     known = {"b.git/HEAD", ".git/HEAD"}
     for name in ("HEAD", "x/HEAD", "b.git/config", "b.git/hooks/update", "b.git/commondir"):
-        assert of_repository(name, known), name
+        assert is_repository_control(name, known), name
     for name in (".git/HEAD", ".git/modules/m/HEAD", "config", "x/hooks/y", "b.git/description"):
-        assert not of_repository(name, known), name
+        assert not is_repository_control(name, known), name
 
 
 def test_links_that_stay_inside() -> None:
-    assert link_inside("a/b/l", "../../x") and link_inside("l", "a/./b") and link_inside("a/l", "..")
+    assert is_link_inside("a/b/l", "../../x") and is_link_inside("l", "a/./b") and is_link_inside("a/l", "..")
     for name, target in (("l", ".."), ("a/l", "../../x"), ("l", "/etc"), ("l", "a/../b"), ("l", "./../x")):
-        assert not link_inside(name, target), (name, target)
+        assert not is_link_inside(name, target), (name, target)
 
 
 def archive(build: Callable[[tarfile.TarFile], None], **options: object) -> io.BytesIO:
@@ -215,9 +215,9 @@ def test_an_archive_is_read_as_gnu_tar_writes_it() -> None:
 
     file = archive(build, format=tarfile.GNU_FORMAT)
     taken = {}
-    for name, size in archive_module.members(file):
+    for name, size in archive_module.iter_members(file):
         target = io.BytesIO()
-        archive_module.copy(file, size, target)
+        archive_module.copy_bytes(file, size, target)
         taken[name] = target.getvalue()
     assert taken == {"a": b"1" * 700, long: b"", "b": b"2" * 512}
 
@@ -227,15 +227,15 @@ def test_an_archive_that_lies_is_read_in_bounds() -> None:
     head[0:1], head[124:136], head[156:157] = b"f", b"77777777777\0", b"S"
     for kind in (b"S", b"x", b"g", b"L", b"K", b"1", b"V", b"\xff"):
         head[156:157] = kind
-        assert list(archive_module.members(io.BytesIO(bytes(head) * 100))) == []
+        assert list(archive_module.iter_members(io.BytesIO(bytes(head) * 100))) == []
     head[124:136], head[156:157] = b"00000000012\0", b"0"
     with pytest.raises(OSError, match="too early"):
         file = io.BytesIO(bytes(head))
-        for _, size in archive_module.members(file):
-            archive_module.copy(file, size, io.BytesIO())
+        for _, size in archive_module.iter_members(file):
+            archive_module.copy_bytes(file, size, io.BytesIO())
     for size in (b"-0000000001\0", b"\x80" + b"\0" * 10 + b"\1", b"x" * 12, b"\0" * 12):
         head[124:136] = size
-        assert list(archive_module.members(io.BytesIO(bytes(head)))) == []
+        assert list(archive_module.iter_members(io.BytesIO(bytes(head)))) == []
 
 
 async def test_an_archive_with_other_names_and_too_little_in_it(case: Case, host: Host, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ async def test_records_that_say_nothing_are_nothing(case: Case) -> None:
 
 def test_a_record_without_an_end_costs_little() -> None:
     taken = bytearray()
-    records = Records("m", taken.extend, lambda letter, data: None)
+    records = RecordReader("m", taken.extend, lambda letter, data: None)
     started = time.process_time()
     records.feed(b"\x1em:X")
     for _ in range(7_000):
@@ -283,11 +283,11 @@ def test_a_record_without_an_end_costs_little() -> None:
 
 
 def test_what_was_said_first_is_bounded_and_inert() -> None:
-    early = Early()
+    early = EarlyOutput()
     for _ in range(1_000):
         early.feed(b"\x1b[31mx" * 1_000)
     early.feed(b"the reason")
-    assert len(early.text()) <= 4_000 and early.text().endswith("the reason") and "\x1b" not in early.text()
+    assert len(early.to_text()) <= 4_000 and early.to_text().endswith("the reason") and "\x1b" not in early.to_text()
 
 
 async def test_a_host_that_hangs_lets_a_person_go(case: Case, host: Host) -> None:
@@ -307,7 +307,7 @@ async def test_a_host_that_hangs_lets_a_person_go(case: Case, host: Host) -> Non
 
 async def test_the_socket_of_the_connection_is_nobody_elses(case: Case) -> None:
     await case.run("true")
-    room = Path(case.backend._room)
+    room = Path(case.backend._socket_folder)
     assert room.stat().st_mode & 0o777 == 0o700 and room.stat().st_uid == os.getuid()
     assert (room / "c").is_socket() and (room / "c").stat().st_mode & 0o077 == 0
     await case.backend.close()
@@ -338,17 +338,19 @@ async def test_settings_of_the_persons_that_would_change_what_runs(host: Host, t
 
 async def test_nothing_that_is_typed_into_a_terminal_is_for_the_client(case: Case) -> None:
     running = await case.backend.start(
-        Command(text="stty -echo; echo up; read a; read b; echo =$b", cwd=str(case.work), pty=True, interactive=True),
+        ShellCommand(
+            text="stty -echo; echo up; read a; read b; echo =$b", cwd=str(case.work), pty=True, interactive=True
+        ),
         case.output.extend,
     )
     await until(lambda: b"up" in case.output)
     await running.write(b"\n~.\n")
     async with asyncio.timeout(5):
         assert (await running.wait()).code == 0
-    assert "=~." in case.text and await running.stop() is Stopped.GONE
+    assert "=~." in case.text and await running.stop() is StopOutcome.GONE
 
 
 def test_a_list_is_read_whole() -> None:
-    made = parsed(b"f 5 1.5000 2.0 644 a b\nc\0\0l 3 1.0 1.0 777 l\0a b\0d 1 -1.0 1.0 755 \xff\0\0")
+    made = parse_listing(b"f 5 1.5000 2.0 644 a b\nc\0\0l 3 1.0 1.0 777 l\0a b\0d 1 -1.0 1.0 755 \xff\0\0")
     assert made["a b\nc"].size == 5 and made["a b\nc"].mode == 0o644 and made["l"].target == "a b"
-    assert [one.kind for one in made.values()] == ["f", "l", "d"] and parsed(b"") == {}
+    assert [one.kind for one in made.values()] == ["f", "l", "d"] and parse_listing(b"") == {}

@@ -69,7 +69,9 @@ async def test_a_folder_that_went_away_is_left(session: Session) -> None:
 async def test_keys_are_not_handed_on(tmp_path: Path) -> None:
     secret = "sk-" + "x" * 20
     names = ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HARMLESS")
-    backend = LocalBackend({"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)}, passed=["DB_PASSWORD", "NONE"])
+    backend = LocalBackend(
+        {"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)}, passed_variables=["DB_PASSWORD", "NONE"]
+    )
     context = make_context(tmp_path.resolve(), backend=backend)
     session = Session(context, ToolRegistry().select_tools())
     text = await session.text("terminal", command="env | grep sk-")

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.execution import supervisor_main
-from hermes.execution.base import Command, Exit, Stopped
-from hermes.execution.local import LocalBackend, LocalRunning
-from hermes.execution.supervisor import Wardens
+from hermes.execution.base import CommandExit, ShellCommand, StopOutcome
+from hermes.execution.local import LocalBackend, LocalCommand
+from hermes.execution.supervisor import Supervisors
 from hermes.runtime.locks import session_lock
 
 from .conftest import Session
@@ -35,12 +35,12 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
 
 
-async def start(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[LocalRunning, bytearray]:
+async def start(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[LocalCommand, bytearray]:
     output = bytearray()
-    return await backend.start(Command(text=text, cwd=str(folder), **changes), output.extend), output
+    return await backend.start(ShellCommand(text=text, cwd=str(folder), **changes), output.extend), output
 
 
-async def run(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[Exit, str]:
+async def run(backend: LocalBackend, folder: Path, text: str, **changes: bool) -> tuple[CommandExit, str]:
     running, output = await start(backend, folder, text, **changes)
     return await running.wait(), output.decode()
 
@@ -67,11 +67,11 @@ async def test_a_stopped_tree_is_gone_in_time(backend: LocalBackend, tmp_path: P
     running, _ = await start(backend, tmp_path, TREES[kind])
     (pid,) = await ready(tmp_path, "pid")
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     took = time.monotonic() - started
     assert not runs(pid)
     assert took < (0.3 if kind == "obeys" else 3.5)
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
 
 
 async def test_what_never_stands_still_is_gone_too(backend: LocalBackend, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_what_never_stands_still_is_gone_too(backend: LocalBackend, tmp_pa
     stopping.cancel()
     await asyncio.wait({stopping})
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert time.monotonic() - started < 1
     assert [one for one in os.listdir("/proc") if one.isdigit() and _session_of(one) == pid] == []
 
@@ -100,7 +100,7 @@ def _session_of(pid: str) -> int:
 async def test_a_command_gets_its_streams_only(backend: LocalBackend, tmp_path: Path) -> None:
     with open(tmp_path / "held", "w") as held:
         os.set_inheritable(held.fileno(), True)
-        holding = LocalBackend(os.environ, held=(held.fileno(),))
+        holding = LocalBackend(os.environ, held_handles=(held.fileno(),))
         for one in (backend, holding):
             assert (await run(one, tmp_path, "ls /proc/$$/fd; true"))[1].split() == ["0", "1", "2"]
             found = (await run(one, tmp_path, "ls /proc/$$/fd", hold_state=True))[1].split()
@@ -126,21 +126,21 @@ async def test_no_signal_is_ignored_or_blocked_in_a_command(backend: LocalBacken
 
 @pytest.mark.parametrize(("text", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15), ("true", 0)])
 async def test_ends_are_told_as_they_are(backend: LocalBackend, tmp_path: Path, text: str, code: int) -> None:
-    assert (await run(backend, tmp_path, text))[0] == Exit(code=code)
+    assert (await run(backend, tmp_path, text))[0] == CommandExit(code=code)
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (Command(text="true", cwd="/nowhere/at/all"), "does not exist"),
-        (Command(text="true", cwd=__file__), "does not exist"),
-        (Command(text="a\0b", cwd="/"), "null character"),
-        (Command(text="echo \ud83d", cwd="/"), "half a character"),
-        (Command(text="x" * 200_000, cwd="/"), "too long"),
-        (Command(text="true", cwd="/", environment={str(n): "x" * 100_000 for n in range(60)}), "too long"),
+        (ShellCommand(text="true", cwd="/nowhere/at/all"), "does not exist"),
+        (ShellCommand(text="true", cwd=__file__), "does not exist"),
+        (ShellCommand(text="a\0b", cwd="/"), "null character"),
+        (ShellCommand(text="echo \ud83d", cwd="/"), "half a character"),
+        (ShellCommand(text="x" * 200_000, cwd="/"), "too long"),
+        (ShellCommand(text="true", cwd="/", environment={str(n): "x" * 100_000 for n in range(60)}), "too long"),
     ],
 )
-async def test_what_cannot_start_is_told(backend: LocalBackend, command: Command, said: str) -> None:
+async def test_what_cannot_start_is_told(backend: LocalBackend, command: ShellCommand, said: str) -> None:
     with pytest.raises(ToolError, match=said):
         await backend.start(command, lambda _: None)
     assert (await run(backend, Path("/"), "echo on"))[1] == "on\n"
@@ -153,10 +153,10 @@ async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path:
         await asyncio.gather(*(run(backend, tmp_path, "true & true", hold_state=True) for _ in range(10)))
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= handles + 1
-    helper = backend._wardens.helper
+    helper = backend._supervisors.helper_pid
     assert helper is not None
-    await until(lambda: len(supervisor_main.children(helper)) <= 2)
-    assert all(runs(pid) and not supervisor_main.children(pid) for pid in supervisor_main.children(helper))
+    await until(lambda: len(supervisor_main.list_children(helper)) <= 2)
+    assert all(runs(pid) and not supervisor_main.list_children(pid) for pid in supervisor_main.list_children(helper))
 
 
 async def test_a_terminal_controls_and_brings_ctrl_c(backend: LocalBackend, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_daemon_is_seen_and_let_live(tmp_path: Path) -> None:
     text = "(env -i /usr/bin/setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)"
     ended, _ = await run(made, tmp_path, text)
     (pid,) = await ready(tmp_path, "pid")
-    assert ended == Exit(code=0, left_running=True)
+    assert ended == CommandExit(code=0, left_running=True)
     await made.close()
     try:
         await until(lambda: parent_of(pid) == 1 or Path(f"/proc/{parent_of(pid)}/comm").read_text() != "warden\n")
@@ -186,7 +186,7 @@ async def test_a_daemon_is_seen_and_let_live(tmp_path: Path) -> None:
 
 async def test_a_killed_helper_is_replaced_and_its_wardens_go_on(backend: LocalBackend, tmp_path: Path) -> None:
     running, output = await start(backend, tmp_path, "read x; echo got $x; (setsid sleep 60 &)", interactive=True)
-    first = backend._wardens.helper
+    first = backend._supervisors.helper_pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
     for _ in range(3):
@@ -194,7 +194,7 @@ async def test_a_killed_helper_is_replaced_and_its_wardens_go_on(backend: LocalB
     await running.write(b"it\n")
     assert (await running.wait()).left_running
     assert bytes(output) == b"got it\n"
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
 
 
 async def test_a_killed_warden_takes_its_command_with_it(backend: LocalBackend, tmp_path: Path) -> None:
@@ -209,21 +209,21 @@ async def test_a_killed_warden_takes_its_command_with_it(backend: LocalBackend, 
 
 async def test_an_idle_warden_that_was_killed_is_passed_over(backend: LocalBackend, tmp_path: Path) -> None:
     await run(backend, tmp_path, "true")
-    helper = backend._wardens.helper
+    helper = backend._supervisors.helper_pid
     assert helper is not None
-    for pid in supervisor_main.children(helper):
+    for pid in supervisor_main.list_children(helper):
         os.kill(pid, signal.SIGKILL)
-    await until(lambda: not supervisor_main.children(helper))
+    await until(lambda: not supervisor_main.list_children(helper))
     assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
 
 
 async def test_what_one_session_left_lives_on_when_another_ones_warden_is_killed(tmp_path: Path) -> None:
-    wardens = Wardens(os.environ)
-    one, other = LocalBackend(os.environ, wardens=wardens), LocalBackend(os.environ, wardens=wardens)
+    wardens = Supervisors(os.environ)
+    one, other = LocalBackend(os.environ, supervisors=wardens), LocalBackend(os.environ, supervisors=wardens)
     await run(one, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' >/dev/null 2>&1 &)")
     (pid,) = await ready(tmp_path, "pid")
     await one.close()
-    await until(lambda: parent_of(pid) == wardens.helper)
+    await until(lambda: parent_of(pid) == wardens.helper_pid)
     running, _ = await start(other, tmp_path, "sleep 60; true")
     os.kill(parent_of(running.pid), signal.SIGKILL)
     assert (await running.wait()).code == -9
@@ -243,10 +243,10 @@ async def test_without_wardens_commands_run_and_stop_all_the_same(
     made = LocalBackend(os.environ)
     ended, text = await run(made, tmp_path, "echo hi; cd /; exit 3", hold_state=True)
     assert (ended.code, text) == (3, "hi\n") and ended.state is not None and ended.state.cwd == "/"
-    assert made._wardens.helper is None
+    assert made._supervisors.helper_pid is None
     running, _ = await start(made, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' &) ; sleep 60")
     (pid,) = await ready(tmp_path, "pid")
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     with_daemon = runs(pid)
     if with_daemon:  # what left session, group and parent cannot be found without a warden
         os.kill(pid, signal.SIGKILL)
@@ -267,8 +267,8 @@ async def test_all_background_processes_are_stopped_at_once(session: Session) ->
     assert "left processes running" in await session.text("process", action="list")
     ended = await session.state.processes.stop_all()
     assert [(one.stopped, one.status) for one in ended] == [
-        (Stopped.GONE, "exited with code -2"),
-        (Stopped.GONE, "exited with code 0"),
+        (StopOutcome.GONE, "exited with code -2"),
+        (StopOutcome.GONE, "exited with code 0"),
     ]
     assert not any(runs(pid) for pid in pids)
     assert await session.state.processes.stop_all() == []
@@ -278,13 +278,13 @@ class Remote:
     """A command at another end that does not confirm its end."""
 
     pid = 7
-    heard = None
+    contacted_hosts = None
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> CommandExit:
         return await asyncio.get_running_loop().create_future()
 
-    async def stop(self) -> Stopped:
-        return Stopped.UNCERTAIN
+    async def stop(self) -> StopOutcome:
+        return StopOutcome.UNCERTAIN
 
     async def write(self, data: bytes) -> None: ...
 
@@ -297,33 +297,33 @@ class Elsewhere:
     name = "elsewhere"
     contained = False
 
-    async def line(self) -> str:
+    async def describe(self) -> str:
         return "elsewhere"
 
     def take_notices(self) -> list[str]:
         return []
 
-    def writable(self, path: str) -> bool:
+    def is_writable(self, path: str) -> bool:
         return True
 
-    def outside(self, path: str) -> str:
+    def to_local_path(self, path: str) -> str:
         return path
 
-    def inside(self, path: str) -> str:
+    def to_command_path(self, path: str) -> str:
         return path
 
-    def grant(self, path: str) -> None: ...
+    def grant_write(self, path: str) -> None: ...
 
-    def gone(self, path: str) -> bool:
+    def is_missing_folder(self, path: str) -> bool:
         return False
 
-    def denied_path(self, output: str, cwd: str) -> str:
+    def find_denied_path(self, output: str, cwd: str) -> str:
         return ""
 
-    def never_opened(self, output: str, cwd: str) -> str:
+    def explain_closed_path(self, output: str, cwd: str) -> str:
         return ""
 
-    async def start(self, command: Command, sink: object) -> Remote:
+    async def start(self, command: ShellCommand, sink: object) -> Remote:
         return Remote()
 
     async def close(self) -> None: ...
@@ -337,7 +337,7 @@ async def test_what_may_still_run_elsewhere_is_said(session: Session) -> None:
     process_id = (await session.text("terminal", command="make", background=True)).split()[1]
     assert "may still be running there" in await session.text("process", action="kill", session_id=process_id)
     (ended,) = await session.state.processes.stop_all()
-    assert ended.stopped is Stopped.UNCERTAIN
+    assert ended.stopped is StopOutcome.UNCERTAIN
     calling = asyncio.create_task(session.call("terminal", command="make all"))
     await until(lambda: "c1" in str(session.journal.lines[-1]))
     await asyncio.sleep(0.05)
@@ -364,7 +364,7 @@ async def test_a_command_that_stops_its_warden_and_the_helper_is_stopped_all_the
     await ready(tmp_path, "pid")
     await until(lambda: state_of(parent_of(running.pid)) == b"T")
     started = time.monotonic()
-    assert await running.stop() is Stopped.GONE
+    assert await running.stop() is StopOutcome.GONE
     assert time.monotonic() - started < 1
     assert not runs(running.pid)
     assert (await run(backend, tmp_path, "echo on"))[1] == "on\n"
@@ -391,7 +391,7 @@ async def test_gone_is_not_said_when_helper_and_warden_were_killed(backend: Loca
     try:
         ended = await asyncio.wait_for(running.wait(), 5)
         assert (ended.code, ended.left_running) == (-9, True)
-        assert await running.stop() is Stopped.UNCERTAIN
+        assert await running.stop() is StopOutcome.UNCERTAIN
         assert runs(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -428,13 +428,13 @@ LOCKED = """
 import asyncio, os, sys
 from pathlib import Path
 from hermes.runtime.locks import session_lock
-from hermes.execution.base import Command
+from hermes.execution.base import ShellCommand
 from hermes.execution.local import LocalBackend
 
 async def main():
     async with session_lock(Path(sys.argv[1]), "s") as handle:
-        command = Command(text=sys.argv[2], cwd=sys.argv[1])
-        await LocalBackend(os.environ, held=[handle]).start(command, lambda data: None)
+        command = ShellCommand(text=sys.argv[2], cwd=sys.argv[1])
+        await LocalBackend(os.environ, held_handles=[handle]).start(command, lambda data: None)
         await asyncio.Event().wait()
 
 asyncio.run(main())

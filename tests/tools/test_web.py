@@ -13,7 +13,7 @@ from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
 from hermes.tools.registry import ToolRegistry
 from hermes.web.access import WebAccess
-from hermes.web.search import choose, engine, engine_names
+from hermes.web.search import choose_engine, list_engine_names, load_engine
 
 from .conftest import Session, make_context
 from .websites import Site, moved, page, site
@@ -154,7 +154,7 @@ def keys() -> dict[str, str]:
     return {"BRAVE_SEARCH_API_KEY": f"BSA{secrets.token_hex(12)}", "TAVILY_API_KEY": f"tvly-{secrets.token_hex(12)}"}
 
 
-@pytest.mark.parametrize("name", engine_names())
+@pytest.mark.parametrize("name", list_engine_names())
 async def test_every_engine_finds_the_same(name: str, served: Site, tmp_path: Path) -> None:
     path, answer = SHAPES[name]
     served.pages[path] = answer
@@ -169,7 +169,7 @@ async def test_every_engine_finds_the_same(name: str, served: Site, tmp_path: Pa
         sent = json.loads(asked.body) if asked.body.startswith(b"{") else parse_qs(asked.body.decode())
     query = sent.get("q") or [sent["query"]]
     assert query == ["what is {key}? ü&x"]
-    key = engine(name).key(environ)
+    key = load_engine(name).find_key(environ)
     if key:
         assert key in str(asked.headers) and key not in asked.path
     if name == "tavily":
@@ -180,14 +180,14 @@ async def test_every_engine_finds_the_same(name: str, served: Site, tmp_path: Pa
 @pytest.mark.parametrize("status", [200, 401, 429, 500])
 async def test_keys_stand_in_no_answer(name: str, status: int, served: Site, tmp_path: Path) -> None:
     environ = keys()
-    key = engine(name).key(environ)
+    key = load_engine(name).find_key(environ)
     rows = [{"title": key, "url": f"https://e.example.com/?k={key}", "content": key, "description": f"a {key}"}]
     body = json.dumps({"results": rows, "web": {"results": rows}, "error": key})
     served.pages[SHAPES[name][0]] = page(body, status=status, kind="application/json")
     session = opened(tmp_path, served, search_backend=name, search_url=served.url(""), environ=environ)
     result = await session.call("web_search", query="q")
     assert key not in result.text and (status == 200) == ("[key]" in result.text)
-    expected = {401: engine(name).key_variables[0], 429: "later", 500: "status 500"}
+    expected = {401: load_engine(name).key_variables[0], 429: "later", 500: "status 500"}
     assert expected.get(status, "") in result.text
 
 
@@ -213,20 +213,22 @@ async def test_answers_that_are_none(answer: bytes, said: str, served: Site, tmp
 
 def test_which_engine_is_asked() -> None:
     brave, tavily = ("BRAVE_SEARCH_API_KEY", "TAVILY_API_KEY")
-    assert choose("", "", {}).title == "DuckDuckGo"
-    assert choose("", "", {tavily: "x"}).title == "Tavily"
-    assert choose("", "", {tavily: "x", brave: "y"}).title == "Brave Search"
-    assert choose("", "http://localhost:8888", {brave: "y"}).title == "SearXNG"
-    assert choose("", "", {"SEARXNG_URL": "http://localhost:8888"}).title == "SearXNG"
-    assert choose("duckduckgo", "", {brave: "y"}).title == "DuckDuckGo"
+    assert choose_engine("", "", {}).title == "DuckDuckGo"
+    assert choose_engine("", "", {tavily: "x"}).title == "Tavily"
+    assert choose_engine("", "", {tavily: "x", brave: "y"}).title == "Brave Search"
+    assert choose_engine("", "http://localhost:8888", {brave: "y"}).title == "SearXNG"
+    assert choose_engine("", "", {"SEARXNG_URL": "http://localhost:8888"}).title == "SearXNG"
+    assert choose_engine("duckduckgo", "", {brave: "y"}).title == "DuckDuckGo"
     for name, said in (("brave", brave), ("searxng", "web.search_url"), ("bravo", "Did you mean 'brave'")):
         with pytest.raises(ToolError, match=said):
-            choose(name, "", {})
+            choose_engine(name, "", {})
 
 
 def test_a_query_fills_no_template() -> None:
-    from hermes.web.search import Search
+    from hermes.web.search import WebSearch
 
-    search = Search(engine=engine("tavily"), base="https://e.example.com", key="KEY", query="{key} {limit}", limit=3)
-    assert json.loads(search.body()) == {"query": "{key} {limit}", "max_results": 3}
-    assert search.headers()["authorization"] == "Bearer KEY"
+    search = WebSearch(
+        engine=load_engine("tavily"), base="https://e.example.com", key="KEY", query="{key} {limit}", limit=3
+    )
+    assert json.loads(search.build_body()) == {"query": "{key} {limit}", "max_results": 3}
+    assert search.build_headers()["authorization"] == "Bearer KEY"

@@ -187,17 +187,17 @@ async def check(world: World) -> int:
     """Everything that can be judged once the world has come to rest; how many compressions there were."""
     store = await Store.open(world.home.hermes, SystemClock())
     try:
-        world.problems += [f"integrity: {line}" for line in await store.integrity_check()]
-        live = await store.latest_session()
+        world.problems += [f"integrity: {line}" for line in await store.check_integrity()]
+        live = await store.get_latest_session()
         assert live is not None
-        rows = await store.transcript(live.id, everything=True)
-        compactions = await store.compactions(live.id)
+        rows = await store.read_transcript(live.id, everything=True)
+        compactions = await store.list_compactions(live.id)
         export = await store.export_session(live.id)
         assert export is not None
-        line = await store.lineage(live.id)
+        line = await store.list_lineage(live.id)
         if len(line) != (1 if world.in_place else 1 + len(compactions)):
             world.problems.append(f"{len(compactions)} compactions, {len(line)} sessions")
-        if await store.open_turns(live.id) or await store.inbox(live.id):
+        if await store.list_open_turns(live.id) or await store.list_inbox(live.id):
             world.problems.append("the session is not at rest")
         begins = [epoch.begin_reason for epoch in export.epochs]
         if not set(begins) <= NAMED or begins.count("compressed") != len(compactions):

@@ -22,7 +22,7 @@ from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
 from hermes.core.stream import TextDelta  # noqa: E402
 from hermes.runtime.actor import SessionActor  # noqa: E402
-from hermes.runtime.mailbox import Inbound  # noqa: E402
+from hermes.runtime.mailbox import InboundMessage  # noqa: E402
 from hermes.sessions.app import App  # noqa: E402
 from hermes.sessions.options import SessionOptions  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
@@ -132,7 +132,7 @@ async def _turns(played: Played, servers: list[ScriptedServer], home: TempHome) 
 async def _turn(
     actor: SessionActor, text: str, turn: Turn, servers: list[ScriptedServer], shown: list[str]
 ) -> TurnEnded:
-    posted = actor.post(Inbound(text=text))
+    posted = actor.post(InboundMessage(text=text))
     if turn.stop is not None:
         place, requests, partial = turn.stop
         await servers[place].wait_until(lambda: len(servers[place].requests) >= requests)
@@ -155,18 +155,18 @@ def _judge_end(played: Played, number: int, turn: Turn, ended: TurnEnded) -> Non
 async def _judge_store(played: Played, home: TempHome, session_id: str) -> None:
     store = await Store.open(home.hermes, SystemClock())
     try:
-        open_turns = await store.open_turns(session_id)
-        rows = await store.transcript(session_id)
+        open_turns = await store.list_open_turns(session_id)
+        rows = await store.read_transcript(session_id)
     finally:
         await store.close()
     if open_turns:
         played.wrong.append(f"turns are open in the store: {open_turns}")
     asked: list[str] = []
     for row in rows:
-        answered = [result.call_id for result in row.message.results()]
+        answered = [result.call_id for result in row.message.tool_results()]
         if answered != asked:
             played.wrong.append(f"message {row.id}: {asked} were asked, {answered} answered")
-        asked = [call.call_id for call in row.message.calls()]
+        asked = [call.call_id for call in row.message.tool_calls()]
         told = row.message.text
         played.wrong += [f"message {row.id} holds {text!r}" for text in played.script.unsaid if text in told]
     whole = "\n".join(row.message.text for row in rows)

@@ -31,12 +31,12 @@ FILLED = 16
 
 def analyser() -> Callable[[str], None]:
     from hermes.safety.places import Places
-    from hermes.safety.shell.commands import analyse
+    from hermes.safety.shell.commands import analyze_command
 
     places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
 
     def one(text: str) -> None:
-        for finding in analyse(text, places.workspace, places).findings:
+        for finding in analyze_command(text, places.workspace, places).findings:
             if not finding.rule or not finding.reason:
                 raise AssertionError(f"a finding without words: {finding}")
 

@@ -272,7 +272,7 @@ async def check(world: World) -> None:
     """Everything that can be judged once the world has come to rest."""
     store = await Store.open(world.home.hermes, SystemClock())
     try:
-        world.problems += [f"integrity: {line}" for line in await store.integrity_check()]
+        world.problems += [f"integrity: {line}" for line in await store.check_integrity()]
         texts: list[str] = []
         effects: dict[str, str] = {}
         begins: list[str] = []
@@ -280,9 +280,9 @@ async def check(world: World) -> None:
             export = await store.export_session(session.id)
             assert export is not None
             begins += [epoch.begin_reason for epoch in export.epochs]
-            made = {one for row in await store.compactions(session.id) for one in row.made}
-            calls = {call.call_id: call.arguments for row in export.messages for call in row.message.calls()}
-            if await store.open_turns(session.id) or await store.inbox(session.id):
+            made = {one for row in await store.list_compactions(session.id) for one in row.made}
+            calls = {call.call_id: call.arguments for row in export.messages for call in row.message.tool_calls()}
+            if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
                 world.problems.append(f"session {session.id} is not at rest")
             for row in export.messages:
                 # Words that join a turn stand beside its results, and with them in a cleared copy.
@@ -299,7 +299,7 @@ async def check(world: World) -> None:
 def _effects(calls: dict[str, str], message: Message) -> dict[str, str]:
     """The tokens of the calls that a message's results answer, with how each ended."""
     found: dict[str, str] = {}
-    for result in message.results():
+    for result in message.tool_results():
         call = calls.get(result.call_id, "")
         # A command in the background has only begun when its call has its result.
         status = "begun" if re.search(r'"background": ?true', call) else result.status.value

@@ -19,10 +19,10 @@ from msgspec import Struct, field
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from hermes.config.trusted import change_trust
+from hermes.config.trusted import set_trust
 from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted
 from hermes.core.outcomes import ExitReason
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
@@ -121,14 +121,14 @@ class Talk:
             async with App(self._home.environ, options) as app:
                 actor = await app.open_session(latest=first > 1)
                 if first > 1:
-                    assert actor.conversation.began == "", actor.conversation.began
+                    assert actor.conversation.epoch_reason == "", actor.conversation.epoch_reason
                 actor.subscribe(self._heard)
                 for turn in range(first, min(first + RESTART, turns + 1)):
                     if turn in condense:
-                        assert await actor.condense()
+                        assert await actor.compress()
                     if turn in undo:
-                        assert await actor.condense(undo=True)
-                    ended = await actor.post(Inbound(text=text_of(turn), cwd=str(self._home.cwd)))
+                        assert await actor.compress(undo=True)
+                    ended = await actor.post(InboundMessage(text=text_of(turn), cwd=str(self._home.cwd)))
                     assert real or ended.reason is ExitReason.TEXT_RESPONSE, ended
                     self._report.turns += 1
         if self._server is not None:
@@ -182,7 +182,7 @@ async def scripted_talk(wire: str, turns: int, *, condense: Sequence[int] = (), 
         more = {"memory": {"memory_char_limit": 20_000}}
         with TempHome.for_server(server.url, api_mode=wire, more_config=more) as home:
             # Of a folder that nobody vouches for the files are strangers' words, and memories wait for a yes.
-            change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
+            set_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
             await Talk(home, report, server, options={}).go(turns, condense=condense, undo=undo)
             report.epochs.append(f"memory: {len(memory_of(home).split('§'))} entries")
     return report

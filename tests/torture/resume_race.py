@@ -127,9 +127,9 @@ async def _judge_home(home: TempHome, ended: list[Ended]) -> list[str]:
     store = await Store.open(home.hermes, SystemClock())
     try:
         (session,) = await store.list_sessions(10)
-        problems += await store.integrity_check()
-        texts = [row.message.text for row in await store.transcript(session.id)]
-        if await store.open_turns(session.id) or await store.inbox(session.id):
+        problems += await store.check_integrity()
+        texts = [row.message.text for row in await store.read_transcript(session.id)]
+        if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
             problems.append("the session is not at rest")
     finally:
         await store.close()

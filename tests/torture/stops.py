@@ -26,8 +26,8 @@ from hermes.core.events import Event, Retrying, ToolStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.stream import TextDelta
-from hermes.providers.http import http_transport
-from hermes.runtime.mailbox import Inbound
+from hermes.providers.http import create_http_transport
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
@@ -165,10 +165,10 @@ async def in_process(server: ScriptedServer, title: str, number: int) -> Run:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 if case.before:
-                    await actor.post(Inbound(text=f"{run.name}. {case.before}"))
+                    await actor.post(InboundMessage(text=f"{run.name}. {case.before}"))
                 earlier = len(run.requests)
                 actor.subscribe(lambda event: run.events.append((time.monotonic(), event)))
-                ending = actor.post(Inbound(text=f"{run.name}. {title}"))
+                ending = actor.post(InboundMessage(text=f"{run.name}. {title}"))
                 if not await until(lambda: len(run.requests) > earlier and case.ready(run)):
                     run.problems.append("not ready")
                 sent = len(run.requests)
@@ -252,7 +252,7 @@ async def abandoned(server: ScriptedServer, _title: str, number: int) -> Run:
     """A stream that is left after its first bytes (an even number), or whose reader is cancelled."""
     with TempHome() as home:
         run = Run(f"a{number}", server, home)
-        transport = http_transport({})
+        transport = create_http_transport({})
         body = f'{{"model": "m", "stream": true, "messages": [{{"role": "user", "content": "{run.name}. streaming"}}]}}'
         text = body.replace('"messages"', '"tools": [{"type": "function", "function": {"name": "x"}}], "messages"')
         reading = asyncio.Event()

@@ -10,7 +10,7 @@ from world import hermes
 from hermes.core.events import Event, MessageAppended, RequestStarted, Retrying, ToolStarted, TurnStarted
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
@@ -30,8 +30,8 @@ async def texts_of(home: TempHome) -> list[str]:
     """The words of every session's transcript."""
     store = await Store.open(home.hermes, SystemClock())
     try:
-        assert await store.integrity_check() == []
-        rows = [row for one in await store.list_sessions(100) for row in await store.transcript(one.id)]
+        assert await store.check_integrity() == []
+        rows = [row for one in await store.list_sessions(100) for row in await store.read_transcript(one.id)]
         return [row.message.text for row in rows]
     finally:
         await store.close()
@@ -58,14 +58,14 @@ async def test_the_clock_jumps_at_every_moment_of_a_turn(jump: float) -> None:
                 actor.subscribe(jump_now)
                 async with asyncio.timeout(20):
                     for text in ("one", "two"):
-                        ended = await actor.post(Inbound(text=text, cwd=str(home.cwd)))
+                        ended = await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
                         assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, text)
                         clock.set_now(clock.now() + jump)
                 name = actor.session_id
             clock.set_now(clock.now() - 2 * jump)
             async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 actor = await app.open_session(name)
-                assert (await actor.post(Inbound(text="three", cwd=str(home.cwd)))).text == "three"
+                assert (await actor.post(InboundMessage(text="three", cwd=str(home.cwd)))).text == "three"
             assert (home.cwd / "ran").read_text() == "one\n"
             said = await texts_of(home)
         check_prefixes(server.requests)

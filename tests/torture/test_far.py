@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from tools.places import Host, check_wanted, image, sshd
 from world import hermes, kill
 
-from hermes.execution.docker import DockerPlace
+from hermes.execution.docker import DockerOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Fail, Reply, Say, ScriptedModel
@@ -35,7 +35,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 @pytest.fixture(scope="module")
-def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerPlace]:
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerOptions]:
     with image(tmp_path_factory.mktemp("image")) as made:
         yield made
 
@@ -129,7 +129,7 @@ async def made(kind: str, request: pytest.FixtureRequest, folder: Path) -> Async
         place = to_builtins(request.getfixturevalue("host").place(str(folder / "far")))
         settings["ssh"] = {name: place[name] for name in ("host", "port", "key", "config", "folder")}
     else:
-        docker: DockerPlace = request.getfixturevalue("container")
+        docker: DockerOptions = request.getfixturevalue("container")
         engine = (docker.program, *docker.options)
         settings["docker"] = {name: to_builtins(docker)[name] for name in ("image", "program", "memory")} | {
             "options": list(docker.options),

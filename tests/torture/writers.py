@@ -29,9 +29,9 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.store.rows import NewSession, TurnState
+from hermes.store.rows import NewSession, TurnRowState
 from hermes.store.store import Store
-from hermes.store.transcript import Entry
+from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
 from hermes.util.clock import SystemClock
 
@@ -64,8 +64,8 @@ class Writer:
     async def _turn(self, turn: str, epoch: int) -> None:
         store = self._store
 
-        def entry(*messages: Message) -> Entry:
-            return Entry(session_id=self._session, epoch=epoch, turn_id=turn, messages=messages, fence=1)
+        def entry(*messages: Message) -> TranscriptEntry:
+            return TranscriptEntry(session_id=self._session, epoch=epoch, turn_id=turn, messages=messages, fence=1)
 
         began = time.monotonic()
         await store.start_turn(entry(user_message(f"{turn}:asked " + "words " * random.randint(1, 200))))
@@ -73,17 +73,17 @@ class Writer:
         call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
         said = Message(role=Role.ASSISTANT, parts=(TextPart(text=f"{turn}:said"), call))
         began = time.monotonic()
-        await store.put(entry(said))
+        await store.append_entry(entry(said))
         self._log("message", f"{turn}:said", began)
         began = time.monotonic()
-        await store.intend(turn, [Intent("c", "terminal", "{}", False)], fence=1)
+        await store.record_intents(turn, [Intent("c", "terminal", "{}", False)], fence=1)
         self._log("effect", turn, began)
         result = ToolResultPart(call_id="c", name="terminal", text=f"{turn}:result " + "x" * random.randint(0, 4000))
         began = time.monotonic()
-        await store.done(turn, result, fence=1)
+        await store.record_result(turn, result, fence=1)
         self._log("done", turn, began)
         began = time.monotonic()
-        await store.enqueue(self._session, f"{turn}:letter", b"{}")
+        await store.enqueue_message(self._session, f"{turn}:letter", b"{}")
         self._log("letter", f"{turn}:letter", began)
         began = time.monotonic()
         await store.end_turn(turn, ExitReason.TEXT_RESPONSE, fence=1)
@@ -186,24 +186,24 @@ async def compare(home: TempHome, known: Acknowledged) -> list[str]:
     problems: list[str] = []
     store = await Store.open(home.hermes, SystemClock())
     try:
-        problems += await store.integrity_check()
+        problems += await store.check_integrity()
         texts: set[str] = set()
         letters: set[str] = set()
         for session in known.names.get("epoch", set()):
             name = session.partition("/")[0]
-            texts |= {row.message.text.split()[0] for row in await store.transcript(name)}
-            letters |= {row.id for row in await store.inbox(name)}
+            texts |= {row.message.text.split()[0] for row in await store.read_transcript(name)}
+            letters |= {row.id for row in await store.list_inbox(name)}
         for kind, there in (("message", texts), ("letter", letters)):
             missing = known.names.get(kind, set()) - there
             problems += [f"{kind} {one} is lost" for one in sorted(missing)[:5]]
         for turn in known.names.get("effect", set()):
-            row = await store.turn(turn)
-            effects = await store.effects(turn)
+            row = await store.get_turn(turn)
+            effects = await store.list_effects(turn)
             if row is None or len(effects) != 1:
                 problems.append(f"turn {turn} or its effect is lost")
             elif turn in known.names.get("done", set()) and effects[0].state.value != "done":
                 problems.append(f"the end of the effect of {turn} is lost")
-            elif turn in known.names.get("ended", set()) and row.state is not TurnState.ENDED:
+            elif turn in known.names.get("ended", set()) and row.state is not TurnRowState.ENDED:
                 problems.append(f"the end of {turn} is lost")
     finally:
         await store.close()

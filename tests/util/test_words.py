@@ -7,18 +7,18 @@ from types import ModuleType
 
 import pytest
 
-from hermes.i18n.catalog import translations
-from hermes.i18n.messages import CHINESE, ENGLISH, full_stop, joined, phrase, speak, translated
-from hermes.i18n.recognizer import recognised
+from hermes.i18n.catalog import load_translations
+from hermes.i18n.messages import CHINESE, ENGLISH, N_, full_stop, join_sentences, localize, set_language
+from hermes.i18n.recognizer import translate_english
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "words.py"
 
 
 @pytest.fixture
 def chinese() -> object:
-    speak(CHINESE)
+    set_language(CHINESE)
     yield
-    speak(ENGLISH)
+    set_language(ENGLISH)
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +59,20 @@ def test_the_scan_sees_what_is_wrong(words: ModuleType, tmp_path: Path, monkeypa
 
 
 def test_english_stays_as_it_is() -> None:
-    assert translated("There is no session x.") == "There is no session x."
-    assert phrase("{n} files", n=2) == "2 files"
-    assert joined("One.", "", "Two.") == "One. Two." and full_stop() == "."
+    assert localize("There is no session x.") == "There is no session x."
+    assert N_("{n} files", n=2) == "2 files"
+    assert join_sentences("One.", "", "Two.") == "One. Two." and full_stop() == "."
 
 
 @pytest.mark.usefixtures("chinese")
 def test_a_text_made_in_english_is_shown_in_chinese() -> None:
-    assert translated("There is no session abc.") == "没有会话 abc。"
-    assert joined(translated("The title is empty."), translated("Name another file.")) == "标题为空。请换一个文件名。"
-    both = translated("There is no session abc. `hermes sessions list` shows them.")
+    assert localize("There is no session abc.") == "没有会话 abc。"
+    assert (
+        join_sentences(localize("The title is empty."), localize("Name another file.")) == "标题为空。请换一个文件名。"
+    )
+    both = localize("There is no session abc. `hermes sessions list` shows them.")
     assert both == "没有会话 abc。`hermes sessions list` 会列出会话。"
-    inner = translated(
+    inner = localize(
         "A fallback model cannot be used: No model is named for Groq. Set `model.default` or give `-m MODEL`."
     )
     assert inner == "备用模型无法使用：没有为 Groq 指定模型。请设置 `model.default`，或给出 `-m MODEL`。"
@@ -88,12 +90,12 @@ def test_a_text_made_in_english_is_shown_in_chinese() -> None:
     ],
 )
 def test_words_of_others_stay(text: str) -> None:
-    assert recognised(text, "zh") in (text, translations("zh").get(text))
+    assert translate_english(text, "zh") in (text, load_translations("zh").get(text))
 
 
 def test_a_value_is_no_template() -> None:
-    assert recognised("There is no session {name}\\1{x.", "zh") == "没有会话 {name}\\1{x。"
+    assert translate_english("There is no session {name}\\1{x.", "zh") == "没有会话 {name}\\1{x。"
 
 
 def test_a_name_in_a_place_is_not_translated() -> None:
-    assert recognised("There is no provider `memory`.", "zh") == "没有提供方 `memory`。"
+    assert translate_english("There is no provider `memory`.", "zh") == "没有提供方 `memory`。"

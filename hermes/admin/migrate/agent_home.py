@@ -28,18 +28,18 @@ from hermes.admin.migrate.foreign_home import (
     skip_links,
 )
 from hermes.config.environment import parse_dotenv
-from hermes.config.faults import type_faults
-from hermes.config.load import known_part, parse_document
+from hermes.config.faults import find_type_faults
+from hermes.config.load import parse_document, select_known_keys
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, StoreError
 from hermes.core.usage import Usage
-from hermes.i18n.messages import phrase, say, say_many
-from hermes.memory.files import parted
-from hermes.providers.records import ALIASES, KEYS, provider_names
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.memory.files import split_entries
+from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
 from hermes.sessions.formats.openai_format import Plain
-from hermes.store.imported_sessions import OldSession
+from hermes.store.imported_sessions import ImportedSession
 from hermes.store.rows import NewSession
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 SOURCE = "hermes-agent"
 _IMPORTED_SETTINGS = re.compile(
@@ -80,8 +80,8 @@ class AgentHome(ForeignHome):
         except StoreError as error:
             skipped.append(SkippedItem("state.db", str(error)))
         if self.same:
-            what = say("config.yaml, .env, SOUL.md, memories and skills")
-            skipped.append(SkippedItem(what, say("they stand in this folder and are used as they are")))
+            what = tr("config.yaml, .env, SOUL.md, memories and skills")
+            skipped.append(SkippedItem(what, tr("they stand in this folder and are used as they are")))
             return HomeContents(
                 title=self.title,
                 root=self.root,
@@ -92,15 +92,15 @@ class AgentHome(ForeignHome):
             )
         skills, own = _find_own_skills(self.root, skipped)
         if own:
-            skipped.append(SkippedItem(say_many("{n} skill", "{n} skills", own), say("they came with that program")))
+            skipped.append(SkippedItem(tr_plural("{n} skill", "{n} skills", own), tr("they came with that program")))
         return HomeContents(
             title=self.title,
             root=self.root,
             settings=self._read_settings(skipped),
             env=self._read_env(skipped),
             identity=read_text_below(self.root, "SOUL.md", skipped),
-            memory=parted(read_text_below(self.root, "memories/MEMORY.md", skipped)),
-            user=parted(read_text_below(self.root, "memories/USER.md", skipped)),
+            memory=split_entries(read_text_below(self.root, "memories/MEMORY.md", skipped)),
+            user=split_entries(read_text_below(self.root, "memories/USER.md", skipped)),
             skills=tuple(skills),
             sessions=count,
             messages=messages,
@@ -108,7 +108,7 @@ class AgentHome(ForeignHome):
             skipped=(*skipped, *self._list_others()),
         )
 
-    def iterate_sessions(self) -> Iterator[OldSession]:
+    def iterate_sessions(self) -> Iterator[ImportedSession]:
         """Yield all sessions with messages, oldest first."""
         with _open_copy(self.root / "state.db") as database:
             known = _list_columns(database, "sessions")
@@ -125,11 +125,11 @@ class AgentHome(ForeignHome):
         except ConfigError as error:
             skipped.append(SkippedItem("config.yaml", str(error)))
             return {}
-        known = known_part(document)
+        known = select_known_keys(document)
         strange = [name for name in document if name not in Settings.__struct_fields__]
         if strange:
-            skipped.append(SkippedItem("config.yaml: " + ", ".join(strange), say("this version does not act on it")))
-        for fault in type_faults(known):
+            skipped.append(SkippedItem("config.yaml: " + ", ".join(strange), tr("this version does not act on it")))
+        for fault in find_type_faults(known):
             skipped.append(SkippedItem(f"config.yaml: {fault.key}", fault.message))
             _remove_step(known, re.split(r"[.\[]", fault.key))
         servers = known.pop("mcp_servers", None)
@@ -139,7 +139,7 @@ class AgentHome(ForeignHome):
         if len(taken) < len(found):
             names = ", ".join(".".join(path) for path in found if path not in taken)
             skipped.append(
-                SkippedItem("config.yaml: " + names, say("what may be done, and where things go, is said anew here"))
+                SkippedItem("config.yaml: " + names, tr("what may be done, and where things go, is said anew here"))
             )
         return taken
 
@@ -148,21 +148,21 @@ class AgentHome(ForeignHome):
         addresses = [name for name in found if _ADDRESS.fullmatch(name)]
         if addresses:
             names = ", ".join(addresses)
-            skipped.append(SkippedItem(f".env: {names}", say("an address says where keys and words go: give it anew")))
+            skipped.append(SkippedItem(f".env: {names}", tr("an address says where keys and words go: give it anew")))
         used = {name: value for name, value in found.items() if name not in addresses and _is_used(name)}
         others = len(found) - len(used) - len(addresses)
         if others:
-            what = say_many("{n} variable of .env", "{n} variables of .env", others)
-            skipped.append(SkippedItem(what, say("Hermes does not read them")))
+            what = tr_plural("{n} variable of .env", "{n} variables of .env", others)
+            skipped.append(SkippedItem(what, tr("Hermes does not read them")))
         return used
 
     def _list_others(self) -> Iterator[SkippedItem]:
         if (self.root / "sessions").is_dir():
-            yield SkippedItem("sessions/", say("what was said stands in state.db"))
+            yield SkippedItem("sessions/", tr("what was said stands in state.db"))
         if (self.root / "auth.json").exists():
-            yield SkippedItem("auth.json", say("sign-ins belong to that program; add keys with `hermes auth add`"))
+            yield SkippedItem("auth.json", tr("sign-ins belong to that program; add keys with `hermes auth add`"))
         if (self.root / "cron").is_dir():
-            yield SkippedItem("cron/", say("jobs are not taken over: `hermes cron add` makes them anew"))
+            yield SkippedItem("cron/", tr("jobs are not taken over: `hermes cron add` makes them anew"))
 
 
 @contextlib.contextmanager
@@ -173,9 +173,9 @@ def _open_source(file: Path) -> Iterator[apsw.Connection]:
     nothing but the file itself is touched.
     """
     if not file.exists():
-        raise StoreError(phrase("There is no {file}.", file=file))
+        raise StoreError(N_("There is no {file}.", file=file))
     if any(is_link(file.parent, Path(f"{file}{end}")) for end in ("", "-wal", "-shm")):
-        raise StoreError(phrase("{file} is a link, and links are not followed.", file=file))
+        raise StoreError(N_("{file} is a link, and links are not followed.", file=file))
     source: apsw.Connection | None = None
     try:
         quiet = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
@@ -184,7 +184,7 @@ def _open_source(file: Path) -> Iterator[apsw.Connection]:
         source.set_busy_timeout(5_000)
         yield source
     except apsw.Error as error:
-        raise StoreError(phrase("{file} cannot be read: {why}.", file=file, why=one_line(str(error)))) from None
+        raise StoreError(N_("{file} cannot be read: {why}.", file=file, why=to_one_line(str(error)))) from None
     finally:
         if source is not None:
             source.close()
@@ -216,24 +216,24 @@ def _count_messages(database: apsw.Connection) -> tuple[int, int]:
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
-def _convert_session(database: apsw.Connection, row: Mapping[str, object]) -> OldSession | None:
+def _convert_session(database: apsw.Connection, row: Mapping[str, object]) -> ImportedSession | None:
     name = check_session_id(_column_text(row, "id"))
     began = _to_timestamp(row.get("started_at"))
     messages = convert_messages(list(_read_messages(database, row.get("id"), began)))
     if not name or not messages:
         return None
     tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-    return OldSession(
+    return ImportedSession(
         session=NewSession(
             id=name,
-            source=f"{SOURCE}/{one_line(_column_text(row, 'source') or 'cli', 40)}",
-            title=one_line(_column_text(row, "title"), 120),
+            source=f"{SOURCE}/{to_one_line(_column_text(row, 'source') or 'cli', 40)}",
+            title=to_one_line(_column_text(row, "title"), 120),
             model=_column_text(row, "model"),
             cwd=_column_text(row, "cwd"),
         ),
         began_at=began or messages[0].at,
         ended_at=_to_timestamp(row.get("ended_at")) or messages[-1].at,
-        usage=Usage(*(_to_integer(row.get(column)) for column in tokens)).bounded(),
+        usage=Usage(*(_to_integer(row.get(column)) for column in tokens)).clamp_counts(),
         messages=messages,
     )
 
@@ -280,10 +280,10 @@ def _convert_servers(servers: object) -> dict[tuple[str, ...], object]:
 def _drop_unknown_provider(found: dict[tuple[str, ...], object], skipped: list[SkippedItem]) -> None:
     """Remove the whole model when its provider is unknown here."""
     named = str(found.get(("model", "provider")) or "")
-    if not named or ALIASES.get(named.lower(), named.lower()) in provider_names():
+    if not named or ALIASES.get(named.lower(), named.lower()) in list_provider_names():
         return
-    model = one_line(str(found.get(("model", "default")) or named), 80)
-    skipped.append(SkippedItem(say("the model {name}", name=model), say("its provider is not known here")))
+    model = to_one_line(str(found.get(("model", "default")) or named), 80)
+    skipped.append(SkippedItem(tr("the model {name}", name=model), tr("its provider is not known here")))
     for path in [path for path in found if path[0] == "model"]:
         del found[path]
 
@@ -299,9 +299,9 @@ def _find_own_skills(home: Path, skipped: list[SkippedItem]) -> tuple[list[Path]
 
 def _iterate_leaves(path: tuple[str, ...], value: object, typed: object) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield the single settings of a document that have a type here, with lists and named entries whole."""
-    from hermes.config.keys import members
+    from hermes.config.keys import type_members
 
-    below = members(typed)
+    below = type_members(typed)
     if not isinstance(value, dict) or below is None or "*" in below or not value:
         if value not in (None, "", {}, []):
             yield path, value
@@ -328,7 +328,8 @@ def _remove_step(document: dict[str, object], steps: list[str]) -> None:
 def _is_used(name: str) -> bool:
     base = re.sub(r"_\d+$|S$", "", name)
     return (
-        any(base in names or name in names for names in KEYS.values()) or _OTHER_VARIABLES.fullmatch(name) is not None
+        any(base in names or name in names for names in KEY_VARIABLES.values())
+        or _OTHER_VARIABLES.fullmatch(name) is not None
     )
 
 

@@ -25,12 +25,12 @@ from hermes.admin.migrate.foreign_home import (
     skip_links,
 )
 from hermes.config.environment import parse_dotenv
-from hermes.i18n.messages import say, say_many
-from hermes.providers.records import ALIASES, KEYS, provider_names
+from hermes.i18n.messages import tr, tr_plural
+from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
 from hermes.sessions.formats.openai_format import Plain
-from hermes.store.imported_sessions import OldMessage, OldSession
+from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.rows import NewSession
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 SOURCE = "openclaw"
 CONFIG_NAMES = ("openclaw.json", "clawdbot.json")
@@ -60,13 +60,13 @@ class ClawHome(ForeignHome):
         messages = sum(map(_count_messages, files))
         notes = list((workspace / "memory").glob("*.md"))
         if notes:
-            what = say_many("{n} daily note", "{n} daily notes", len(notes))
-            skipped.append(SkippedItem(what, say("old sessions can be searched instead")))
+            what = tr_plural("{n} daily note", "{n} daily notes", len(notes))
+            skipped.append(SkippedItem(what, tr("old sessions can be searched instead")))
         if (workspace / "AGENTS.md").exists():
-            skipped.append(SkippedItem("AGENTS.md", say("copy it into a project's folder, where Hermes reads it")))
+            skipped.append(SkippedItem("AGENTS.md", tr("copy it into a project's folder, where Hermes reads it")))
         others = [name for name in ("credentials", "cron", "identity", "devices") if (self.root / name).exists()]
         if others:
-            skipped.append(SkippedItem(", ".join(others), say("it belongs to that program")))
+            skipped.append(SkippedItem(", ".join(others), tr("it belongs to that program")))
         memory = read_text_below(workspace, "MEMORY.md", skipped) or read_text_below(workspace, "memory.md", skipped)
         skills = skip_links(workspace, find_skill_folders(workspace / "skills"), skipped)
         skills += skip_links(self.root, find_skill_folders(self.root / "skills"), skipped)
@@ -85,7 +85,7 @@ class ClawHome(ForeignHome):
             skipped=tuple(skipped),
         )
 
-    def iterate_sessions(self) -> Iterator[OldSession]:
+    def iterate_sessions(self) -> Iterator[ImportedSession]:
         """Yield all sessions with messages, oldest first."""
         for file in sorted(self._list_session_files(), key=_session_start):
             old = _convert_session(file)
@@ -102,7 +102,7 @@ class ClawHome(ForeignHome):
         try:
             found = json.loads(_to_strict_json(text))
         except (ValueError, RecursionError):
-            skipped.append(SkippedItem(file.name, say("it cannot be read as JSON")))
+            skipped.append(SkippedItem(file.name, tr("it cannot be read as JSON")))
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -112,7 +112,7 @@ class ClawHome(ForeignHome):
         real = Path(os.path.realpath(named))
         if any(real.is_relative_to(os.path.realpath(one)) for one in (self.root, self._home)):
             return real
-        skipped.append(SkippedItem(str(named), say("it lies neither in that home nor in yours")))
+        skipped.append(SkippedItem(str(named), tr("it lies neither in that home nor in yours")))
         return self.root / "workspace-elsewhere"
 
     def _named_workspace(self, config: Mapping[str, object]) -> Path:
@@ -124,7 +124,7 @@ class ClawHome(ForeignHome):
         return self.root / "workspace"
 
     def _read_env(self, config: Mapping[str, object], skipped: list[SkippedItem]) -> dict[str, str]:
-        known = {variable for names in KEYS.values() for variable in names}
+        known = {variable for names in KEY_VARIABLES.values() for variable in names}
         found = parse_dotenv(read_text_below(self.root, ".env", skipped))
         for section in (_get_path(config, "env"), _get_path(config, "env", "vars")):
             if isinstance(section, dict):
@@ -148,9 +148,9 @@ def _convert_settings(config: Mapping[str, object], skipped: list[SkippedItem]) 
         return {}
     prefix, _, rest = named.partition("/")
     provider = ALIASES.get(prefix.lower(), prefix.lower())
-    if provider not in provider_names():
+    if provider not in list_provider_names():
         skipped.append(
-            SkippedItem(say("the model {name}", name=one_line(named, 80)), say("its provider is not known here"))
+            SkippedItem(tr("the model {name}", name=to_one_line(named, 80)), tr("its provider is not known here"))
         )
         return {}
     return {("model", "default"): rest, ("model", "provider"): provider}
@@ -198,7 +198,7 @@ def _session_start(file: Path) -> float:
     return _parse_time(next(_read_entries(file), {}).get("timestamp"))
 
 
-def _convert_session(file: Path) -> OldSession | None:
+def _convert_session(file: Path) -> ImportedSession | None:
     entries = list(_read_entries(file))
     head = next((entry for entry in entries if entry.get("type") == "session"), {})
     began = _parse_time(head.get("timestamp"))
@@ -207,7 +207,7 @@ def _convert_session(file: Path) -> OldSession | None:
     name = check_session_id(str(head.get("id") or file.stem))
     if not name or not messages:
         return None
-    return OldSession(
+    return ImportedSession(
         session=NewSession(
             id=name,
             source=SOURCE,
@@ -226,9 +226,9 @@ def _last_model(said: Sequence[tuple[float, Mapping[str, object]]]) -> str:
     return next((str(message["model"]) for _, message in reversed(said) if message.get("model")), "")
 
 
-def _derive_title(messages: Iterable[OldMessage]) -> str:
+def _derive_title(messages: Iterable[ImportedMessage]) -> str:
     """Return the beginning of the first text as the title."""
-    return one_line(next((one.message.text for one in messages if one.message.text.strip()), ""), 60)
+    return to_one_line(next((one.message.text for one in messages if one.message.text.strip()), ""), 60)
 
 
 def _list_messages(entries: Iterable[Mapping[str, object]], began: float) -> Iterator[tuple[float, dict[str, object]]]:

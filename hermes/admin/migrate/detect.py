@@ -8,7 +8,7 @@ from hermes.admin.migrate.claw_home import CONFIG_NAMES, ClawHome
 from hermes.admin.migrate.foreign_home import ForeignHome
 from hermes.config.home import locate_home
 from hermes.core.errors import NotFoundError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 
 def find_foreign_homes(environ: Mapping[str, str]) -> list[ForeignHome]:
@@ -36,8 +36,8 @@ def open_foreign_home(environ: Mapping[str, str], path: Path) -> ForeignHome:
     found = _detect_home(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
     if found is None:
         raise NotFoundError(
-            phrase("{path} is no home of hermes-agent or OpenClaw.", path=path),
-            phrase("One has a state.db, the other an openclaw.json."),
+            N_("{path} is no home of hermes-agent or OpenClaw.", path=path),
+            N_("One has a state.db, the other an openclaw.json."),
         )
     return found
 

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes.admin.migrate.foreign_home import HomeContents, read_small_text
-from hermes.config.home import Home
-from hermes.memory.files import Target, parted
+from hermes.config.home import HermesHome
+from hermes.memory.files import MemoryTarget, split_entries
 from hermes.memory.journal import KIND as MEMORIES
 from hermes.skills.skills import KIND as SKILLS
 
@@ -24,12 +24,12 @@ class KnownContents(Struct, frozen=True, kw_only=True):
     """Sessions that were imported from such a home."""
 
 
-def read_known_contents(home: Home, source: str) -> KnownContents:
+def read_known_contents(home: HermesHome, source: str) -> KnownContents:
     """Read what is here already; nothing where there is no database yet, or it cannot be read."""
     notes = {
         (target.value, note)
-        for target in Target
-        for note in parted(read_small_text(home.root / "memories" / target.file))
+        for target in MemoryTarget
+        for note in split_entries(read_small_text(home.root / "memories" / target.file))
     }
     if not home.database.exists():
         return KnownContents(notes=frozenset(notes))
@@ -54,7 +54,7 @@ def drop_known(contents: HomeContents, known: KnownContents) -> HomeContents:
     """Return the contents without the notes and skills that are here already."""
     return msgspec.structs.replace(
         contents,
-        memory=tuple(note for note in contents.memory if (Target.MEMORY.value, note) not in known.notes),
-        user=tuple(note for note in contents.user if (Target.USER.value, note) not in known.notes),
+        memory=tuple(note for note in contents.memory if (MemoryTarget.MEMORY.value, note) not in known.notes),
+        user=tuple(note for note in contents.user if (MemoryTarget.USER.value, note) not in known.notes),
         skills=tuple(folder for folder in contents.skills if folder.name not in known.skills),
     )

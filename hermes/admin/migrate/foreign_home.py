@@ -12,9 +12,9 @@ from msgspec import Struct
 from hermes.core.errors import UsageError
 from hermes.core.messages import Role
 from hermes.core.secret import KeyHolder
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.formats.openai_format import Plain, from_openai
-from hermes.store.imported_sessions import OldMessage, OldSession
+from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 
 TEXT_LIMIT = 1 << 20
 """The most bytes of a text file, such as MEMORY.md."""
@@ -63,7 +63,7 @@ class ForeignHome(Protocol):
         """Read the contents of the home. Raises HermesError when it cannot be read."""
         ...
 
-    def iterate_sessions(self) -> Iterator[OldSession]:
+    def iterate_sessions(self) -> Iterator[ImportedSession]:
         """Yield the home's sessions, oldest first. Unreadable ones are left out."""
         ...
 
@@ -79,7 +79,7 @@ def skip_links(root: Path, paths: Iterable[Path], skipped: list[SkippedItem]) ->
     kept: list[Path] = []
     for path in paths:
         if is_link(root, path):
-            skipped.append(SkippedItem(str(path.relative_to(root)), say("links are not followed")))
+            skipped.append(SkippedItem(str(path.relative_to(root)), tr("links are not followed")))
         else:
             kept.append(path)
     return kept
@@ -125,7 +125,7 @@ def find_skill_folders(*roots: Path) -> Iterator[Path]:
                 folders[:] = []
 
 
-def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...]:
+def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[ImportedMessage, ...]:
     """Convert chat messages with their times to our own, made valid; the same rows always give the same
     messages.
     """
@@ -135,7 +135,7 @@ def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, .
     except UsageError:
         return ()
     times = [(str(row.get("role")), at) for (at, _), row in zip(rows, plain, strict=True)]
-    found: list[OldMessage] = []
+    found: list[ImportedMessage] = []
     place, before = 0, times[0][1] if times else 0.0
     for message in messages:
         begin = place if message.role is Role.TOOL else _find_next_role(times, place, message.role)
@@ -143,7 +143,7 @@ def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, .
             before, place = times[begin][1], begin
             while place < len(times) and times[place][0] == message.role:
                 place += 1
-        found.append(OldMessage(before, message))
+        found.append(ImportedMessage(before, message))
     return tuple(found)
 
 

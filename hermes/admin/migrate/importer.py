@@ -12,33 +12,33 @@ from hermes.admin.config import change_settings
 from hermes.admin.migrate.existing import drop_known, read_known_contents
 from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem
 from hermes.admin.migrate.foreign_home import read_small_text as read_words
-from hermes.config.edit import parsed, read_text
+from hermes.config.edit import parse_mapping, read_text
 from hermes.config.env_file import set_variables
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home, locate_home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.core.messages import Message
 from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
-from hermes.i18n.messages import say
-from hermes.memory.files import Change as MemoryChange
-from hermes.memory.files import Target, size
-from hermes.memory.journal import MemoryJournal, Operation, Origin
-from hermes.safety.fencing import fence
-from hermes.safety.injection import marks
+from hermes.i18n.messages import tr
+from hermes.memory.files import EntryChange as MemoryChange
+from hermes.memory.files import MemoryTarget, count_characters
+from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
+from hermes.safety.fencing import fence_untrusted_text
+from hermes.safety.injection import find_injections
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.memory import memory_journal
 from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
-from hermes.skills.install import Package, from_path
-from hermes.skills.skills import Change, Skills
-from hermes.store.imported_sessions import OldMessage, OldSession
-from hermes.store.revisions import Author
+from hermes.skills.install import SkillPackage, package_from_path
+from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.store.imported_sessions import ImportedMessage, ImportedSession
+from hermes.store.revisions import RevisionAuthor
 from hermes.store.store import Store
 from hermes.util.atomic import write_atomic
 from hermes.util.clock import SystemClock
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 ImportProgress = Callable[[int, int], None]
 """Called with how many sessions of how many have been read."""
@@ -107,7 +107,7 @@ def preview_import(environ: Mapping[str, str], old: ForeignHome) -> ImportPrevie
     known = read_known_contents(home, old.source)
     contents = drop_known(old.read_contents(), known)
     ours = _read_own_settings(home)
-    env = with_dotenv({}, home.env_file)
+    env = merge_dotenv({}, home.env_file)
     fresh = [path for path in contents.settings if _value_at(ours, path) is None]
     return ImportPreview(
         title=contents.title,
@@ -138,7 +138,7 @@ async def import_home(
     StoreError.
     """
     home = locate_home(environ)
-    home.ensure()
+    home.ensure_exists()
     contents = await asyncio.to_thread(old.read_contents)
     store = await Store.open(home.root, SystemClock())
     try:
@@ -150,10 +150,10 @@ async def import_home(
                 identity=_import_identity(home, contents, skipped),
             )
         settings = load_settings(home).settings
-        whole = with_dotenv(environ, home.env_file)
+        whole = merge_dotenv(environ, home.env_file)
         redactor = await asyncio.to_thread(build_redactor, whole, home, settings)
         for name, value in contents.env.items():
-            redactor.learn(name, value)
+            redactor.add_secret(name, value)
         if not old.same:
             journal = memory_journal(home, settings, store, redactor)
             memories, first = await _import_memories(journal, contents, skipped)
@@ -167,21 +167,21 @@ async def import_home(
 
 
 def _find_conflicts(
-    home: Home, ours: Mapping[str, object], env: Mapping[str, str], contents: HomeContents, *, same: bool
+    home: HermesHome, ours: Mapping[str, object], env: Mapping[str, str], contents: HomeContents, *, same: bool
 ) -> Iterator[SkippedItem]:
     """Yield the contents that conflict with ours."""
     for path, value in contents.settings.items():
         if _has_other_value(ours, path, value):
-            yield SkippedItem(".".join(path), say("it is set already, and stays"))
+            yield SkippedItem(".".join(path), tr("it is set already, and stays"))
     for name, value in contents.env.items():
         if env.get(name, value) != value:
-            yield SkippedItem(name, say("it is in .env already, and stays"))
+            yield SkippedItem(name, tr("it is in .env already, and stays"))
     ours_too = read_words(home.identity_file).strip() if home.identity_file.exists() else None
     if contents.identity and not same and ours_too not in (None, contents.identity.strip()):
-        yield SkippedItem("SOUL.md", say("there is one already, and it stays"))
+        yield SkippedItem("SOUL.md", tr("there is one already, and it stays"))
     for folder in contents.skills:
         if (home.skills / folder.name).exists():
-            yield SkippedItem(folder.name, say("there is a skill of that name already, and it stays"))
+            yield SkippedItem(folder.name, tr("there is a skill of that name already, and it stays"))
 
 
 def _write_out_settings(settings: Mapping[tuple[str, ...], object]) -> Iterator[SkippedItem]:
@@ -195,7 +195,7 @@ def _write_out_settings(settings: Mapping[tuple[str, ...], object]) -> Iterator[
                 f"{name}: {text}" for name in ("env", "headers") if (text := ", ".join(_key_names(value.get(name))))
             ]
             said += [f"cwd: {value['cwd']}"] if value.get("cwd") else []
-            yield SkippedItem(".".join(path), "; ".join([*filter(None, said), say("taken switched off")]))
+            yield SkippedItem(".".join(path), "; ".join([*filter(None, said), tr("taken switched off")]))
 
 
 def _as_list(value: object) -> Sequence[object]:
@@ -206,8 +206,8 @@ def _key_names(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, dict) else []
 
 
-def _read_own_settings(home: Home) -> dict[str, object]:
-    document = parsed(read_text(home.config_file), home.config_file)
+def _read_own_settings(home: HermesHome) -> dict[str, object]:
+    document = parse_mapping(read_text(home.config_file), home.config_file)
     if isinstance(document.get("model"), str):
         document["model"] = {"default": document["model"]}
     return document
@@ -224,7 +224,7 @@ def _value_at(ours: object, path: Sequence[str]) -> object:
     return ours
 
 
-def _import_settings(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> int:
+def _import_settings(home: HermesHome, contents: HomeContents, skipped: list[SkippedItem]) -> int:
     """Import settings that are not set here; return how many. Those of the model are imported all or none."""
     ours = _read_own_settings(home)
     fresh = {path: value for path, value in contents.settings.items() if _value_at(ours, path) is None}
@@ -239,9 +239,9 @@ def _import_settings(home: Home, contents: HomeContents, skipped: list[SkippedIt
     return count
 
 
-def _import_variables(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> int:
+def _import_variables(home: HermesHome, contents: HomeContents, skipped: list[SkippedItem]) -> int:
     """Import variables that our `.env` does not have yet; return how many."""
-    known = with_dotenv({}, home.env_file)
+    known = merge_dotenv({}, home.env_file)
     fresh = {name: value for name, value in contents.env.items() if name not in known}
     try:
         if fresh:
@@ -252,7 +252,7 @@ def _import_variables(home: Home, contents: HomeContents, skipped: list[SkippedI
     return len(fresh)
 
 
-def _import_identity(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> bool:
+def _import_identity(home: HermesHome, contents: HomeContents, skipped: list[SkippedItem]) -> bool:
     if not contents.identity.strip() or home.identity_file.exists():
         return False
     try:
@@ -270,57 +270,61 @@ async def _import_memories(
     injection.
     """
     written = waiting = 0
-    origin = Origin(author=Author.IMPORT, reason=say("taken over from {title}", title=contents.title))
-    for target, entries in ((Target.MEMORY, contents.memory), (Target.USER, contents.user)):
-        if target not in journal.books or not entries:
+    origin = ChangeOrigin(author=RevisionAuthor.IMPORT, reason=tr("taken over from {title}", title=contents.title))
+    for target, entries in ((MemoryTarget.MEMORY, contents.memory), (MemoryTarget.USER, contents.user)):
+        if target not in journal.notebooks or not entries:
             continue
         # A note that was brought before waits, or somebody has said yes or no to it.
-        decided = {row.after for row in await journal.log(10_000) if row.name == target}
+        decided = {row.after for row in await journal.list_revisions(10_000) if row.name == target}
         lost = 0
         for entry in entries:
             try:
                 if await _can_write_note(journal, target, entry):
-                    done = await journal.write(target, (Operation(action="add", content=entry),), origin)
+                    done = await journal.write_operations(
+                        target, (MemoryOperation(action="add", content=entry),), origin
+                    )
                     written += bool(done.ids)
                 elif entry.encode() not in decided:
-                    await journal.propose(MemoryChange(target, None, entry), origin)
+                    await journal.propose_change(MemoryChange(target, None, entry), origin)
                     waiting += 1
             except HermesError:
                 lost += 1
         if lost:
-            skipped.append(SkippedItem(target.file, say("{n} of its notes are too many or too long", n=lost)))
+            skipped.append(SkippedItem(target.file, tr("{n} of its notes are too many or too long", n=lost)))
     return written, waiting
 
 
-async def _can_write_note(journal: MemoryJournal, target: Target, entry: str) -> bool:
+async def _can_write_note(journal: MemoryJournal, target: MemoryTarget, entry: str) -> bool:
     """Return whether a note can be written directly: there is room, and it does not read like an instruction."""
-    whole = [*await journal.entries(target), entry]
-    return size(whole) <= journal.book(target).limit and not marks(entry)
+    whole = [*await journal.read_entries(target), entry]
+    return count_characters(whole) <= journal.notebook_for(target).limit and not find_injections(entry)
 
 
-async def _import_skills(skills: Skills, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
+async def _import_skills(skills: SkillLibrary, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
     """Import the skills; return how many were installed and how many wait: those that could run or reach
     something.
     """
     installed = waiting = 0
     for folder in contents.skills:
         try:
-            package: Package = await asyncio.to_thread(from_path, folder)
-            if package.name != folder.name or await skills.base(package.name) is not None:
+            package: SkillPackage = await asyncio.to_thread(package_from_path, folder)
+            if package.name != folder.name or await skills.load_base(package.name) is not None:
                 if package.name != folder.name:
-                    skipped.append(SkippedItem(folder.name, say("its folder has another name than the skill")))
+                    skipped.append(SkippedItem(folder.name, tr("its folder has another name than the skill")))
                 continue
-            if any(row.after is not None for row in await skills.log(package.name)):
+            if any(row.after is not None for row in await skills.list_revisions(package.name)):
                 continue  # brought before, and decided on or waiting
             reason = f"taken over from {contents.title}, sha256 {package.sha256}"
-            number = await skills.propose(Change(package.name, package.files), author=Author.IMPORT, reason=reason)
+            number = await skills.propose_change(
+                SkillChange(package.name, package.files), author=RevisionAuthor.IMPORT, reason=reason
+            )
             if package.findings:
                 waiting += 1
             else:
-                await skills.apply(number, "person")
+                await skills.approve_change(number, "person")
                 installed += 1
         except HermesError as error:
-            skipped.append(SkippedItem(folder.name, one_line(str(error), 200)))
+            skipped.append(SkippedItem(folder.name, to_one_line(str(error), 200)))
     return installed, waiting
 
 
@@ -339,7 +343,7 @@ async def _import_sessions(
     reading = old.iterate_sessions()
     while (session := await asyncio.to_thread(_next_session, reading)) is not None:
         looked += 1
-        fresh = await store.take_session(_clean_session(session, redactor, old.title))
+        fresh = await store.import_session(_clean_session(session, redactor, old.title))
         if fresh is None:
             clash += 1
         elif fresh:
@@ -350,31 +354,33 @@ async def _import_sessions(
             progress(looked, whole)
     if clash:
         skipped.append(
-            SkippedItem(say("{n} sessions", n=clash), say("they were gone on with here, or their id is taken"))
+            SkippedItem(tr("{n} sessions", n=clash), tr("they were gone on with here, or their id is taken"))
         )
     if messages:
-        await store.follow()
+        await store.update_search_index()
     return sessions, messages, known
 
 
-def _next_session(reading: Iterator[OldSession]) -> OldSession | None:
+def _next_session(reading: Iterator[ImportedSession]) -> ImportedSession | None:
     return next(reading, None)
 
 
-def _clean_session(old: OldSession, redactor: Redactor, title: str) -> OldSession:
+def _clean_session(old: ImportedSession, redactor: Redactor, title: str) -> ImportedSession:
     """Return the session without this process's secrets, with its tool output as untrusted content."""
     origin = Provenance(Source.OTHER, f"taken over from {title}")
     return structs.replace(
         old,
         session=structs.replace(old.session, title=redactor.redact(old.session.title)),
-        messages=tuple(OldMessage(one.at, _redact_message(one.message, redactor, origin)) for one in old.messages),
+        messages=tuple(ImportedMessage(one.at, _redact_message(one.message, redactor, origin)) for one in old.messages),
     )
 
 
 def _redact_message(message: Message, redactor: Redactor, origin: Provenance) -> Message:
     def redact_part(part: Part) -> Part:
         if isinstance(part, ToolResultPart):
-            return structs.replace(part, text=fence(redactor.redact(part.text), origin), provenance=origin)
+            return structs.replace(
+                part, text=fence_untrusted_text(redactor.redact(part.text), origin), provenance=origin
+            )
         if isinstance(part, TextPart | ReasoningPart):
             return structs.replace(part, text=redactor.redact(part.text))
         if isinstance(part, ToolCallPart):

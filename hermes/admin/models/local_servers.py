@@ -48,10 +48,10 @@ class _ModelListing(Struct, frozen=True):
 
 async def find_local_servers(candidates: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> list[LocalModelServer]:
     """Return the candidates that list their models; all are asked at once, within a second."""
-    from hermes.providers.http import http_transport
+    from hermes.providers.http import create_http_transport
 
     # No proxy stands between this machine and itself, whatever the environment says.
-    transport = http_transport({})
+    transport = create_http_transport({})
     try:
         found = await asyncio.gather(*(_list_models(transport, server) for server in candidates))
     finally:

@@ -10,36 +10,36 @@ from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
 from hermes.admin.sessions import open_existing_store
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home, locate_home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import ModelSettings, Settings
 from hermes.core.errors import ConfigError, TransportError, UsageError
 from hermes.core.frame import EpochFrame, Sampling
 from hermes.core.messages import user_message
-from hermes.core.money import FREE, NANO, Price, cost, shown
+from hermes.core.money import FREE, NANO_PER_USD, Price, compute_cost, format_amount
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure, StreamDelta
 from hermes.core.usage import Usage
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.llm.client import ModelClient
-from hermes.llm.context_length import known_context_length
+from hermes.llm.context_length import find_context_length
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Meter, Unmetered
-from hermes.llm.prices import known_price
-from hermes.providers.records import KEYS, record
-from hermes.providers.resolve import ModelChoice, environment_keys, resolve
+from hermes.llm.prices import find_price
+from hermes.providers.records import KEY_VARIABLES, load_record
+from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
 from hermes.providers.wire import Endpoint
-from hermes.providers.wires import wire
+from hermes.providers.wires import load_wire
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
 from hermes.sessions.model.endpoint import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock
-from hermes.util.text import inert, one_line, shown_address
+from hermes.util.text import redact_url, strip_control_characters, to_one_line
 
 LIST_SECONDS = 10.0
 """Time limit for listing the models of a server."""
@@ -90,18 +90,18 @@ def find_keys(environ: Mapping[str, str]) -> list[FoundKey]:
     """Find where keys are stored, in the order in which providers are preferred."""
     home = locate_home(environ)
     try:
-        dotenv = with_dotenv({}, home.env_file)
+        dotenv = merge_dotenv({}, home.env_file)
     except OSError:
         dotenv = {}
-    whole = with_dotenv(environ, home.env_file)
+    whole = merge_dotenv(environ, home.env_file)
     stored = with_stored_providers(ModelChoice(), home).stored
     found: list[FoundKey] = []
-    for name in KEYS:
-        known = record(name)
-        for place, _ in environment_keys(known, whole, own_address=False):
+    for name in KEY_VARIABLES:
+        known = load_record(name)
+        for place, _ in list_environment_keys(known, whole, own_address=False):
             variable = place.partition("#")[0]
-            where = ".env" if variable in dotenv and not environ.get(variable) else say("the environment")
-            found.append(FoundKey(name, known.title, say("{variable} in {where}", variable=variable, where=where)))
+            where = ".env" if variable in dotenv and not environ.get(variable) else tr("the environment")
+            found.append(FoundKey(name, known.title, tr("{variable} in {where}", variable=variable, where=where)))
         if name in stored:
             found.append(FoundKey(name, known.title, "auth.json"))
     return found
@@ -116,11 +116,11 @@ async def describe_current_model(environ: Mapping[str, str], *, ask: bool = Fals
     home, settings, whole = _load_home(environ)
     choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
     if is_embedded(choice, whole):
-        why = say("config.yaml") if settings.model.provider else say("nothing is configured")
+        why = tr("config.yaml") if settings.model.provider else tr("nothing is configured")
         return {
             "model": "smollm2-135m-instruct",
             "provider": "local",
-            "title": record("local").title,
+            "title": load_record("local").title,
             "base_url": "",
             "wire": "chat_completions",
             "context_length": None,
@@ -128,17 +128,17 @@ async def describe_current_model(environ: Mapping[str, str], *, ask: bool = Fals
             "free": True,
             "sources": {"provider": why, "model": why},
         }
-    endpoint = resolve(choice, whole)
+    endpoint = resolve_endpoint(choice, whole)
     window = endpoint.context_length
     if window is None and ask:
         async with _open_selection(environ, ModelSelection()) as (model, _):
-            window = await known_context_length(model.endpoint, model.transport)
-    price = known_price(endpoint, configured_prices(settings))
+            window = await find_context_length(model.endpoint, model.transport)
+    price = find_price(endpoint, configured_prices(settings))
     return {
         "model": endpoint.model,
         "provider": endpoint.record.name,
         "title": endpoint.record.title,
-        "base_url": shown_address(endpoint.base_url),
+        "base_url": redact_url(endpoint.base_url),
         "wire": endpoint.wire,
         "context_length": window,
         "price": None if price is None else {"input": price.input, "output": price.output, "as_of": price.as_of},
@@ -158,10 +158,14 @@ async def list_model_names(environ: Mapping[str, str], selection: ModelSelection
             async with asyncio.timeout(LIST_SECONDS):
                 status, body = await _request_model_list(model)
         except (TransportError, TimeoutError) as error:
-            why = error.message if isinstance(error, TransportError) else phrase("no answer in time.")
+            why = error.message if isinstance(error, TransportError) else N_("no answer in time.")
             raise ConfigError(
-                phrase("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
-                phrase("Is it running, and is the address right?"),
+                N_(
+                    "{server} cannot be asked for its models: {why}",
+                    server=where,
+                    why=to_one_line(strip_control_characters(why), 200),
+                ),
+                N_("Is it running, and is the address right?"),
             ) from None
     return _parse_model_list(body, status, where)
 
@@ -171,16 +175,14 @@ async def _request_model_list(model: ModelConnection) -> tuple[int, bytes]:
     endpoint = model.endpoint
     base = endpoint.base_url.rstrip("/")
     base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
-    headers = wire(endpoint.wire).headers(endpoint) | {"accept": "application/json"}
+    headers = load_wire(endpoint.wire).build_headers(endpoint) | {"accept": "application/json"}
     timeouts = HttpTimeouts(connect=5.0, read=LIST_SECONDS)
     body = bytearray()
     async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
         async for chunk in stream.chunks():
             body += chunk
             if len(body) > _MAX_LIST_BYTES:
-                raise ConfigError(
-                    phrase("{server} sent a list of models that is too long.", server=endpoint.record.title)
-                )
+                raise ConfigError(N_("{server} sent a list of models that is too long.", server=endpoint.record.title))
         return stream.status, bytes(body)
 
 
@@ -190,29 +192,29 @@ async def probe_model(environ: Mapping[str, str], selection: ModelSelection) -> 
     clock = SystemClock()
     async with _open_selection(environ, selection) as (model, credentials), open_existing_store(home) as store:
         meter: Meter = Unmetered()
-        if store is not None and not home.foreign():
+        if store is not None and not home.find_foreign_file():
             meter = ProcessBudget(settings, SessionOptions(), store, clock).create_meter("", SessionOptions())
         keys = credentials.keys_for_endpoint(model.endpoint, model.choice)
         client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
         began = time.monotonic()
         try:
             async with asyncio.timeout(TEST_SECONDS):
-                outcome = await client.answer(_test_lineage(model.endpoint), _ignore_delta)
+                outcome = await client.request_answer(_test_lineage(model.endpoint), _ignore_delta)
         except TimeoutError:
-            outcome = Failure(kind=FailureKind.TIMEOUT, message=phrase("No answer in {n} s.", n=int(TEST_SECONDS)))
+            outcome = Failure(kind=FailureKind.TIMEOUT, message=N_("No answer in {n} s.", n=int(TEST_SECONDS)))
         seconds = time.monotonic() - began
-        price = known_price(model.endpoint, configured_prices(settings))
+        price = find_price(model.endpoint, configured_prices(settings))
         paid = _format_cost(outcome.usage, price)
         if isinstance(outcome, Failure):
             message, hint = explain_failure(outcome, model.endpoint)
             return ModelTestResult(seconds, paid, "", message, hint)
-        return ModelTestResult(seconds, paid, one_line(inert(outcome.message.text), 60))
+        return ModelTestResult(seconds, paid, to_one_line(strip_control_characters(outcome.message.text), 60))
 
 
 def resolve_selection(environ: Mapping[str, str], selection: ModelSelection) -> Endpoint:
     """Return the endpoint that a choice leads to. Raises ConfigError when it leads to none."""
     _, settings, whole = _load_home(environ)
-    return resolve(_model_choice(environ, settings, selection), whole)
+    return resolve_endpoint(_model_choice(environ, settings, selection), whole)
 
 
 def save_selection(environ: Mapping[str, str], selection: ModelSelection) -> list[str]:
@@ -237,7 +239,7 @@ def _config_changes(
     """Return the keys that a choice writes and the keys that it removes."""
     named = {
         "default": selection.model,
-        "provider": record(selection.provider).name if selection.provider else "",
+        "provider": load_record(selection.provider).name if selection.provider else "",
         "base_url": selection.base_url,
         "api_key": selection.api_key,
     }
@@ -255,50 +257,50 @@ def explain_failure(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
     names = " / ".join(endpoint.record.key_variables) or "model.api_key"
     values = {"server": endpoint.record.title, "model": endpoint.model, "key": names}
     if told is None:
-        return one_line(inert(failure.message), 300), failure.hint
+        return to_one_line(strip_control_characters(failure.message), 300), failure.hint
     message, hint = told
-    detail = one_line(inert(failure.message), 200)
-    said = say(message, **values)
-    return (f"{said} ({detail})" if detail else said), say(hint, **values)
+    detail = to_one_line(strip_control_characters(failure.message), 200)
+    said = tr(message, **values)
+    return (f"{said} ({detail})" if detail else said), tr(hint, **values)
 
 
-_KEY_HINT = phrase("Check the key in {key}; `hermes auth list` shows where keys come from.")
+_KEY_HINT = N_("Check the key in {key}; `hermes auth list` shows where keys come from.")
 _FAILURE_TEXTS: dict[FailureKind, tuple[str, str]] = {
-    FailureKind.AUTH: (phrase("{server} does not accept the key."), _KEY_HINT),
-    FailureKind.AUTH_PERMANENT: (phrase("{server} says that the key is revoked."), _KEY_HINT),
+    FailureKind.AUTH: (N_("{server} does not accept the key."), _KEY_HINT),
+    FailureKind.AUTH_PERMANENT: (N_("{server} says that the key is revoked."), _KEY_HINT),
     FailureKind.BILLING: (
-        phrase("{server} says that the account has no credit."),
-        phrase("Add credit there, or choose another provider."),
+        N_("{server} says that the account has no credit."),
+        N_("Add credit there, or choose another provider."),
     ),
     FailureKind.RATE_LIMIT: (
-        phrase("{server} limits how much is asked for now."),
-        phrase("Wait a little and try again."),
+        N_("{server} limits how much is asked for now."),
+        N_("Wait a little and try again."),
     ),
     FailureKind.MODEL_NOT_FOUND: (
-        phrase("{server} does not know the model {model}."),
-        phrase("`hermes model --list` shows those it has."),
+        N_("{server} does not know the model {model}."),
+        N_("`hermes model --list` shows those it has."),
     ),
     FailureKind.UNREACHABLE: (
-        phrase("{server} cannot be reached."),
-        phrase("Is it running, is the address right, and is this machine online?"),
+        N_("{server} cannot be reached."),
+        N_("Is it running, is the address right, and is this machine online?"),
     ),
     FailureKind.TLS: (
-        phrase("The certificate of {server} is not trusted."),
-        phrase("Behind a company's proxy set `model.ca_bundle` to its certificates."),
+        N_("The certificate of {server} is not trusted."),
+        N_("Behind a company's proxy set `model.ca_bundle` to its certificates."),
     ),
-    FailureKind.TIMEOUT: (phrase("{server} took too long."), phrase("Try again; a local model may still be loading.")),
-    FailureKind.OVERLOADED: (phrase("{server} is overloaded."), phrase("Try again in a minute.")),
+    FailureKind.TIMEOUT: (N_("{server} took too long."), N_("Try again; a local model may still be loading.")),
+    FailureKind.OVERLOADED: (N_("{server} is overloaded."), N_("Try again in a minute.")),
     FailureKind.BAD_RESPONSE: (
-        phrase("What answered is not a model server of this kind."),
-        phrase("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
+        N_("What answered is not a model server of this kind."),
+        N_("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
     ),
 }
 
 
-def _load_home(environ: Mapping[str, str]) -> tuple[Home, Settings, dict[str, str]]:
+def _load_home(environ: Mapping[str, str]) -> tuple[HermesHome, Settings, dict[str, str]]:
     home = locate_home(environ)
-    home.check()
-    return home, load_settings(home).settings, with_dotenv(environ, home.env_file)
+    home.check_usable()
+    return home, load_settings(home).settings, merge_dotenv(environ, home.env_file)
 
 
 def _model_choice(environ: Mapping[str, str], settings: Settings, selection: ModelSelection) -> ModelChoice:
@@ -327,7 +329,7 @@ async def _open_selection(
 
 def _parse_model_list(body: bytes, status: int, where: str) -> list[ListedModel]:
     if status in (401, 403):
-        raise ConfigError(phrase("{server} does not accept the key.", server=where), phrase("Check the key."))
+        raise ConfigError(N_("{server} does not accept the key.", server=where), N_("Check the key."))
     try:
         value: object = msgspec.json.decode(body)
     except msgspec.DecodeError:
@@ -335,8 +337,8 @@ def _parse_model_list(body: bytes, status: int, where: str) -> list[ListedModel]
     rows = value.get("data", value.get("models")) if isinstance(value, dict) else value
     if status != 200 or not isinstance(rows, list):
         raise ConfigError(
-            phrase("{server} does not say which models it has ({status}).", server=where, status=status),
-            phrase("Type the model's name."),
+            N_("{server} does not say which models it has ({status}).", server=where, status=status),
+            N_("Type the model's name."),
         )
     found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
     return [found[name] for name in sorted(found, key=str.lower)]
@@ -347,7 +349,7 @@ def _parse_model(row: object) -> ListedModel | None:
     if not isinstance(row, dict) or not isinstance(name, str) or not name:
         return None
     window = row.get("context_length")
-    name = one_line(inert(name), 200).removeprefix("models/")
+    name = to_one_line(strip_control_characters(name), 200).removeprefix("models/")
     return ListedModel(name, window if isinstance(window, int) and window > 0 else None)
 
 
@@ -357,12 +359,12 @@ def _test_lineage(endpoint: Endpoint) -> Lineage:
         provider=known.name,
         model=endpoint.model,
         wire=endpoint.wire,
-        encoder_version=wire(endpoint.wire).version,
+        encoder_version=load_wire(endpoint.wire).version,
         system=known.prompt,
         sampling=Sampling(max_tokens=_TEST_MAX_TOKENS),
     )
     lineage = Lineage(frame, endpoint)
-    lineage.extend((user_message(_TEST_PROMPT),))
+    lineage.append_messages((user_message(_TEST_PROMPT),))
     return lineage
 
 
@@ -373,25 +375,25 @@ async def _ignore_delta(_delta: StreamDelta | object) -> None:
 def _format_cost(usage: Usage | None, price: Price | None) -> str:
     """Describe in words what the call cost."""
     if price == FREE:
-        return say("nothing")
+        return tr("nothing")
     if usage is not None and usage.cost_usd is not None:
-        return shown(round(usage.cost_usd * NANO))
+        return format_amount(round(usage.cost_usd * NANO_PER_USD))
     if usage is None or price is None:
-        return say("unknown: this model has no known price")
-    return shown(cost(usage, price))
+        return tr("unknown: this model has no known price")
+    return format_amount(compute_cost(usage, price))
 
 
 def _is_other_server(settings: ModelSettings, selection: ModelSelection) -> bool:
     """Return whether a choice leads to another server than the settings do."""
-    provider = record(selection.provider).name if selection.provider else settings.provider
-    named = record(settings.provider).name if settings.provider else ""
+    provider = load_record(selection.provider).name if selection.provider else settings.provider
+    named = load_record(settings.provider).name if settings.provider else ""
     return provider != named or bool(selection.base_url and selection.base_url != settings.base_url)
 
 
 def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
     """Name the settings that select the provider, the model and the key."""
     file = "config.yaml"
-    by_key = next((place for place, _ in environment_keys(endpoint.record, environ, own_address=True)), "")
+    by_key = next((place for place, _ in list_environment_keys(endpoint.record, environ, own_address=True)), "")
     if settings.provider:
         provider = f"{file} (model.provider)"
     elif settings.base_url:
@@ -403,17 +405,17 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
     key = (
         f"{file} (model.api_key)"
         if settings.api_key
-        else by_key or (say("kept in auth.json") if endpoint.api_key else say("none needed"))
+        else by_key or (tr("kept in auth.json") if endpoint.api_key else tr("none needed"))
     )
-    model = f"{file} (model.default)" if settings.default else say("the provider's own choice")
+    model = f"{file} (model.default)" if settings.default else tr("the provider's own choice")
     return {"provider": provider, "model": model, "key": key}
 
 
 def check_key(text: str) -> None:
     """Raise UsageError for a text that cannot be a key."""
-    from hermes.providers.key_variables import sound_key
+    from hermes.providers.key_variables import is_valid_key
 
     if not text:
-        raise UsageError(phrase("No key was given."))
-    if not sound_key(text):
-        raise UsageError(phrase("What was given holds a space, a line break or a typographic sign, which no key does."))
+        raise UsageError(N_("No key was given."))
+    if not is_valid_key(text):
+        raise UsageError(N_("What was given holds a space, a line break or a typographic sign, which no key does."))

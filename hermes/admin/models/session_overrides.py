@@ -13,9 +13,9 @@ from hermes.admin.models.models import ModelSelection, save_selection
 from hermes.admin.toolsets import list_toolsets_of, switch_toolsets
 from hermes.config.settings import Settings
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.i18n.messages import phrase
-from hermes.plugins import suggestion
-from hermes.providers.records import record
+from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
+from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice
 from hermes.sessions.features.personalities import PERSONALITIES
 from hermes.sessions.formats.openai_format import Plain
@@ -56,7 +56,7 @@ class OverrideEditor:
     def check_idle(self) -> None:
         """Raise BusyError while a turn runs: an epoch can begin only between two turns."""
         if self._actor.busy:
-            raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
+            raise BusyError(N_("A turn runs in this session."), N_("Ctrl-C or /stop ends it."))
 
     @property
     def current(self) -> ModelChoice:
@@ -71,7 +71,7 @@ class OverrideEditor:
         from hermes.sessions.model.endpoint import choose_model
 
         if provider:
-            named = SessionOptions(provider=record(provider).name, model=model)
+            named = SessionOptions(provider=load_record(provider).name, model=model)
             return structs.replace(choose_model(self._services.settings.model, named), model=model)
         if model == DEFAULT_CHOICE:
             return self._services.model.choice
@@ -84,13 +84,13 @@ class OverrideEditor:
         client = await services.create_client(
             services.budget.create_meter(self._actor.session_id, self._live.options), model
         )
-        return ModelFit(model, await client.context_length(), self._actor.conversation.lineage.estimated)
+        return ModelFit(model, await client.find_context_length(), self._actor.conversation.lineage.estimated_tokens)
 
     async def switch_model(self, found: ModelFit) -> int | None:
         """Continue the session with this model; return the bytes that are sent anew, None when that was stopped."""
         self.check_idle()
         await self._live.route.set_first_model(found.model)
-        return await self._renew_epoch(phrase("the person chose {model}", model=found.model.endpoint.model), first=True)
+        return await self._renew_epoch(N_("the person chose {model}", model=found.model.endpoint.model), first=True)
 
     def save_model(self, found: ModelFit) -> list[str]:
         """Write the model into the settings, as `hermes model` does; return the keys that were changed."""
@@ -102,11 +102,11 @@ class OverrideEditor:
     async def set_effort(self, effort: str) -> int | None:
         """Set the reasoning effort from now on; return the bytes that are sent anew."""
         if effort not in (*EFFORTS, DEFAULT_CHOICE):
-            hint = suggestion(effort, EFFORTS) or ", ".join((*EFFORTS, DEFAULT_CHOICE))
-            raise UsageError(phrase("There is no effort {name!r}.", name=effort), hint)
+            hint = suggest_name(effort, EFFORTS) or ", ".join((*EFFORTS, DEFAULT_CHOICE))
+            raise UsageError(N_("There is no effort {name!r}.", name=effort), hint)
         self.check_idle()
         self._live.overrides.effort = None if effort == DEFAULT_CHOICE else effort
-        return await self._renew_epoch(phrase("the person chose the reasoning effort {effort}", effort=effort))
+        return await self._renew_epoch(N_("the person chose the reasoning effort {effort}", effort=effort))
 
     @property
     def effort(self) -> str:
@@ -126,11 +126,11 @@ class OverrideEditor:
     async def set_personality(self, name: str) -> int | None:
         """Set the personality from now on; return the bytes that are sent anew. Raises NotFoundError."""
         if name not in (*self.list_personalities(), DEFAULT_CHOICE, "none"):
-            hint = suggestion(name, list(self.list_personalities())) or phrase("/personality lists them.")
-            raise NotFoundError(phrase("There is no personality {name!r}.", name=name), hint)
+            hint = suggest_name(name, list(self.list_personalities())) or N_("/personality lists them.")
+            raise NotFoundError(N_("There is no personality {name!r}.", name=name), hint)
         self.check_idle()
         self._live.overrides.personality = {DEFAULT_CHOICE: None, "none": ""}.get(name, name)
-        return await self._renew_epoch(phrase("the person chose the personality {name}", name=name))
+        return await self._renew_epoch(N_("the person chose the personality {name}", name=name))
 
     def list_toolsets(self) -> list[Plain]:
         """List every tool set with its tools, and whether this session has it (`on`)."""
@@ -145,7 +145,7 @@ class OverrideEditor:
         served = [name for name in names if name == MCP_TOOLSET or name.startswith(f"{MCP_TOOLSET}-")]
         if served:
             raise UsageError(
-                phrase("The tools of MCP servers are switched for sessions that begin later."),
+                N_("The tools of MCP servers are switched for sessions that begin later."),
                 f"hermes tools {'enable' if on else 'disable'} {served[0]}",
             )
         before = self._tool_settings()
@@ -156,13 +156,11 @@ class OverrideEditor:
         chosen = select(after)
         self._live.overrides.enabled, self._live.overrides.disabled = after.toolsets, after.disabled_toolsets
         self._live.tools.toolbox.replace_tools(chosen)
-        said = (
-            phrase("the person switched tools on: {names}") if on else phrase("the person switched tools off: {names}")
-        )
+        said = N_("the person switched tools on: {names}") if on else N_("the person switched tools off: {names}")
         return await self._renew_epoch(said.format(names=", ".join(names)))
 
     async def _renew_epoch(self, reason: str, *, first: bool = False) -> int | None:
-        return await self._actor.aside(lambda: self._live.renew(reason, first))
+        return await self._actor.exclusive(lambda: self._live.renew(reason, first))
 
     def _tool_settings(self) -> Settings:
         """Return the settings with the tool sets that this session has."""

@@ -18,13 +18,13 @@ from hermes.admin.models.models import (
     save_selection,
 )
 from hermes.config.env_file import set_variables
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.secret import KeyHolder
-from hermes.i18n.messages import phrase, say
-from hermes.providers.records import provider_names, record
-from hermes.util.text import inert, one_line
+from hermes.i18n.messages import N_, tr
+from hermes.providers.records import list_provider_names, load_record
+from hermes.util.text import strip_control_characters, to_one_line
 
 _MAX_SHOWN_MODELS = 8
 
@@ -65,7 +65,7 @@ class ProviderOption(Struct, frozen=True):
 
 def list_providers() -> list[ProviderOption]:
     """List all providers that are reached over the network with a key, by title."""
-    found = [record(name) for name in provider_names()]
+    found = [load_record(name) for name in list_provider_names()]
     return sorted(
         (
             ProviderOption(one.name, one.title, next(iter(one.key_variables), ""), one.key_required)
@@ -78,7 +78,7 @@ def list_providers() -> list[ProviderOption]:
 
 def key_variable(provider: str) -> str:
     """Return the variable for a provider's key."""
-    return next(iter(record(provider or "custom").key_variables), "")
+    return next(iter(load_record(provider or "custom").key_variables), "")
 
 
 def normalize_address(typed: str) -> str:
@@ -96,20 +96,20 @@ def normalize_address(typed: str) -> str:
 
 def resolve_setup(environ: Mapping[str, str], request: SetupRequest) -> SetupSelection:
     """Resolve what the user named into a choice. Raises UsageError, ConfigError."""
-    provider = record(request.provider).name if request.provider else "custom" if request.base_url else ""
+    provider = load_record(request.provider).name if request.provider else "custom" if request.base_url else ""
     candidate = ModelSelection(provider=provider, model=request.model, base_url=request.base_url.rstrip("/"))
     if request.api_key:
         check_key(request.api_key)
         return SetupSelection(selection=candidate, api_key=request.api_key, variable=key_variable(provider))
     if request.variable:
-        whole = with_dotenv(environ, locate_home(environ).env_file)
+        whole = merge_dotenv(environ, locate_home(environ).env_file)
         if not request.variable.isidentifier():
-            raise UsageError(phrase("--api-key-env takes the name of a variable, not a key."))
+            raise UsageError(N_("--api-key-env takes the name of a variable, not a key."))
         if not whole.get(request.variable, "").strip():
             raise ConfigError(
-                phrase("The variable {name} is not set.", name=request.variable), phrase("Set it, or use --key-stdin.")
+                N_("The variable {name} is not set.", name=request.variable), N_("Set it, or use --key-stdin.")
             )
-        if not provider or request.variable not in record(provider).key_variables:
+        if not provider or request.variable not in load_record(provider).key_variables:
             candidate = structs.replace(candidate, api_key=f"${{{request.variable}}}")
     return SetupSelection(selection=candidate)
 
@@ -131,15 +131,15 @@ async def complete_model(environ: Mapping[str, str], choice: SetupSelection) -> 
     candidate = choice.selection
     if candidate.model or candidate.provider == "local":
         return choice
-    own = record(candidate.provider).default_model if candidate.provider else ""
+    own = load_record(candidate.provider).default_model if candidate.provider else ""
     if not own:
         found: list[ListedModel] = await list_model_names(environ, choice.trial_selection)
         if len(found) != 1:
             some = ", ".join(one.name for one in found[:_MAX_SHOWN_MODELS])
             more = ", ..." if len(found) > _MAX_SHOWN_MODELS else ""
             raise UsageError(
-                phrase("Which model? It has: {names}", names=inert(one_line(some + more, 600))),
-                phrase("Name one with --model."),
+                N_("Which model? It has: {names}", names=strip_control_characters(to_one_line(some + more, 600))),
+                N_("Name one with --model."),
             )
         own = found[0].name
     return structs.replace(choice, selection=structs.replace(candidate, model=own))
@@ -151,20 +151,20 @@ def save_setup(environ: Mapping[str, str], choice: SetupSelection) -> list[str]:
     Raises ConfigError, UsageError.
     """
     home = locate_writable_home(environ)
-    home.ensure()
+    home.ensure_exists()
     places: list[str] = []
     if choice.api_key:
         if environ.get(choice.variable, choice.api_key) != choice.api_key:
             raise ConfigError(
-                phrase("{name} is set in the environment to another key, which would be used.", name=choice.variable),
-                phrase("Unset it first, or choose the key that is there."),
+                N_("{name} is set in the environment to another key, which would be used.", name=choice.variable),
+                N_("Unset it first, or choose the key that is there."),
             )
         set_variables(home.env_file, {choice.variable: choice.api_key})
-        places.append(say("{name} in {file}", name=choice.variable, file=home.env_file))
+        places.append(tr("{name} in {file}", name=choice.variable, file=home.env_file))
     whole = {**environ, choice.variable: choice.api_key} if choice.api_key else environ
     changed = save_selection(whole, choice.selection)
     if changed:
-        places.append(say("{keys} in {file}", keys=", ".join(changed), file=home.config_file))
+        places.append(tr("{keys} in {file}", keys=", ".join(changed), file=home.config_file))
     return places
 
 

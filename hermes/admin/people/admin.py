@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from msgspec import to_builtins
 
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
-from hermes.config.home import Home, locate_home
+from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.core.chats import AuditEntry, Handle, KnownPerson
+from hermes.core.chats import AuditEntry, KnownPerson, PlatformHandle
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.i18n.messages import phrase
-from hermes.plugins import suggestion
+from hermes.i18n.messages import N_
+from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -47,8 +47,8 @@ class PeopleAdmin:
 
     async def list_people(self) -> list[Plain]:
         """List everybody who was paired or added, or who is named by an account's settings."""
-        known = {one.id: one for one in await self._store.people()}
-        handles = await self._store.handles()
+        known = {one.id: one for one in await self._store.list_people()}
+        handles = await self._store.list_handles()
         found: dict[str, Plain] = {}
         for one in (KnownPerson(id=OWNER_ID, name="", role=PersonRole.OWNER), *known.values()):
             own = [_handle_row(each) for each in handles if each.person == one.id]
@@ -68,13 +68,13 @@ class PeopleAdmin:
         rows = await self.list_people()
         found = [one for one in rows if one["id"] == name] or [one for one in rows if name and one["name"] == name]
         if not found:
-            near = suggestion(name, [str(one["id"]) for one in rows])
+            near = suggest_name(name, [str(one["id"]) for one in rows])
             raise NotFoundError(
-                phrase("There is no person {name!r}.", name=name), near or phrase("`hermes people list` shows them.")
+                N_("There is no person {name!r}.", name=name), near or N_("`hermes people list` shows them.")
             )
         if len(found) > 1:
             ids = ", ".join(str(one["id"]) for one in found)
-            raise UsageError(phrase("{name!r} could be {ids}.", name=name, ids=ids), phrase("Name the id."))
+            raise UsageError(N_("{name!r} could be {ids}.", name=name, ids=ids), N_("Name the id."))
         may = role_rights(self._settings.gateway, PersonRole(str(found[0]["role"])))
         granted: Plain = to_builtins(may)
         return found[0] | {"may": granted}
@@ -83,20 +83,20 @@ class PeopleAdmin:
         """Add a person with this id, who has no account yet. Raises UsageError."""
         if not _PERSON_ID.fullmatch(person_id):
             raise UsageError(
-                phrase("{id!r} cannot be a person's id.", id=person_id[:80]),
-                phrase("Use letters, digits, `_`, `-`, `.`, `:` and `@`, 128 at most."),
+                N_("{id!r} cannot be a person's id.", id=person_id[:80]),
+                N_("Use letters, digits, `_`, `-`, `.`, `:` and `@`, 128 at most."),
             )
-        if person_id == OWNER_ID or await self._store.person(person_id) is not None:
-            raise UsageError(phrase("There is a person {id!r} already.", id=person_id))
+        if person_id == OWNER_ID or await self._store.get_person(person_id) is not None:
+            raise UsageError(N_("There is a person {id!r} already.", id=person_id))
         given = self._parse_role(role)
-        await self._store.put_person(person_id, name=name, role=given)
+        await self._store.upsert_person(person_id, name=name, role=given)
         await self._audit("person added", f"{person_id} as {given}")
         return await self.find_person(person_id)
 
     async def rename_person(self, name: str, new: str) -> Plain:
         """Change a person's display name; identity does not depend on it."""
         person_id = await self._find_changeable(name)
-        await self._store.put_person(person_id, name=new)
+        await self._store.upsert_person(person_id, name=new)
         await self._audit("person renamed", f"{person_id}: {new}")
         return await self.find_person(person_id)
 
@@ -105,35 +105,35 @@ class PeopleAdmin:
         person_id, given = await self._find_changeable(name), self._parse_role(role)
         if self._role_in_settings(person_id) is not None:
             raise _named_by_settings_error(person_id)
-        await self._store.put_person(person_id, role=given)
+        await self._store.upsert_person(person_id, role=given)
         await self._audit("role given", f"{person_id}: {given}")
         return await self.find_person(person_id)
 
     async def link_account(self, name: str, platform: str, account: str) -> Plain:
         """Link an account on a platform to a person. Raises UsageError while it is somebody else's."""
         if platform not in self._settings.platforms:
-            near = suggestion(platform, list(self._settings.platforms))
+            near = suggest_name(platform, list(self._settings.platforms))
             raise NotFoundError(
-                phrase("No account {name!r} is set up under `platforms:`.", name=platform),
-                near or phrase("`hermes gateway` says which are."),
+                N_("No account {name!r} is set up under `platforms:`.", name=platform),
+                near or N_("`hermes gateway` says which are."),
             )
         person_id = await self._find_changeable(name, owner=True)
-        before = await self._store.person_of(platform, account)
+        before = await self._store.find_person_by_account(platform, account)
         if before is not None and before.id != person_id:
             raise UsageError(
-                phrase("{platform} {account} is {id} already.", platform=platform, account=account, id=before.id),
-                phrase("`hermes people unlink {platform} {account}` first.", platform=platform, account=account),
+                N_("{platform} {account} is {id} already.", platform=platform, account=account, id=before.id),
+                N_("`hermes people unlink {platform} {account}` first.", platform=platform, account=account),
             )
-        await self._store.put_person(person_id, role=PersonRole.OWNER if person_id == OWNER_ID else None)
-        await self._store.link_account(Handle(platform=platform, account=account, person=person_id))
+        await self._store.upsert_person(person_id, role=PersonRole.OWNER if person_id == OWNER_ID else None)
+        await self._store.link_account(PlatformHandle(platform=platform, account=account, person=person_id))
         await self._audit("account linked", f"{person_id}: {platform} {account}")
         return await self.find_person(person_id)
 
     async def unlink_account(self, platform: str, account: str) -> str:
         """Unlink an account and return whose it was. Raises NotFoundError."""
-        before = await self._store.person_of(platform, account)
+        before = await self._store.find_person_by_account(platform, account)
         if before is None:
-            raise NotFoundError(phrase("{platform} {account} is nobody's.", platform=platform, account=account))
+            raise NotFoundError(N_("{platform} {account} is nobody's.", platform=platform, account=account))
         await self._find_changeable(before.id, owner=True)
         await self._store.unlink_account(platform, account)
         await self._audit("account unlinked", f"{before.id}: {platform} {account}")
@@ -176,11 +176,11 @@ class PeopleAdmin:
         if person_id:  # somebody whom the settings name gets a row, which accounts can be joined to
             row = await self.find_person(person_id)
             given = PersonRole(str(row["role"]))
-            await self._store.put_person(person_id, role=given)
+            await self._store.upsert_person(person_id, role=given)
         if platform and platform not in self._settings.platforms:
-            raise NotFoundError(phrase("No account {name!r} is set up under `platforms:`.", name=platform))
+            raise NotFoundError(N_("No account {name!r} is set up under `platforms:`.", name=platform))
         code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
-        made = await self._store.offer_code(
+        made = await self._store.offer_pairing_code(
             code,
             platform=platform,
             role=given.value,
@@ -191,63 +191,63 @@ class PeopleAdmin:
         )
         if not made:
             raise BusyError(
-                phrase("{count} codes are waiting already.", count=MAX_PENDING_CODES),
-                phrase("`hermes pairing revoke` takes one back; each runs out after an hour."),
+                N_("{count} codes are waiting already.", count=MAX_PENDING_CODES),
+                N_("`hermes pairing revoke` takes one back; each runs out after an hour."),
             )
         await self._audit("code made", f"{person_id or given} {platform}".strip())
         return code
 
     async def list_codes(self) -> list[Plain]:
         """List the pending codes; none of them can be read."""
-        rows: list[Plain] = [to_builtins(one) for one in await self._store.codes()]
+        rows: list[Plain] = [to_builtins(one) for one in await self._store.list_pairing_codes()]
         return rows
 
     async def revoke_code(self, code_id: str) -> None:
         """Revoke a pending code. Raises NotFoundError."""
-        waiting = next((one for one in await self._store.codes() if one.id == code_id.lower()), None)
+        waiting = next((one for one in await self._store.list_pairing_codes() if one.id == code_id.lower()), None)
         if waiting is None:
             raise NotFoundError(
-                phrase("No code {id!r} waits.", id=code_id), phrase("`hermes pairing list` shows those that do.")
+                N_("No code {id!r} waits.", id=code_id), N_("`hermes pairing list` shows those that do.")
             )
         if not self._by.is_owner and waiting.role not in _UNPRIVILEGED_ROLES:
             self._require_owner("that code")
-        await self._store.revoke_code(waiting.id)
+        await self._store.revoke_pairing_code(waiting.id)
         await self._audit("code revoked", waiting.id)
 
     async def list_audit(self, *, person: str = "", platform: str = "", limit: int = 50) -> list[Plain]:
         """List the audit entries of actions from chats, the newest first."""
-        deeds = await self._store.deeds(person=person or None, platform=platform or None, limit=limit)
+        deeds = await self._store.list_audit_entries(person=person or None, platform=platform or None, limit=limit)
         rows: list[Plain] = [to_builtins(one) for one in deeds]
         return rows
 
     def _parse_role(self, role: str) -> PersonRole:
         if role not in (PersonRole.ADMIN, *_UNPRIVILEGED_ROLES):
             known = ", ".join((PersonRole.ADMIN, *_UNPRIVILEGED_ROLES))
-            hint = phrase("An account of the owner's is linked: `hermes people link owner PLATFORM ACCOUNT`.")
+            hint = N_("An account of the owner's is linked: `hermes people link owner PLATFORM ACCOUNT`.")
             near = (
                 hint
                 if role == PersonRole.OWNER
-                else suggestion(role, [one.value for one in (PersonRole.ADMIN, *_UNPRIVILEGED_ROLES)])
+                else suggest_name(role, [one.value for one in (PersonRole.ADMIN, *_UNPRIVILEGED_ROLES)])
             )
-            raise UsageError(phrase("{role!r} is no role to give; it may be {roles}.", role=role, roles=known), near)
+            raise UsageError(N_("{role!r} is no role to give; it may be {roles}.", role=role, roles=known), near)
         if role == PersonRole.ADMIN:
             self._require_owner("an admin")
         return PersonRole(role)
 
     def _require_owner(self, what: str) -> None:
         if not self._by.is_owner:
-            raise UsageError(phrase("Only the owner can see to {what}.", what=what))
+            raise UsageError(N_("Only the owner can see to {what}.", what=what))
 
     async def _find_changeable(self, name: str, *, owner: bool = False) -> str:
         """Return the id of a person whom `by` may change; the owner only where `owner` allows it."""
         row = await self.find_person(name)
         if row["id"] == OWNER_ID and not owner:
-            raise UsageError(phrase("The owner stays the owner."))
+            raise UsageError(N_("The owner stays the owner."))
         if row["role"] not in _UNPRIVILEGED_ROLES:
             self._require_owner(str(row["role"]))
         return str(row["id"])
 
-    def _people_in_settings(self, handles: Sequence[Handle]) -> list[tuple[str, PersonRole, dict[str, str]]]:
+    def _people_in_settings(self, handles: Sequence[PlatformHandle]) -> list[tuple[str, PersonRole, dict[str, str]]]:
         """List the people whom the settings of accounts name: their ids, roles and accounts."""
         linked = {(one.platform, one.account): one.person for one in handles}
         found = []
@@ -264,27 +264,29 @@ class PeopleAdmin:
         return next((role for one, role, _ in self._people_in_settings(()) if one == person_id), None)
 
     async def _audit(self, what: str, detail: str) -> None:
-        await self._store.note(AuditEntry(platform="", account="", person=self._by.id, what=what, detail=detail))
+        await self._store.add_audit_entry(
+            AuditEntry(platform="", account="", person=self._by.id, what=what, detail=detail)
+        )
 
 
-def _handle_row(handle: Handle) -> dict[str, str]:
+def _handle_row(handle: PlatformHandle) -> dict[str, str]:
     return {"platform": handle.platform, "account": handle.account, "by": "pairing"}
 
 
 def _named_by_settings_error(person_id: str) -> UsageError:
     return UsageError(
-        phrase("The settings name {id}.", id=person_id),
-        phrase("Change their account's line under `platforms:` in config.yaml."),
+        N_("The settings name {id}.", id=person_id),
+        N_("Change their account's line under `platforms:` in config.yaml."),
     )
 
 
 @asynccontextmanager
 async def open_people_admin(environ: Mapping[str, str]) -> AsyncIterator[PeopleAdmin]:
     """Open the people of this home, with the owner's rights. Creates the home when there is none."""
-    home: Home = locate_home(environ)
-    home.check()
+    home: HermesHome = locate_home(environ)
+    home.check_usable()
     settings = load_settings(home).settings
-    home.ensure()
+    home.ensure_exists()
     store = await Store.open(home.root, SystemClock())
     try:
         yield PeopleAdmin(store, settings)

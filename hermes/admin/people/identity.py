@@ -122,7 +122,7 @@ class PersonResolver:
         """Return the person of an account, or None for an unknown sender."""
         if not sender.id or (sender.bot and not account.allow_bots):
             return None
-        known = await self._store.person_of(platform, sender.id)
+        known = await self._store.find_person_by_account(platform, sender.id)
         named = _configured_role(account, sender.id)
         if named is PersonRole.OWNER or (known is not None and known.id == OWNER_ID):
             return PersonIdentity(OWNER_ID, PersonRole.OWNER, sender.name)
@@ -136,7 +136,7 @@ class PersonResolver:
             return OWNER_IDENTITY
         if person_id.startswith(_GROUP_PREFIX):
             return PersonIdentity(person_id, _stored_role(person_id.removeprefix(_GROUP_PREFIX).partition(":")[0]))
-        known = await self._store.person(person_id)
+        known = await self._store.get_person(person_id)
         if known is not None:
             return PersonIdentity(known.id, _stored_role(known.role), known.name)
         named = _configured_role(account, person_id.partition(":")[2])

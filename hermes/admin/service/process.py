@@ -12,9 +12,9 @@ from pathlib import Path
 
 from hermes.admin.service.service import ServiceError
 from hermes.admin.service.units import ServiceSpec
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, StoreError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.sessions.open_sessions import is_lock_held
 
 LOCK_FILE = "gateway.lock"
@@ -24,7 +24,7 @@ _MAX_OUTPUT = 2_000
 """Characters of the output of a gateway that failed to start."""
 
 
-def find_gateway_pid(home: Home) -> int | None:
+def find_gateway_pid(home: HermesHome) -> int | None:
     """Return the process id of the gateway of this home; None when none runs, 0 when it is not known yet."""
     file = home.locks / LOCK_FILE
     if not is_lock_held(file):
@@ -34,7 +34,7 @@ def find_gateway_pid(home: Home) -> int | None:
     return 0
 
 
-def start_detached(home: Home, spec: ServiceSpec, environ: Mapping[str, str]) -> int:
+def start_detached(home: HermesHome, spec: ServiceSpec, environ: Mapping[str, str]) -> int:
     """Start the gateway as a process of its own, wait until it runs, and return its process id.
 
     Raises BusyError when one runs already, ServiceError with its last output when it ends or does not come
@@ -42,7 +42,7 @@ def start_detached(home: Home, spec: ServiceSpec, environ: Mapping[str, str]) ->
     """
     pid = find_gateway_pid(home)
     if pid is not None:
-        raise BusyError(phrase("The gateway runs already (pid {pid}).", pid=pid))
+        raise BusyError(N_("The gateway runs already (pid {pid}).", pid=pid))
     log = Path(spec.log)
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def start_detached(home: Home, spec: ServiceSpec, environ: Mapping[str, str]) ->
             return _wait_until_ready(process, ready, log)
     except OSError as error:
         raise StoreError(
-            phrase("{file} cannot be written: {reason}.", file=str(error.filename or log), reason=error.strerror or "")
+            N_("{file} cannot be written: {reason}.", file=str(error.filename or log), reason=error.strerror or "")
         ) from None
 
 
@@ -79,7 +79,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], ready: socket.socket, lo
                 return process.pid
             continue
         if process.poll() is not None:
-            raise _start_error(phrase("The gateway ended at once (exit code {code}).", code=process.returncode), log)
+            raise _start_error(N_("The gateway ended at once (exit code {code}).", code=process.returncode), log)
     return process.pid
 
 
@@ -91,7 +91,7 @@ def _start_error(what: str, log: Path) -> ServiceError:
     return ServiceError(what, said)
 
 
-def stop_gateway(home: Home, seconds: float) -> bool:
+def stop_gateway(home: HermesHome, seconds: float) -> bool:
     """Stop the gateway and wait for its end; return False when none runs. One that does not end in time is
     killed.
     """
@@ -103,7 +103,7 @@ def stop_gateway(home: Home, seconds: float) -> bool:
     if not _wait_for_release(file, seconds):
         _send_signal(pid, signal.SIGKILL)
         if not _wait_for_release(file, 10.0):
-            raise BusyError(phrase("The gateway does not end (pid {pid}).", pid=pid))
+            raise BusyError(N_("The gateway does not end (pid {pid}).", pid=pid))
     return True
 
 

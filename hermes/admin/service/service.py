@@ -18,9 +18,9 @@ from msgspec import Struct
 
 import hermes
 from hermes.admin.service import units
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.core.errors import HermesError, NotFoundError, StoreError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.util.atomic import write_atomic
 
 _COMMAND_SECONDS = 180.0
@@ -63,7 +63,7 @@ def detect_service_kind(environ: Mapping[str, str], platform: str = sys.platform
 class GatewayService:
     """The gateway of one home as a service of one kind. Every operation has a plan that can be shown first."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], kind: ServiceKind, drain_seconds: float) -> None:
+    def __init__(self, home: HermesHome, environ: Mapping[str, str], kind: ServiceKind, drain_seconds: float) -> None:
         self.kind = kind
         self._home = home
         self._environ = environ
@@ -107,8 +107,8 @@ class GatewayService:
         """Plan to start it now, and at every login. Raises NotFoundError without a service manager."""
         if self.kind is ServiceKind.PLAIN:
             raise NotFoundError(
-                phrase("Neither systemd nor launchd looks after your services on this machine."),
-                phrase("`hermes gateway start` starts it until the machine is switched off."),
+                N_("Neither systemd nor launchd looks after your services on this machine."),
+                N_("`hermes gateway start` starts it until the machine is switched off."),
             )
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(
@@ -127,7 +127,7 @@ class GatewayService:
     def plan_uninstall(self) -> ServicePlan:
         """Plan to stop it, and to remove it from the service manager."""
         if not self.installed:
-            raise NotFoundError(phrase("The gateway is not installed as a service."))
+            raise NotFoundError(N_("The gateway is not installed as a service."))
         if self.kind is ServiceKind.LAUNCHD:
             commands: tuple[tuple[str, ...], ...] = (("-launchctl", "bootout", self._launchd_target),)
         else:
@@ -181,7 +181,7 @@ def execute_plan(plan: ServicePlan, environ: Mapping[str, str]) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            phrase("{file} cannot be written: {reason}.", file=str(error.filename or ""), reason=error.strerror or "")
+            N_("{file} cannot be written: {reason}.", file=str(error.filename or ""), reason=error.strerror or "")
         ) from None
     if not plan.commands_first:
         _run_commands(plan, environ)
@@ -199,7 +199,7 @@ def _run_commands(plan: ServicePlan, environ: Mapping[str, str]) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             said, failed = str(error), True
         if failed and not may_fail:
-            raise ServiceError(phrase("`{command}` failed: {said}", command=" ".join(words), said=said or "?"))
+            raise ServiceError(N_("`{command}` failed: {said}", command=" ".join(words), said=said or "?"))
 
 
 def _python_path(environ: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`hermes auth`: the keys of model providers. A key is never taken as an argument and never shown."""
+"""`hermes auth`: manage the keys of model providers. A key is never taken as an argument and never shown."""
 
 import argparse
 import asyncio
@@ -9,33 +9,33 @@ import time
 import msgspec
 
 from hermes.admin.auth import KeyAdmin, open_key_admin
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
 from hermes.config.auth_file import AuthEntry
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.i18n.messages import phrase, say, say_many, translated
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.markup.charts import pad_right
-from hermes.util.text import inert
+from hermes.util.text import strip_control_characters
 
 Plain = dict[str, object]
-_SAFE_WAYS = phrase(
+_SAFE_KEY_HINT = N_(
     "Leave the key out and Hermes asks for it, or use --key-stdin, --env, --command or --keyring. "
     "Take the key that was typed for known, and replace it."
 )
 
 
 def run(arguments: list[str]) -> int:
-    """Parse and run one of the verbs."""
-    given = _parser().read(arguments)
+    """Parse the arguments and run one of the verbs."""
+    args = _build_parser().parse_arguments(arguments)
     try:
-        return asyncio.run(_run(given))
+        return asyncio.run(_run_verb(args))
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes auth",
         description="List, add, remove and reset the keys of model providers. Several keys of one provider are a pool: "
         "one that is at its limit rests, and another is taken.",
@@ -68,90 +68,96 @@ def _parser() -> Parser:
     return made
 
 
-async def _run(given: argparse.Namespace) -> int:
-    if given.verb == "add" and (given.typed or given.typed_option is not None):
+async def _run_verb(args: argparse.Namespace) -> int:
+    if args.verb == "add" and (args.typed or args.typed_option is not None):
         raise UsageError(
-            "A key on the command line would stand in the shell's history and in the list of processes.", _SAFE_WAYS
+            "A key on the command line would stand in the shell's history and in the list of processes.", _SAFE_KEY_HINT
         )
-    async with open_key_admin(process_environment()) as auth:
-        match given.verb:
+    async with open_key_admin(copy_environment()) as auth:
+        match args.verb:
             case None | "list":
-                _show(await auth.list_keys(), as_json=getattr(given, "json", False))
+                _print_keys(await auth.list_keys(), as_json=getattr(args, "json", False))
             case "add":
-                _add(auth, given)
+                _add_key(auth, args)
             case "remove":
-                row = await auth.remove_key(given.provider, given.key)
-                print(say("Removed {label} of {provider}.", label=inert(str(row["label"])), provider=row["provider"]))
+                row = await auth.remove_key(args.provider, args.key)
+                print(
+                    tr(
+                        "Removed {label} of {provider}.",
+                        label=strip_control_characters(str(row["label"])),
+                        provider=row["provider"],
+                    )
+                )
             case _:
-                ended = await auth.reset_cooldowns(given.provider, given.key)
-                said = say_many("{n} cooldown ended.", "{n} cooldowns ended.", ended)
-                print(said if ended else say("No key was resting."))
+                ended = await auth.reset_cooldowns(args.provider, args.key)
+                said = tr_plural("{n} cooldown ended.", "{n} cooldowns ended.", ended)
+                print(said if ended else tr("No key was resting."))
     return 0
 
 
-def _add(auth: KeyAdmin, given: argparse.Namespace) -> None:
-    name = auth.resolve_provider(given.provider)  # said before the key is asked for
-    entry = AuthEntry(id="", kind="key", label=given.label, organisation=given.organisation)
-    added = auth.add_key(name, msgspec.structs.replace(entry, **_way(given, name)))
-    ending = say(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
-    label, provider = inert(str(added["label"])), added["provider"]
-    print(say("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending))
+def _add_key(auth: KeyAdmin, args: argparse.Namespace) -> None:
+    name = auth.resolve_provider(args.provider)  # said before the key is asked for
+    entry = AuthEntry(id="", kind="key", label=args.label, organisation=args.organisation)
+    added = auth.add_key(name, msgspec.structs.replace(entry, **_read_key_source(args, name)))
+    ending = tr(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
+    label, provider = strip_control_characters(str(added["label"])), added["provider"]
+    print(tr("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending))
 
 
-def _way(given: argparse.Namespace, name: str) -> dict[str, str]:
-    """The fields of the entry that say where the key is."""
-    if given.env is not None:
-        return {"kind": "env", "name": given.env}
-    if given.command is not None:
-        return {"kind": "command", "command": given.command}
-    if given.keyring is not None:
-        service, _, user = given.keyring.rpartition("/")
+def _read_key_source(args: argparse.Namespace, name: str) -> dict[str, str]:
+    """Return the fields of the entry that say where the key is."""
+    if args.env is not None:
+        return {"kind": "env", "name": args.env}
+    if args.command is not None:
+        return {"kind": "command", "command": args.command}
+    if args.keyring is not None:
+        service, _, user = args.keyring.rpartition("/")
         return {"kind": "keyring", "service": service, "user": user}
-    if given.key_stdin:
+    if args.key_stdin:
         return {"key": sys.stdin.readline().strip()}
     if not sys.stdin.isatty():
         raise UsageError("There is no terminal to ask for the key.", "Give it on standard input with --key-stdin.")
     try:
-        return {"key": getpass.getpass(say("Key for {name} (it is not shown):", name=name) + " ").strip()}
+        return {"key": getpass.getpass(tr("Key for {name} (it is not shown):", name=name) + " ").strip()}
     except EOFError:
         return {"key": ""}
 
 
-def _show(rows: list[Plain], *, as_json: bool) -> None:
+def _print_keys(rows: list[Plain], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
         return
     if not rows:
-        print(say("There are no keys yet. Add one: hermes auth add openrouter"))
+        print(tr("There are no keys yet. Add one: hermes auth add openrouter"))
     before = ""
     for row in rows:
         if row["provider"] != before:
             before = str(row["provider"])
             many = sum(other["provider"] == before for other in rows) > 1
             print(f"{before} ({row['strategy']})" if many else before)
-        print(_line(row))
+        print(_format_key(row))
 
 
-def _line(row: Plain) -> str:
+def _format_key(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
-    uses = say("{uses} uses", uses=row["uses"]) if row["uses"] else ""
-    label, source = inert(str(row["label"])), translated(str(row["source"]))
+    uses = tr("{uses} uses", uses=row["uses"]) if row["uses"] else ""
+    label, source = strip_control_characters(str(row["label"])), localize(str(row["source"]))
     key = f"{row['number']:>3}  {pad_right(label, 24)} {pad_right(source, 28)}"
-    columns = f"{key} {ending:<6} {pad_right(_state(row), 10)} {uses}"
+    columns = f"{key} {ending:<6} {pad_right(_format_state(row), 10)} {uses}"
     return columns.rstrip()
 
 
-def _state(row: Plain) -> str:
-    """How the key stands, in words."""
-    only = say(", {model} only", model=row["model"]) if row["model"] else ""
+def _format_state(row: Plain) -> str:
+    """Describe in words whether the key can be used."""
+    only = tr(", {model} only", model=row["model"]) if row["model"] else ""
     if row["state"] == "cooling":
         moment = time.localtime(float(str(row["until"])))
         form = "%H:%M" if moment[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
-        return say(
+        return tr(
             "cooling until {time} ({reason}{only})",
             time=time.strftime(form, moment),
             reason=row["reason"],
             only=only,
         )
-    dead = say("dead ({reason}{only})", reason=row["reason"], only=only)
-    return dead if row["state"] == "dead" else say("ready")
+    dead = tr("dead ({reason}{only})", reason=row["reason"], only=only)
+    return dead if row["state"] == "dead" else tr("ready")

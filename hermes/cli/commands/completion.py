@@ -1,93 +1,105 @@
-"""`hermes completion`: what a shell needs to complete commands, options and names. Made from the parsers themselves."""
+"""`hermes completion`: print the script with which a shell completes commands, options and names. It is
+built from the parsers.
+"""
 
 from collections.abc import Iterator, Sequence
 
-from hermes.cli.arguments import Parser
-from hermes.cli.command_tree import FILE, Place, Value, places
-from hermes.i18n.messages import say
+from hermes.cli.arguments import CommandParser
+from hermes.cli.command_tree import FILE_KIND, ArgumentValue, CommandSpec, list_commands
+from hermes.i18n.messages import tr
 
 SHELLS = ("bash", "zsh", "fish")
-_EVERYWHERE = ("-p", "--profile")
+_GLOBAL_OPTIONS = ("-p", "--profile")
 
 
 def run(arguments: list[str]) -> int:
-    """Print the script for a shell."""
-    parser = Parser(
+    """Print the completion script for a shell."""
+    parser = CommandParser(
         prog="hermes completion",
-        description=say(
+        description=tr(
             "Print what a shell needs to complete hermes' commands, options and names. bash: put "
             '`eval "$(hermes completion bash)"` into ~/.bashrc; zsh: the same with zsh into ~/.zshrc, behind compinit; '
             "fish: as in the example."
         ),
         epilog="example: hermes completion fish > ~/.config/fish/completions/hermes.fish",
     )
-    parser.add_argument("shell", choices=SHELLS, help=say("the shell"))
-    given = parser.read(arguments)
-    print({"bash": bash, "zsh": zsh, "fish": fish}[given.shell](places()), end="")
+    parser.add_argument("shell", choices=SHELLS, help=tr("the shell"))
+    args = parser.parse_arguments(arguments)
+    print(
+        {"bash": build_bash_script, "zsh": build_zsh_script, "fish": build_fish_script}[args.shell](list_commands()),
+        end="",
+    )
     return 0
 
 
-def bash(found: Sequence[Place]) -> str:
-    """The script for bash, which needs no other package."""
-    return _tables(found) + _BASH
+def build_bash_script(found: Sequence[CommandSpec]) -> str:
+    """Build the script for bash, which needs no other package."""
+    return _build_tables(found) + _BASH_SCRIPT
 
 
-def zsh(found: Sequence[Place]) -> str:
-    """The script for zsh."""
-    return f"#compdef hermes\n{_tables(found)}{_ZSH}"
+def build_zsh_script(found: Sequence[CommandSpec]) -> str:
+    """Build the script for zsh."""
+    return f"#compdef hermes\n{_build_tables(found)}{_ZSH_SCRIPT}"
 
 
-def fish(found: Sequence[Place]) -> str:
-    """The script for fish."""
-    lines = [_FISH]
-    for place in found:
-        at = f"__hermes_at {' '.join(place.path)}"
-        if len(place.path) == 1:
-            lines.append(_fish("__hermes_at", f"-f -a {_quoted(place.path[0])} -d {_quoted(place.what)}"))
-        lines += [_fish(at, f"-f -a {_quoted(name)}") for name in place.below]
-        lines += _fish_options(at, place)
-        lines += [_fish(at, _fish_value(value, required=False)) for value in place.positional]
-    lines += [_fish(None, "-s p -l profile -x -a '(hermes __complete profile)'")]
-    chat = next(place for place in found if place.path == ("chat",))
-    lines += _fish_options("__hermes_at", chat)
+def build_fish_script(found: Sequence[CommandSpec]) -> str:
+    """Build the script for fish."""
+    lines = [_FISH_SCRIPT]
+    for command in found:
+        at = f"__hermes_at {' '.join(command.path)}"
+        if len(command.path) == 1:
+            lines.append(
+                _format_fish_line("__hermes_at", f"-f -a {_quote_text(command.path[0])} -d {_quote_text(command.what)}")
+            )
+        lines += [_format_fish_line(at, f"-f -a {_quote_text(name)}") for name in command.below]
+        lines += _format_fish_options(at, command)
+        lines += [_format_fish_line(at, _format_fish_value(value, required=False)) for value in command.positional]
+    lines += [_format_fish_line(None, "-s p -l profile -x -a '(hermes __complete profile)'")]
+    chat = next(command for command in found if command.path == ("chat",))
+    lines += _format_fish_options("__hermes_at", chat)
     return "\n".join(lines) + "\n"
 
 
-def _fish_options(at: str, place: Place) -> Iterator[str]:
-    for option in place.options:
+def _format_fish_options(at: str, command: CommandSpec) -> Iterator[str]:
+    for option in command.options:
         form = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-        value = place.values.get(option)
-        yield _fish(at, form if value is None else f"{form} {_fish_value(value, required=True)}")
+        value = command.values.get(option)
+        yield _format_fish_line(at, form if value is None else f"{form} {_format_fish_value(value, required=True)}")
 
 
-def _fish(condition: str | None, rest: str) -> str:
-    where = "" if condition is None else f"-n {_quoted(condition)} "
+def _format_fish_line(condition: str | None, rest: str) -> str:
+    where = "" if condition is None else f"-n {_quote_text(condition)} "
     return f"complete -c hermes {where}{rest}"
 
 
-def _fish_value(value: Value, *, required: bool) -> str:
-    if value.kind == FILE:
+def _format_fish_value(value: ArgumentValue, *, required: bool) -> str:
+    if value.kind == FILE_KIND:
         return "-r -F" if required else "-F"
     if value.words:
-        return f"-{'x' if required else 'f'} -a {_quoted(' '.join(value.words))}"
+        return f"-{'x' if required else 'f'} -a {_quote_text(' '.join(value.words))}"
     if value.kind:
         return f"-{'x' if required else 'f'} -a '(hermes __complete {value.kind})'"
     return "-x" if required else "-f"
 
 
-def _tables(found: Sequence[Place]) -> str:
-    """Two functions that bash and zsh both understand: what can stand at a place, and what behind an option."""
-    chat = next(place for place in found if place.path == ("chat",))
-    verbs = [place.path[0] for place in found if len(place.path) == 1]
-    words = [_case("", [*verbs, *chat.options, *_EVERYWHERE])]
-    words += [_case(" ".join(place.path), [*place.below, *place.options, *_EVERYWHERE]) for place in found]
-    kinds = [line for place in found for line in _kinds(" ".join(place.path), place)]
-    kinds += [line for line in _kinds("", chat) if not line.startswith("  ' ')")]
+def _build_tables(found: Sequence[CommandSpec]) -> str:
+    """Build two functions that bash and zsh both understand: the words that can stand behind a command, and
+    behind an option.
+    """
+    chat = next(command for command in found if command.path == ("chat",))
+    verbs = [command.path[0] for command in found if len(command.path) == 1]
+    words = [_format_case("", [*verbs, *chat.options, *_GLOBAL_OPTIONS])]
+    words += [
+        _format_case(" ".join(command.path), [*command.below, *command.options, *_GLOBAL_OPTIONS]) for command in found
+    ]
+    kinds = [line for command in found for line in _format_value_kinds(" ".join(command.path), command)]
+    kinds += [line for line in _format_value_kinds("", chat) if not line.startswith("  ' ')")]
     kinds += ["  *' -p'|*' --profile') echo @profile ;;"]
     own = [
-        f"  {_quoted(' '.join(place.path))}) echo {_quoted(' '.join(map(_named, place.positional)))} ;;"
-        for place in found
-        if place.positional
+        f"  {_quote_text(' '.join(command.path))}) echo "
+        f"{_quote_text(' '.join(map(_format_value, command.positional)))} ;;"
+        for command in found
+        if command.positional
     ]
     return "\n".join(
         [
@@ -98,27 +110,27 @@ def _tables(found: Sequence[Place]) -> str:
     )  # fmt: skip
 
 
-def _case(path: str, words: Sequence[str]) -> str:
-    return f"  {_quoted(path)}) echo {_quoted(' '.join(words))} ;;"
+def _format_case(path: str, words: Sequence[str]) -> str:
+    return f"  {_quote_text(path)}) echo {_quote_text(' '.join(words))} ;;"
 
 
-def _kinds(path: str, place: Place) -> Iterator[str]:
-    """For each option that takes a value, a line of the table."""
-    for option, value in place.values.items():
-        yield f"  {_quoted(f'{path} {option}')}) echo {_quoted(_named(value))} ;;"
+def _format_value_kinds(path: str, command: CommandSpec) -> Iterator[str]:
+    """Yield a line of the table for each option that takes a value."""
+    for option, value in command.values.items():
+        yield f"  {_quote_text(f'{path} {option}')}) echo {_quote_text(_format_value(value))} ;;"
 
 
-def _named(value: Value) -> str:
-    """A value in the tables: `@KIND`, or fixed words joined by commas; `@any` for what nobody knows."""
+def _format_value(value: ArgumentValue) -> str:
+    """Format a value for the tables: `@KIND`, or fixed words joined by commas; `@any` for any other text."""
     return ",".join(value.words) if value.words else f"@{value.kind or 'any'}"
 
 
-def _quoted(text: str) -> str:
-    """The text in single quotes, as all three shells take it."""
+def _quote_text(text: str) -> str:
+    """Put the text in single quotes, as all three shells take it."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-_WALK = """\
+_WALK_SCRIPT = """\
 # Which verbs stand before the word under the cursor, and how many words of their own behind them.
 _hermes_walk() {
   _hermes_path='' _hermes_count=0
@@ -137,8 +149,8 @@ _hermes_walk() {
 }
 """
 
-_BASH = (
-    _WALK
+_BASH_SCRIPT = (
+    _WALK_SCRIPT
     + """\
 _hermes() {
   local cur=${COMP_WORDS[COMP_CWORD]} before kind line value own
@@ -173,8 +185,8 @@ complete -o default -F _hermes hermes
 """
 )
 
-_ZSH = (
-    _WALK
+_ZSH_SCRIPT = (
+    _WALK_SCRIPT
     + """\
 _hermes() {
   emulate -L zsh
@@ -201,7 +213,7 @@ if [ "$funcstack[1]" = _hermes ]; then _hermes "$@"; else compdef _hermes hermes
 """
 )
 
-_FISH = """\
+_FISH_SCRIPT = """\
 # Whether exactly these verbs stand before the word under the cursor.
 function __hermes_at
   set -l path

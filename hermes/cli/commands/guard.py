@@ -1,4 +1,6 @@
-"""`hermes guard`: what would be said to a command, a path, a URL or a text, for one of them or for a stream of them."""
+"""`hermes guard`: show the policy's verdict on a command, a path, a URL or a text, for one or for a stream
+of them.
+"""
 
 import argparse
 import re
@@ -8,108 +10,109 @@ import sys
 import msgspec
 
 from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
-from hermes.config.environment import process_environment
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
+from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError
-from hermes.i18n.messages import phrase, say, translated
-from hermes.util.text import visible
+from hermes.i18n.messages import N_, localize, tr
+from hermes.util.text import escape_confusable_characters
 
-_LONGEST = 16 << 20
+_MAX_QUESTION_CHARS = 16 << 20
 """Characters of one question."""
 
 
 def run(arguments: list[str]) -> int:
     """Answer one question, or with `--jsonl` one for each line of standard input."""
-    parser = _parser()
-    ours, command = _parted(arguments)
-    given, rest = parser.parsed(ours, mixed=True)
+    parser = _build_parser()
+    ours, command = _split_command(arguments)
+    args, rest = parser.parse_known(ours, mixed=True)
     if rest:
         parser.error(f"{rest[0]!r} is no option here: put what is asked about in quotes")
-    given.words += [shlex.join(command)] if command else []
+    args.words += [shlex.join(command)] if command else []
     try:
-        environ = process_environment()
-        guard = PolicyChecker(environ, locate_home(environ), sandboxed=given.backend == "sandbox", user_home=given.home)
-        if given.jsonl:
-            return _stream(guard, given)
-        text = " ".join(given.words)
+        environ = copy_environment()
+        guard = PolicyChecker(environ, locate_home(environ), sandboxed=args.backend == "sandbox", user_home=args.home)
+        if args.jsonl:
+            return _answer_stream(guard, args)
+        text = " ".join(args.words)
         if not text:
-            raise UsageError(f"Say which {given.subject} to judge, or give questions with --jsonl.")
+            raise UsageError(f"Say which {args.subject} to judge, or give questions with --jsonl.")
         if text == "-":
             text = sys.stdin.read()
-        question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, PolicyQuestion)
-        code = _show(guard.answer_question(given.subject, question))
-        if given.subject == "path":
-            print("  " + say("answered for the back end {name} (--backend)", name=given.backend))
+        question = msgspec.convert({FIELDS[args.subject]: text, "op": args.op, "cwd": args.cwd}, PolicyQuestion)
+        code = _print_answer(guard.answer_question(args.subject, question))
+        if args.subject == "path":
+            print("  " + tr("answered for the back end {name} (--backend)", name=args.backend))
         return code
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
 
 
-_VERDICTS = {"allow": phrase("allow"), "ask": phrase("ask"), "deny": phrase("deny")}
-_EFFECTS = {
-    "reads": phrase("reads"),
-    "writes": phrase("writes"),
-    "overwrites": phrase("overwrites"),
-    "deletes": phrase("deletes"),
-    "destroys": phrase("destroys"),
-    "fetches": phrase("fetches"),
-    "sends": phrase("sends"),
-    "persists": phrase("persists"),
-    "escalates": phrase("escalates"),
-    "kills": phrase("kills"),
-    "exhausts": phrase("exhausts"),
-    "runs": phrase("runs"),
-    "unknown": phrase("does something unknown with"),
+_VERDICT_NAMES = {"allow": N_("allow"), "ask": N_("ask"), "deny": N_("deny")}
+_EFFECT_NAMES = {
+    "reads": N_("reads"),
+    "writes": N_("writes"),
+    "overwrites": N_("overwrites"),
+    "deletes": N_("deletes"),
+    "destroys": N_("destroys"),
+    "fetches": N_("fetches"),
+    "sends": N_("sends"),
+    "persists": N_("persists"),
+    "escalates": N_("escalates"),
+    "kills": N_("kills"),
+    "exhausts": N_("exhausts"),
+    "runs": N_("runs"),
+    "unknown": N_("does something unknown with"),
 }
-_VALUED = ("--backend", "--op", "--cwd", "--home")
+_VALUE_OPTIONS = ("--backend", "--op", "--cwd", "--home")
 
 
-def _parted(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Our own arguments, and a command that was given word by word: then what looks like options is its own.
+def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split our own arguments from a command that was given word by word: what looks like an option there is the
+    command's.
 
-    `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that was given
-    as one text, with spaces in it, or alone, is left where it stands.
+    `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that
+    was given as one text, with spaces in it, or alone, is left where it stands.
     """
-    at = _behind_options(arguments, 0)
+    at = _skip_options(arguments, 0)
     if arguments[at : at + 1] != ["command"]:
         return arguments, []
-    at = _behind_options(arguments, at + 1)
+    at = _skip_options(arguments, at + 1)
     words = arguments[at:]
     end: list[str] = []
     if words[:1] == ["--"]:
         words = words[1:]
     else:
-        while cut := _ours_at_the_end(words):
+        while cut := _count_trailing_options(words):
             words, end = words[:-cut], [*words[-cut:], *end]
     if len(words) < 2 or re.search(r"\s", words[0]):
         return arguments, []
     return [*arguments[:at], *end], words
 
 
-def _behind_options(arguments: list[str], at: int) -> int:
-    """The place of the first word from there on that is no option of ours."""
+def _skip_options(arguments: list[str], at: int) -> int:
+    """Return the index of the first word from there on that is no option of ours."""
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "--":
-        at += 2 if arguments[at] in _VALUED else 1
+        at += 2 if arguments[at] in _VALUE_OPTIONS else 1
     return at
 
 
-def _ours_at_the_end(words: list[str]) -> int:
-    """How many of the last words are an option of ours, behind at least one word of the command's."""
-    if len(words) > 1 and (words[-1] == "--jsonl" or words[-1].startswith(tuple(f"{one}=" for one in _VALUED))):
+def _count_trailing_options(words: list[str]) -> int:
+    """Return how many of the last words are an option of ours, behind at least one word of the command's."""
+    if len(words) > 1 and (words[-1] == "--jsonl" or words[-1].startswith(tuple(f"{one}=" for one in _VALUE_OPTIONS))):
         return 1
-    return 2 if len(words) > 2 and words[-2] in _VALUED else 0
+    return 2 if len(words) > 2 and words[-2] in _VALUE_OPTIONS else 0
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes guard",
         description="Say what the gate would do, without doing it: allow, ask or deny, by which rule and why; for a "
         "text its suspicious passages, or the text without secrets. Answers are for commands that nothing holds back "
         "(`local`), whatever config.yaml says, unless --backend sandbox is given.",
         epilog="example: "
-        + phrase(
+        + N_(
             "hermes guard command git push --force origin main. Exit codes: 0 every question was answered, "
             "whatever the answer; 1 a line of --jsonl was no question (its answer has `error`, and the next line is "
             "read); 2 wrong usage; 78 settings that cannot be used. docs/safety.md names the members of --jsonl."
@@ -134,19 +137,21 @@ def _parser() -> Parser:
     return made
 
 
-def _stream(guard: PolicyChecker, given: argparse.Namespace) -> int:
-    """One answer for each line, at once. A line that is no question is answered too, with a refusal; the code is 1."""
+def _answer_stream(guard: PolicyChecker, args: argparse.Namespace) -> int:
+    """Answer each line at once. A line that is no question is answered too, with a refusal; then the exit code
+    is 1.
+    """
     code = 0
     decoder = msgspec.json.Decoder(PolicyQuestion)
     encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
-    while line := sys.stdin.buffer.readline(_LONGEST):
+    while line := sys.stdin.buffer.readline(_MAX_QUESTION_CHARS):
         if not line.strip():
             continue
-        if line.endswith(b"\n") or len(line) < _LONGEST:
-            answer = _judged(guard, given, line, decoder)
+        if line.endswith(b"\n") or len(line) < _MAX_QUESTION_CHARS:
+            answer = _answer_line(guard, args, line, decoder)
         else:
-            answer = _bad(say("The question has more than {LONGEST} MB.", LONGEST=_LONGEST >> 20))
+            answer = _build_refusal(tr("The question has more than {LONGEST} MB.", LONGEST=_MAX_QUESTION_CHARS >> 20))
             _skip_line()
         code = 1 if "error" in answer else code
         out.write(encoder.encode(answer) + b"\n")
@@ -154,33 +159,33 @@ def _stream(guard: PolicyChecker, given: argparse.Namespace) -> int:
     return code
 
 
-def _judged(
-    guard: PolicyChecker, given: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[PolicyQuestion]"
+def _answer_line(
+    guard: PolicyChecker, args: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[PolicyQuestion]"
 ) -> Plain:
     try:
         question = decoder.decode(line)
-        if not question.cwd and given.cwd:
-            question = msgspec.structs.replace(question, cwd=given.cwd)
-        return guard.answer_question(given.subject, question)
+        if not question.cwd and args.cwd:
+            question = msgspec.structs.replace(question, cwd=args.cwd)
+        return guard.answer_question(args.subject, question)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        return _bad(say("This line is no question: {error}.", error=error))
+        return _build_refusal(tr("This line is no question: {error}.", error=error))
     except HermesError as error:
-        return _bad(str(error))
+        return _build_refusal(str(error))
     except Exception as error:  # noqa: BLE001 - a fault in a rule is a no, and the next question is answered
-        return _bad(say("It could not be judged ({kind}).", kind=type(error).__name__))
+        return _build_refusal(tr("It could not be judged ({kind}).", kind=type(error).__name__))
 
 
-def _bad(why: str) -> Plain:
+def _build_refusal(why: str) -> Plain:
     return {"error": why, "verdict": "deny", "rule": "no-question", "reason": why, "effects": []}
 
 
 def _skip_line() -> None:
-    while (rest := sys.stdin.buffer.readline(_LONGEST)) and not rest.endswith(b"\n"):
+    while (rest := sys.stdin.buffer.readline(_MAX_QUESTION_CHARS)) and not rest.endswith(b"\n"):
         pass
 
 
-def _show(answer: Plain) -> int:
-    """The answer for a person."""
+def _print_answer(answer: Plain) -> int:
+    """Print the answer for a person."""
     if "redacted" in answer:
         sys.stdout.write(f"{answer['redacted']}\n")
         return 0
@@ -189,15 +194,17 @@ def _show(answer: Plain) -> int:
         assert isinstance(marks, list)
         for mark in marks:
             form = f" ({mark['form']})" if mark["form"] else ""
-            print(f"{mark['rule']}{form}: {visible(str(mark['excerpt']))}")
+            print(f"{mark['rule']}{form}: {escape_confusable_characters(str(mark['excerpt']))}")
         if not marks:
-            print(say("Nothing stands out. That is no proof: what protects is what the text may not do."))
+            print(tr("Nothing stands out. That is no proof: what protects is what the text may not do."))
         return 0
-    rule = f"  {answer['rule']}: {translated(visible(str(answer['reason'])))}" if answer["rule"] else ""
-    print(f"{say(_VERDICTS.get(str(answer['verdict']), str(answer['verdict'])))}{rule}")
+    rule = (
+        f"  {answer['rule']}: {localize(escape_confusable_characters(str(answer['reason'])))}" if answer["rule"] else ""
+    )
+    print(f"{tr(_VERDICT_NAMES.get(str(answer['verdict']), str(answer['verdict'])))}{rule}")
     effects = answer["effects"]
     assert isinstance(effects, list)
     for effect in effects:
         what = ", ".join(effect["targets"]) or " ".join(effect["argv"])
-        print(f"  {say(_EFFECTS.get(effect['kind'], effect['kind']))} {visible(what)}")
+        print(f"  {tr(_EFFECT_NAMES.get(effect['kind'], effect['kind']))} {escape_confusable_characters(what)}")
     return 0

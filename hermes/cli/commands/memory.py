@@ -1,4 +1,6 @@
-"""`hermes memory`: what the agent remembers, what it wants to, and taking changes back."""
+"""`hermes memory`: show and change what the agent remembers, decide on its proposed changes, and undo
+changes.
+"""
 
 import argparse
 import asyncio
@@ -6,47 +8,47 @@ import json
 from collections.abc import Callable
 
 from hermes.admin.memory import open_desk
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
 from hermes.commands.views.memory import NO_PENDING_CHANGE, decide_change, format_memory_change, format_memory_file
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 from hermes.sessions.formats.openai_format import Plain
 
 
 def run(arguments: list[str]) -> int:
-    """Parse and run one of the verbs."""
-    given = _parser().read(arguments)
+    """Parse the arguments and run one of the verbs."""
+    args = _build_parser().parse_arguments(arguments)
     try:
-        print("\n".join(asyncio.run(_done(given))))
+        print("\n".join(asyncio.run(_run_verb(args))))
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
     return 0
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes memory",
         description="What the agent remembers from session to session: look at it, change it, decide on changes.",
         epilog='example: hermes memory add --user "Wants short answers."',
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
-    told = {
-        "list": say("all entries (also without a verb)"),
-        "add": say("add an entry"),
-        "remove": say("remove the entry that holds these words"),
-        "pending": say("the changes that wait for your yes"),
-        "approve": say("say yes to a change"),
-        "reject": say("say no to a change"),
-        "undo": say("put back what stood there before a change"),
-        "log": say("the newest 100 changes"),
+    verb_help = {
+        "list": tr("all entries (also without a verb)"),
+        "add": tr("add an entry"),
+        "remove": tr("remove the entry that holds these words"),
+        "pending": tr("the changes that wait for your yes"),
+        "approve": tr("say yes to a change"),
+        "reject": tr("say no to a change"),
+        "undo": tr("put back what stood there before a change"),
+        "log": tr("the newest 100 changes"),
     }
-    parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
+    parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in verb_help.items()}
     for verb in ("list", "pending", "log"):
         parsers[verb].add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     for parser in parsers.values():
-        parser.add_argument("--person", default="", metavar="ID", help=say("somebody's who talks from a chat"))
+        parser.add_argument("--person", default="", metavar="ID", help=tr("somebody's who talks from a chat"))
     for verb in ("add", "remove"):
         parsers[verb].add_argument("--user", action="store_true", help="in USER.md, about you; else in MEMORY.md")
         parsers[verb].add_argument("text", nargs="+", help="the words")
@@ -55,30 +57,30 @@ def _parser() -> Parser:
     return made
 
 
-async def _done(given: argparse.Namespace) -> list[str]:
-    async with open_desk(process_environment(), person=getattr(given, "person", "")) as desk:
-        match given.verb:
+async def _run_verb(args: argparse.Namespace) -> list[str]:
+    async with open_desk(copy_environment(), person=getattr(args, "person", "")) as admin:
+        match args.verb:
             case "add" | "remove":
-                write = desk.add_entry if given.verb == "add" else desk.remove_entry
-                return [await write("user" if given.user else "memory", " ".join(given.text))]
+                write = admin.add_entry if args.verb == "add" else admin.remove_entry
+                return [await write("user" if args.user else "memory", " ".join(args.text))]
             case "approve" | "reject" | "undo":
-                return [await decide_change(desk, given.verb, given.number)]
+                return [await decide_change(admin, args.verb, args.number)]
             case "pending":
-                return _shown(await desk.list_pending(), given.as_json, format_memory_change, NO_PENDING_CHANGE)
+                return _format_rows(await admin.list_pending(), args.as_json, format_memory_change, NO_PENDING_CHANGE)
             case "log":
-                return _shown(
-                    await desk.list_log(), given.as_json, format_memory_change, say("Nothing was ever changed.")
+                return _format_rows(
+                    await admin.list_log(), args.as_json, format_memory_change, tr("Nothing was ever changed.")
                 )
             case _:
-                return _shown(
-                    await desk.list_files(),
-                    getattr(given, "as_json", False),
+                return _format_rows(
+                    await admin.list_files(),
+                    getattr(args, "as_json", False),
                     format_memory_file,
-                    say("There is no memory."),
+                    tr("There is no memory."),
                 )
 
 
-def _shown(rows: list[Plain], as_json: bool, lines: Callable[[Plain], list[str]], none: str) -> list[str]:
+def _format_rows(rows: list[Plain], as_json: bool, lines: Callable[[Plain], list[str]], none: str) -> list[str]:
     if as_json:
         return [json.dumps(rows, ensure_ascii=False)]
     return [line for row in rows for line in lines(row)] or [none]

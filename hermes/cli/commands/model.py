@@ -1,4 +1,4 @@
-"""`hermes model`: the model that answers: show it, choose another, list what there is."""
+"""`hermes model`: show the current model, choose another, list the models there are."""
 
 import argparse
 import asyncio
@@ -17,37 +17,37 @@ from hermes.admin.models.models import (
     resolve_selection,
     save_selection,
 )
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import complain, explained, failed
-from hermes.cli.plain.menu import LeftError, at_a_terminal, pick, yes_no
-from hermes.config.environment import process_environment
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import format_error, print_error, report_failure
+from hermes.cli.plain.menu import PromptAbortedError, ask_yes_no, is_interactive, pick_name
+from hermes.config.environment import copy_environment
 from hermes.core.errors import ConfigError, HermesError
-from hermes.i18n.formats import number
-from hermes.i18n.messages import say, translated
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import localize, tr
 from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escaped
+from hermes.util.text import escape_unseen_characters
 
-STOPPED = 130
+EXIT_INTERRUPTED = 130
 
 
 def run(arguments: list[str]) -> int:
     """Show, choose or list."""
-    parser = _parser()
-    given = parser.read(arguments)
-    if given.listing is not None and given.name:
+    parser = _build_parser()
+    args = parser.parse_arguments(arguments)
+    if args.listing is not None and args.name:
         parser.error("--list takes a provider, not a model")
     try:
-        return asyncio.run(_run(given, process_environment()))
+        return asyncio.run(_run_verb(args, copy_environment()))
     except HermesError as error:
-        return failed(error)
-    except (LeftError, KeyboardInterrupt):
-        print("\n" + say("Nothing was changed."))
-        return STOPPED
+        return report_failure(error)
+    except (PromptAbortedError, KeyboardInterrupt):
+        print("\n" + tr("Nothing was changed."))
+        return EXIT_INTERRUPTED
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes model",
         description="Show the model that answers, or choose another. Without arguments on a terminal it asks.",
         epilog="example: hermes model qwen3:8b --provider ollama --test",
@@ -63,127 +63,134 @@ def _parser() -> Parser:
     return made
 
 
-async def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    if given.listing is not None:
-        where = ModelSelection(provider=given.listing or given.provider, base_url=given.base_url)
-        return _list(await list_model_names(environ, where), as_json=given.as_json)
-    wanted = ModelSelection(model=given.name, provider=given.provider, base_url=given.base_url)
+async def _run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    if args.listing is not None:
+        where = ModelSelection(provider=args.listing or args.provider, base_url=args.base_url)
+        return _print_models(await list_model_names(environ, where), as_json=args.as_json)
+    wanted = ModelSelection(model=args.name, provider=args.provider, base_url=args.base_url)
     if wanted == ModelSelection():
-        asked = at_a_terminal() and not given.as_json
+        asked = is_interactive() and not args.as_json
         shown = await describe_current_model(environ, ask=True)
-        print(json.dumps(shown, ensure_ascii=False) if given.as_json else "\n".join(about(shown)))
-        if given.test:
+        print(json.dumps(shown, ensure_ascii=False) if args.as_json else "\n".join(format_current_model(shown)))
+        if args.test:
             result = await probe_model(environ, wanted)
-            return _tested(result, as_json=given.as_json)
-        return await _chosen(environ, shown) if asked else 0
+            return _report_test(result, as_json=args.as_json)
+        return await _choose_interactively(environ, shown) if asked else 0
     if not wanted.model:
-        wanted = await _named(environ, wanted)
-    return await _kept(environ, wanted, given)
+        wanted = await _complete_choice(environ, wanted)
+    return await _save_choice(environ, wanted, args)
 
 
-async def _kept(environ: Mapping[str, str], wanted: ModelSelection, given: argparse.Namespace) -> int:
+async def _save_choice(environ: Mapping[str, str], wanted: ModelSelection, args: argparse.Namespace) -> int:
     resolve_selection(environ, wanted)
-    if given.test:
+    if args.test:
         result = await probe_model(environ, wanted)
-        if _tested(result, as_json=given.as_json):
-            complain(say("Nothing was changed."))
+        if _report_test(result, as_json=args.as_json):
+            print_error(tr("Nothing was changed."))
             return 1
     changed = save_selection(environ, wanted)
     shown = await describe_current_model(environ)
-    if given.as_json:
+    if args.as_json:
         print(json.dumps({**shown, "changed": changed}, ensure_ascii=False))
         return 0
-    print("\n".join(about(shown)))
-    print(say("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else say("It was so already."))
+    print("\n".join(format_current_model(shown)))
+    print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else tr("It was so already."))
     return 0
 
 
-async def _named(environ: Mapping[str, str], wanted: ModelSelection) -> ModelSelection:
-    """The choice with a model, when only a provider was named: asked for, or the provider's own."""
+async def _complete_choice(environ: Mapping[str, str], wanted: ModelSelection) -> ModelSelection:
+    """Add the model when only a provider was named: ask for it, or take the provider's default."""
     try:
         return structs.replace(wanted, model=resolve_selection(environ, wanted).model)
     except ConfigError:
-        if not at_a_terminal():
+        if not is_interactive():
             raise
     names = [one.name for one in await list_model_names(environ, wanted)]
-    return structs.replace(wanted, model=pick(say("Which model?"), names))
+    return structs.replace(wanted, model=pick_name(tr("Which model?"), names))
 
 
-async def _chosen(environ: Mapping[str, str], shown: Plain) -> int:
+async def _choose_interactively(environ: Mapping[str, str], shown: Plain) -> int:
     """Let the person at the terminal choose another model of the same provider."""
     if shown["provider"] == "local":
-        print(say("`hermes setup` chooses a provider."))
+        print(tr("`hermes setup` chooses a provider."))
         return 0
     try:
         names = [one.name for one in await list_model_names(environ, ModelSelection())]
     except ConfigError as error:
-        complain(explained(error))
+        print_error(format_error(error))
         return 0
-    name = pick(say("Which model? Enter keeps this one."), names, default=str(shown["model"]))
+    name = pick_name(tr("Which model? Enter keeps this one."), names, default=str(shown["model"]))
     if name == shown["model"]:
         return 0
     wanted = ModelSelection(model=name)
-    failed_test = yes_no(say("Try it with one small call?"), default=True) and _tested(
+    failed_test = ask_yes_no(tr("Try it with one small call?"), default=True) and _report_test(
         await probe_model(environ, wanted)
     )
-    if failed_test and not yes_no(say("Keep it all the same?")):
+    if failed_test and not ask_yes_no(tr("Keep it all the same?")):
         return 1
     changed = save_selection(environ, wanted)
-    print(say("Kept in config.yaml: {keys}.", keys=", ".join(changed)))
+    print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)))
     return 0
 
 
-def about(shown: Plain) -> list[str]:
-    """The model in a few lines."""
+def format_current_model(shown: Plain) -> list[str]:
+    """Format the current model in a few lines."""
     sources = shown["sources"]
     assert isinstance(sources, dict)
     place = f" ({shown['base_url']})" if shown["base_url"] else ""
     window = shown["context_length"]
-    tokens = say("{n} tokens", n=number(window)) if isinstance(window, int) else say("unknown")
+    tokens = tr("{n} tokens", n=format_number(window)) if isinstance(window, int) else tr("unknown")
     rows = [
-        (say("model"), f"{shown['model']}", sources.get("model")),
-        (say("provider"), f"{translated(str(shown['title']))}{place}", sources.get("provider")),
-        (say("key"), str(sources.get("key", say("none needed"))), None),
-        (say("window"), tokens, None),
-        (say("price"), _price(shown), None),
+        (tr("model"), f"{shown['model']}", sources.get("model")),
+        (tr("provider"), f"{localize(str(shown['title']))}{place}", sources.get("provider")),
+        (tr("key"), str(sources.get("key", tr("none needed"))), None),
+        (tr("window"), tokens, None),
+        (tr("price"), _format_price(shown), None),
     ]
-    return [escaped(f"{pad_right(name, 10)} {value}" + (f"   [{why}]" if why else "")) for name, value, why in rows]
+    return [
+        escape_unseen_characters(f"{pad_right(name, 10)} {value}" + (f"   [{why}]" if why else ""))
+        for name, value, why in rows
+    ]
 
 
-def _price(shown: Plain) -> str:
+def _format_price(shown: Plain) -> str:
     price = shown["price"]
     if shown["free"]:
-        return say("nothing")
+        return tr("nothing")
     if not isinstance(price, dict):
-        return say("unknown; `prices` in config.yaml can name it")
-    return say("${input} in, ${output} out, a million tokens", input=price["input"], output=price["output"])
+        return tr("unknown; `prices` in config.yaml can name it")
+    return tr("${input} in, ${output} out, a million tokens", input=price["input"], output=price["output"])
 
 
-def _tested(result: ModelTestResult, *, as_json: bool = False) -> int:
+def _report_test(result: ModelTestResult, *, as_json: bool = False) -> int:
     if as_json and result.problem:
         print(json.dumps(to_builtins(result), ensure_ascii=False))
     elif not as_json:
-        print(test_line(result))
+        print(format_test_result(result))
     return 1 if result.problem else 0
 
 
-def test_line(result: ModelTestResult) -> str:
-    """What came of a test call, on one line."""
+def format_test_result(result: ModelTestResult) -> str:
+    """Format the result of a test call on one line."""
     seconds = f"{result.seconds:.1f}"
     if result.problem:
-        return escaped(
-            say("The test failed after {n} s: {why}", n=seconds, why=f"{result.problem} {result.hint}".strip())
+        return escape_unseen_characters(
+            tr("The test failed after {n} s: {why}", n=seconds, why=f"{result.problem} {result.hint}".strip())
         )
-    cost = escaped(result.cost)
-    return say("It answered in {n} s. Cost: {cost}.", n=seconds, cost=cost)
+    cost = escape_unseen_characters(result.cost)
+    return tr("It answered in {n} s. Cost: {cost}.", n=seconds, cost=cost)
 
 
-def _list(found: list[ListedModel], *, as_json: bool) -> int:
+def _print_models(found: list[ListedModel], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(to_builtins(found), ensure_ascii=False))
         return 0
     for one in found:
-        print(escaped(f"{one.name:<48} {number(one.context_length) if one.context_length else ''}".rstrip()))
+        print(
+            escape_unseen_characters(
+                f"{one.name:<48} {format_number(one.context_length) if one.context_length else ''}".rstrip()
+            )
+        )
     if not found:
-        print(say("It names no models."))
+        print(tr("It names no models."))
     return 0

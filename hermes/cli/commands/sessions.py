@@ -1,4 +1,4 @@
-"""`hermes sessions`: list, show, search, rename, export, prune and delete."""
+"""`hermes sessions`: list, show, search, rename, export, prune and delete sessions."""
 
 import argparse
 import asyncio
@@ -12,35 +12,35 @@ import msgspec
 from hermes.admin.export import FORMATS, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import complain, failed
-from hermes.cli.output import agreed, print_json, size
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import print_error, report_failure
+from hermes.cli.output import confirm_action, format_bytes, print_json
 from hermes.commands.views.session_tree import format_branches
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.i18n.formats import compact, number
-from hermes.i18n.messages import phrase, say, say_many
-from hermes.util.text import escaped, inert, one_line
+from hermes.i18n.formats import format_compact, format_number
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 Plain = dict[str, object]
-_MOST = 1_000_000
-_KINDS = {"branch": phrase("branch"), "archive": phrase("condensed past")}
+_MAX_LIMIT = 1_000_000
+_KIND_NAMES = {"branch": N_("branch"), "archive": N_("condensed past")}
 
 
 def run(arguments: list[str]) -> int:
-    """Parse and run one of the verbs."""
-    given = _parser().read(arguments)
-    if not 0 < getattr(given, "limit", 1) < _MOST:
-        complain(f"--limit must be above zero and below {_MOST}.")
+    """Parse the arguments and run one of the verbs."""
+    args = _build_parser().parse_arguments(arguments)
+    if not 0 < getattr(args, "limit", 1) < _MAX_LIMIT:
+        print_error(f"--limit must be above zero and below {_MAX_LIMIT}.")
         return 2
     try:
-        return asyncio.run(_run(given))
+        return asyncio.run(_run_verb(args))
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes sessions",
         description="Look at, search, rename, export and delete what was said. In a chat `/sessions` browses them.",
         epilog="example: hermes sessions search '天气 report' --limit 5",
@@ -75,42 +75,42 @@ def _parser() -> Parser:
     return made
 
 
-async def _run(given: argparse.Namespace) -> int:
-    async with open_session_admin(process_environment()) as sessions:
-        match given.verb:
+async def _run_verb(args: argparse.Namespace) -> int:
+    async with open_session_admin(copy_environment()) as sessions:
+        match args.verb:
             case None | "list":
-                rows = await sessions.list_newest(getattr(given, "limit", 20))
-                return _print(rows, getattr(given, "json", False), _session_line, say("There is no session yet."))
+                rows = await sessions.list_newest(getattr(args, "limit", 20))
+                return _print_rows(rows, getattr(args, "json", False), _format_session, tr("There is no session yet."))
             case "tree":
-                return _tree(await sessions.list_tree(given.limit), as_json=given.json)
+                return _print_tree(await sessions.list_tree(args.limit), as_json=args.json)
             case "show":
-                found = await sessions.show_session(given.session, hidden=given.hidden)
-                return _show(found, as_json=given.json)
+                found = await sessions.show_session(args.session, hidden=args.hidden)
+                return _print_session(found, as_json=args.json)
             case "search":
-                hits = await sessions.search_messages(" ".join(given.words), limit=given.limit, newest=not given.best)
-                return _print(hits, given.json, _hit_line, say("No message has these words."))
+                hits = await sessions.search_messages(" ".join(args.words), limit=args.limit, newest=not args.best)
+                return _print_rows(hits, args.json, _format_hit, tr("No message has these words."))
             case "export":
-                found = await sessions.show_session(given.session, hidden=given.hidden)
-                return _export(export_session(found, given.format), given.output)
+                found = await sessions.show_session(args.session, hidden=args.hidden)
+                return _write_export(export_session(found, args.format), args.output)
             case "stats":
-                return _stats(await sessions.compute_statistics(), as_json=given.json)
+                return _print_stats(await sessions.compute_statistics(), as_json=args.json)
             case _:
-                return await _change(sessions, given)
+                return await _change_sessions(sessions, args)
 
 
-async def _change(sessions: SessionAdmin, given: argparse.Namespace) -> int:
-    """The verbs that change something."""
-    if given.verb == "rename":
-        row = await sessions.rename_session(given.session, " ".join(given.title))
-        said = say('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
-        print_json(row) if given.json else print(escaped(said))
+async def _change_sessions(sessions: SessionAdmin, args: argparse.Namespace) -> int:
+    """Run the verbs that change something."""
+    if args.verb == "rename":
+        row = await sessions.rename_session(args.session, " ".join(args.title))
+        said = tr('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
+        print_json(row) if args.json else print(escape_unseen_characters(said))
         return 0
-    return await (_prune if given.verb == "prune" else _delete)(sessions, given)
+    return await (_prune_sessions if args.verb == "prune" else _delete_session)(sessions, args)
 
 
-def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:
+def _print_rows(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none: str) -> int:
     if as_json:
-        sys.stdout.write(_pretty(rows))
+        sys.stdout.write(_encode_json(rows))
     else:
         for row in rows:
             print(line(row))
@@ -119,23 +119,23 @@ def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none:
     return 0
 
 
-def _tree(roots: Sequence[SessionNode], *, as_json: bool) -> int:
+def _print_tree(roots: Sequence[SessionNode], *, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(_pretty(roots))
+        sys.stdout.write(_encode_json(roots))
         return 0
     for root in roots:
         for line in format_branches(root, "", ""):
             print(line)
     if not roots:
-        print(say("There is no session yet."))
+        print(tr("There is no session yet."))
     return 0
 
 
-def _show(found: Plain, *, as_json: bool) -> int:
+def _print_session(found: Plain, *, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(_pretty(found))
+        sys.stdout.write(_encode_json(found))
         return 0
-    print(_session_line(found))
+    print(_format_session(found))
     messages = found["messages"]
     assert isinstance(messages, list)
     for message in messages:
@@ -143,52 +143,55 @@ def _show(found: Plain, *, as_json: bool) -> int:
             f"\n  · {call['function']['name']} {call['function']['arguments']}"
             for call in message.get("tool_calls", ())
         )
-        print(f"\n[{message['role']}] {inert(str(message['content'] or ''))}{inert(calls)}")
+        print(
+            f"\n[{message['role']}] "
+            f"{strip_control_characters(str(message['content'] or ''))}{strip_control_characters(calls)}"
+        )
     return 0
 
 
-async def _prune(sessions: SessionAdmin, given: argparse.Namespace) -> int:
-    seconds = time.time() - parse_since(given.older_than, time.time())
+async def _prune_sessions(sessions: SessionAdmin, args: argparse.Namespace) -> int:
+    seconds = time.time() - parse_since(args.older_than, time.time())
     if seconds <= 0:
-        raise UsageError(phrase("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
+        raise UsageError(N_("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
     rows = await sessions.list_idle(seconds)
-    if given.dry_run or not rows:
-        return _print(rows, given.json, _session_line, say("There is no session that old."))
-    if not given.json:
+    if args.dry_run or not rows:
+        return _print_rows(rows, args.json, _format_session, tr("There is no session that old."))
+    if not args.json:
         for row in rows:
-            print(_session_line(row))
-    question = say_many(
+            print(_format_session(row))
+    question = tr_plural(
         "Delete this {n} session and every word of it?", "Delete these {n} sessions and every word?", len(rows)
     )
-    answer = agreed(question, yes=given.yes, what=say("Deleting"))
+    answer = confirm_action(question, yes=args.yes, what=tr("Deleting"))
     if answer is not True:
         return 1 if answer is False else 2
     gone, held = await sessions.delete_idle(seconds)
-    if given.json:
+    if args.json:
         print_json({"deleted": gone, "open": held})
         return 0
-    print(say_many("{n} session deleted.", "{n} sessions deleted.", len(gone)))
+    print(tr_plural("{n} session deleted.", "{n} sessions deleted.", len(gone)))
     if held:
-        complain(say_many("{n} is open and stays.", "{n} are open and stay.", len(held)))
+        print_error(tr_plural("{n} is open and stays.", "{n} are open and stay.", len(held)))
     return 0
 
 
-def _stats(found: Plain, *, as_json: bool) -> int:
+def _print_stats(found: Plain, *, as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0
     rows = {
-        say("in all"): [found | {"key": ""}],
-        say("by model"): found["models"],
-        say("by front-end"): found["sources"],
+        tr("in all"): [found | {"key": ""}],
+        tr("by model"): found["models"],
+        tr("by front-end"): found["sources"],
     }
     for title, listed in rows.items():
         assert isinstance(listed, list)
         print(title)
         for row in listed:
-            key = escaped(one_line(str(row["key"]), 40))
-            counts = (number(row["sessions"]), number(row["messages"]), compact(row["tokens"]))
-            said = say(
+            key = escape_unseen_characters(to_one_line(str(row["key"]), 40))
+            counts = (format_number(row["sessions"]), format_number(row["messages"]), format_compact(row["tokens"]))
+            said = tr(
                 "{sessions} sessions, {messages} messages, {tokens} tokens",
                 sessions=counts[0],
                 messages=counts[1],
@@ -197,59 +200,60 @@ def _stats(found: Plain, *, as_json: bool) -> int:
             print(f"  {key:<32} {said}" if key else f"  {said}")
     sizes = found["bytes"]
     assert isinstance(sizes, dict)
-    print(", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
+    print(", ".join(f"{name} {format_bytes(count)}" for name, count in sizes.items()))
     return 0
 
 
-def _export(lines: bytes, output: str | None) -> int:
+def _write_export(lines: bytes, output: str | None) -> int:
     if output is None:
         sys.stdout.buffer.write(lines)
         return 0
     try:
         Path(output).write_bytes(lines)
     except OSError as error:
-        complain(f"{output} cannot be written: {error.strerror}.")
+        print_error(f"{output} cannot be written: {error.strerror}.")
         return 1
     return 0
 
 
-async def _delete(sessions: SessionAdmin, given: argparse.Namespace) -> int:
-    row = await sessions.find_session_row(given.session)
-    if not given.yes:
+async def _delete_session(sessions: SessionAdmin, args: argparse.Namespace) -> int:
+    row = await sessions.find_session_row(args.session)
+    if not args.yes:
         if not sys.stdin.isatty():
-            complain("Deleting needs a yes: add --yes.")
+            print_error("Deleting needs a yes: add --yes.")
             return 2
-        title = one_line(inert(str(row["title"])), 60)
-        about = say(
+        title = to_one_line(strip_control_characters(str(row["title"])), 60)
+        about = tr(
             '{id} ("{title}", {message_count} messages)', id=row["id"], title=title, message_count=row["message_count"]
         )
-        print(say("Delete session {about} and every word of it?", about=about), "[y/N] ", end="", flush=True)
+        print(tr("Delete session {about} and every word of it?", about=about), "[y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是", "好"):
             return 1
     deleted = await sessions.delete_session(str(row["id"]))
-    if given.json:
-        sys.stdout.write(_pretty({"deleted": deleted}))
+    if args.json:
+        sys.stdout.write(_encode_json({"deleted": deleted}))
     else:
-        print(say("Deleted {what}.", what=deleted))
+        print(tr("Deleted {what}.", what=deleted))
     return 0
 
 
-def _session_line(row: Plain) -> str:
-    title = one_line(inert(str(row.get("title") or "")), 60)
-    count = say("{message_count:>5} messages", message_count=row["message_count"])
-    kind = f" ({say(_KINDS[str(row['kind'])])})" if row.get("kind") else ""
-    return f"{row['id']}  {_when(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
+def _format_session(row: Plain) -> str:
+    title = to_one_line(strip_control_characters(str(row.get("title") or "")), 60)
+    count = tr("{message_count:>5} messages", message_count=row["message_count"])
+    kind = f" ({tr(_KIND_NAMES[str(row['kind'])])})" if row.get("kind") else ""
+    return f"{row['id']}  {_format_timestamp(row['updated_at'])}  {count}  {row.get('model') or ''}  {title}{kind}"
 
 
-def _hit_line(row: Plain) -> str:
+def _format_hit(row: Plain) -> str:
     return (
-        f"{row['session_id']}  {_when(row['created_at'])}  {row['role']}: {one_line(inert(str(row['snippet'])), 160)}"
+        f"{row['session_id']}  {_format_timestamp(row['created_at'])}  {row['role']}: "
+        f"{to_one_line(strip_control_characters(str(row['snippet'])), 160)}"
     )
 
 
-def _when(seconds: object) -> str:
+def _format_timestamp(seconds: object) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(seconds))))
 
 
-def _pretty(value: object) -> str:
+def _encode_json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"

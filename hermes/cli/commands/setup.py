@@ -1,4 +1,4 @@
-"""`hermes setup`: from nothing to a working model, on a terminal or by options."""
+"""`hermes setup`: find a working model and save it, by questions on a terminal or by options."""
 
 import argparse
 import asyncio
@@ -27,45 +27,53 @@ from hermes.admin.models.setup import (
     save_setup,
     suggest_setup,
 )
-from hermes.cli.arguments import Parser
-from hermes.cli.commands.model import about, test_line
-from hermes.cli.errors import complain, explained, failed
-from hermes.cli.plain.menu import LeftError, ask, at_a_terminal, choose, pick, secret, yes_no
+from hermes.cli.arguments import CommandParser
+from hermes.cli.commands.model import format_current_model, format_test_result
+from hermes.cli.errors import format_error, print_error, report_failure
+from hermes.cli.plain.menu import (
+    PromptAbortedError,
+    ask_line,
+    ask_secret,
+    ask_yes_no,
+    choose_option,
+    is_interactive,
+    pick_name,
+)
 from hermes.config.env_file import set_variables
-from hermes.config.environment import process_environment, with_dotenv
+from hermes.config.environment import copy_environment, merge_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.i18n.formats import compact, number
-from hermes.i18n.messages import CHINESE, ENGLISH, language_of, phrase, say, say_many, speak
+from hermes.i18n.formats import format_compact, format_number
+from hermes.i18n.messages import CHINESE, ENGLISH, N_, language_from_environment, set_language, tr, tr_plural
 from hermes.sessions.app import share_home
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escaped, one_line
+from hermes.util.text import escape_unseen_characters, to_one_line
 
-STOPPED = 130
-_LOCALES = ("HERMES_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-_NO_LOCALE = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
-_SHOWN = 12
+EXIT_INTERRUPTED = 130
+_LOCALE_VARIABLES = ("HERMES_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+_NEUTRAL_LOCALES = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
+_MAX_NAMES = 12
 
 
 def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
     """Ask, or do what the options say; `servers` are looked for on this machine."""
-    given = _parser().read(arguments)
-    environ = process_environment()
-    speak(language_of(with_dotenv(environ, locate_home(environ).env_file)))
-    named = given.provider or given.model or given.base_url or given.api_key_env or given.key_stdin or given.yes
+    args = _build_parser().parse_arguments(arguments)
+    environ = copy_environment()
+    set_language(language_from_environment(merge_dotenv(environ, locate_home(environ).env_file)))
+    named = args.provider or args.model or args.base_url or args.api_key_env or args.key_stdin or args.yes
     try:
-        if named or given.from_path or not at_a_terminal():
-            return _Unasked(environ, given, servers).run()
-        return _Asked(environ, given, servers).run()
+        if named or args.from_path or not is_interactive():
+            return _OptionSetup(environ, args, servers).run()
+        return _InteractiveSetup(environ, args, servers).run()
     except HermesError as error:
-        return failed(error)
-    except (LeftError, KeyboardInterrupt):
-        print("\n" + say("Left. What you had not said yes to was not changed."))
-        return STOPPED
+        return report_failure(error)
+    except (PromptAbortedError, KeyboardInterrupt):
+        print("\n" + tr("Left. What you had not said yes to was not changed."))
+        return EXIT_INTERRUPTED
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes setup",
         description="Find a model that works and keep it: keys in the environment and .env, model servers on this"
         " machine, another agent's home. On a terminal it asks; with options it does what they say.",
@@ -85,353 +93,356 @@ def _parser() -> Parser:
     return made
 
 
-class _Unasked:
-    """Setting up by options."""
+class _OptionSetup:
+    """Sets Hermes up as the options say."""
 
     def __init__(
-        self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[LocalModelServer, ...]
+        self, environ: Mapping[str, str], args: argparse.Namespace, servers: tuple[LocalModelServer, ...]
     ) -> None:
         self._environ = environ
-        self._given = given
+        self._given = args
         self._servers = servers
 
     def run(self) -> int:
-        """Take over, choose, test, write."""
-        given = self._given
-        code = self._taken_over(Path(given.from_path)) if given.from_path else 0
+        """Import a home, choose the model, test it, save it."""
+        args = self._given
+        code = self._import_home(Path(args.from_path)) if args.from_path else 0
         if code:
             return code
-        wanted = self._wanted()
-        if wanted is None:
+        request = self._build_request()
+        if request is None:
             return 0
-        choice = asyncio.run(complete_model(self._environ, resolve_setup(self._environ, wanted)))
-        if not given.no_test and choice.selection.provider != "local":
+        choice = asyncio.run(complete_model(self._environ, resolve_setup(self._environ, request)))
+        if not args.no_test and choice.selection.provider != "local":
             result = asyncio.run(probe_model(self._environ, choice.trial_selection))
-            print(test_line(result))
+            print(format_test_result(result))
             if result.problem:
-                complain(say("Nothing was written. With --no-test it is, all the same."))
+                print_error(tr("Nothing was written. With --no-test it is, all the same."))
                 return 1
-        _written(save_setup(self._environ, choice))
+        _report_written(save_setup(self._environ, choice))
         return 0
 
-    def _taken_over(self, path: Path) -> int:
-        """The exit code: 1 after a no, 2 where nobody can be asked."""
+    def _import_home(self, path: Path) -> int:
+        """Import another agent's home. Return the exit code: 1 after a no, 2 where nobody can be asked."""
         old = open_foreign_home(self._environ, path)
-        _show_preview(preview_import(self._environ, old))
+        _print_preview(preview_import(self._environ, old))
         if not self._given.yes:
-            if not at_a_terminal():
-                complain(say("Taking it over needs a yes: --yes."))
+            if not is_interactive():
+                print_error(tr("Taking it over needs a yes: --yes."))
                 return 2
-            if not yes_no(say("Take this over?")):
+            if not ask_yes_no(tr("Take this over?")):
                 return 1
-        _show_taken(asyncio.run(import_home(self._environ, old, _progress)))
+        _print_import_result(asyncio.run(import_home(self._environ, old, _print_progress)))
         return 0
 
-    def _wanted(self) -> SetupRequest | None:
-        """What is to be chosen; None when all is said."""
-        given = self._given
-        if given.key_stdin and not given.provider and not given.base_url:
-            raise UsageError(phrase("--key-stdin needs --provider: whose key is it?"))
-        key = sys.stdin.readline().strip() if given.key_stdin else ""
-        wanted = SetupRequest(
-            provider=given.provider, model=given.model, base_url=given.base_url, api_key=key, variable=given.api_key_env
+    def _build_request(self) -> SetupRequest | None:
+        """Return what is to be set up; None when there is nothing left to do."""
+        args = self._given
+        if args.key_stdin and not args.provider and not args.base_url:
+            raise UsageError(N_("--key-stdin needs --provider: whose key is it?"))
+        key = sys.stdin.readline().strip() if args.key_stdin else ""
+        request = SetupRequest(
+            provider=args.provider, model=args.model, base_url=args.base_url, api_key=key, variable=args.api_key_env
         )
-        if given.provider or given.base_url:
-            return wanted
-        shown = _standing(self._environ)
+        if args.provider or args.base_url:
+            return request
+        shown = _load_current_model(self._environ)
         if shown is None:
-            return self._suggested()
-        if given.model:
-            return wanted
-        print("\n".join(about(shown)))
+            return self._suggest_request()
+        if args.model:
+            return request
+        print("\n".join(format_current_model(shown)))
         return None
 
-    def _suggested(self) -> SetupRequest | None:
-        """What was found suggests itself, to a yes."""
+    def _suggest_request(self) -> SetupRequest | None:
+        """Choose from the keys and servers that were found, when the person said yes."""
         keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
         likely = suggest_setup(keys, servers) if self._given.yes else None
         if likely is not None:
-            print(_offers(keys, servers)[0])
+            print(_format_offers(keys, servers)[0])
             return structs.replace(likely, model=self._given.model)
         if self._given.from_path:
-            complain(say("No model is set up yet: `hermes setup` finds one."))
+            print_error(tr("No model is set up yet: `hermes setup` finds one."))
             return None
         raise UsageError(
-            phrase("Nothing says which provider to use."), phrase("Name one: --provider P, and --yes to write it down.")
+            N_("Nothing says which provider to use."), N_("Name one: --provider P, and --yes to write it down.")
         )
 
 
-class _Asked:
-    """Setting up with a person at the terminal."""
+class _InteractiveSetup:
+    """Sets Hermes up with a person at the terminal."""
 
     def __init__(
-        self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[LocalModelServer, ...]
+        self, environ: Mapping[str, str], args: argparse.Namespace, servers: tuple[LocalModelServer, ...]
     ) -> None:
         self._environ = environ
-        self._given = given
+        self._given = args
         self._servers = servers
 
     def run(self) -> int:
-        """Ask for one thing after the other; Enter takes what is shown."""
-        language = self._language()
+        """Ask for one thing after the other; Enter takes the default that is shown."""
+        language = self._choose_language()
         home = locate_home(self._environ)
-        home.check()
+        home.check_usable()
         print(
-            say(
+            tr(
                 "Hermes keeps its things in {home}. Enter takes what is shown; Ctrl-C leaves.",
-                home=escaped(str(home.root)),
+                home=escape_unseen_characters(str(home.root)),
             )
         )
-        shown = _standing(self._environ)
+        shown = _load_current_model(self._environ)
         if not self._given.no_import:
             for old in find_foreign_homes(self._environ):
-                self._offer(old)
-        if home.foreign():
-            self._share()
-        shown = _standing(self._environ)
-        if shown is not None and not self._change(shown):
-            self._speak(language)
-            _next_steps()
+                self._offer_import(old)
+        if home.find_foreign_file():
+            self._agree_to_share()
+        shown = _load_current_model(self._environ)
+        if shown is not None and not self._wants_change(shown):
+            self._save_language(language)
+            _print_next_steps()
             return 0
-        choice = self._choice()
+        choice = self._choose_provider()
         if choice is None:
             return 0
-        code = self._finish(choice)
-        self._speak(language)
+        code = self._test_and_save(choice)
+        self._save_language(language)
         return code
 
-    def _language(self) -> str:
-        """The language, asked for where the locale does not say; empty when it does."""
-        whole = with_dotenv(self._environ, locate_home(self._environ).env_file)
-        said = next((whole[name] for name in _LOCALES if whole.get(name)), "")
-        if said not in _NO_LOCALE:
+    def _choose_language(self) -> str:
+        """Ask for the language where the locale does not name one; return an empty text when it does."""
+        whole = merge_dotenv(self._environ, locate_home(self._environ).env_file)
+        said = next((whole[name] for name in _LOCALE_VARIABLES if whole.get(name)), "")
+        if said not in _NEUTRAL_LOCALES:
             return ""
         languages = (ENGLISH, CHINESE)
-        chosen = languages[choose("Language / 语言", ["English", "中文"])]
-        speak(chosen)
+        chosen = languages[choose_option("Language / 语言", ["English", "中文"])]
+        set_language(chosen)
         return chosen
 
-    def _speak(self, language: str) -> None:
-        """Keep a language that was chosen and is not what everybody has anyway."""
+    def _save_language(self, language: str) -> None:
+        """Save a chosen language that is not the default."""
         home = locate_home(self._environ)
-        if language == CHINESE and not home.foreign():
-            home.ensure()
+        if language == CHINESE and not home.find_foreign_file():
+            home.ensure_exists()
             set_variables(home.env_file, {"HERMES_LANGUAGE": language})
 
-    def _offer(self, old: ForeignHome) -> None:
+    def _offer_import(self, old: ForeignHome) -> None:
         shown = preview_import(self._environ, old)
         if shown.empty:
             return
-        _show_preview(shown)
-        if yes_no(say("Take this over?")):
-            _show_taken(asyncio.run(import_home(self._environ, old, _progress)))
+        _print_preview(shown)
+        if ask_yes_no(tr("Take this over?")):
+            _print_import_result(asyncio.run(import_home(self._environ, old, _print_progress)))
 
-    def _share(self) -> None:
+    def _agree_to_share(self) -> None:
         home = locate_home(self._environ)
-        text = say(
+        text = tr(
             "{home} is another program's home too. Keep Hermes' own files (hermes.db, search.db) beside them?",
             home=home.root,
         )
-        if not yes_no(text):
-            raise ConfigError(phrase("Nothing was changed."), phrase("HERMES_HOME names another folder for Hermes."))
+        if not ask_yes_no(text):
+            raise ConfigError(N_("Nothing was changed."), N_("HERMES_HOME names another folder for Hermes."))
         asyncio.run(share_home(self._environ))
 
-    def _change(self, shown: Plain) -> bool:
-        """Show what is there; whether something else is wanted."""
-        print("\n" + say("This is set up:"))
-        print("\n".join(about(shown)))
-        wishes = [say("Leave it so"), say("Test it"), say("Another model or provider")]
+    def _wants_change(self, shown: Plain) -> bool:
+        """Show the current setup and return whether the person wants to change it."""
+        print("\n" + tr("This is set up:"))
+        print("\n".join(format_current_model(shown)))
+        wishes = [tr("Leave it so"), tr("Test it"), tr("Another model or provider")]
         while True:
-            wish = choose(say("What now?"), wishes)
+            wish = choose_option(tr("What now?"), wishes)
             if wish == 1:
-                print(test_line(asyncio.run(probe_model(self._environ, ModelSelection()))))
+                print(format_test_result(asyncio.run(probe_model(self._environ, ModelSelection()))))
             else:
                 return wish == 2
 
-    def _choice(self) -> SetupSelection | None:
+    def _choose_provider(self) -> SetupSelection | None:
         keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
-        rows = _offers(keys, servers)
-        rows += [say("Another provider; I have a key"), say("A server, by its address")]
-        rows.append(say("None yet: the small model that comes with Hermes answers"))
-        at = choose(say("Who serves the model?"), rows)
+        rows = _format_offers(keys, servers)
+        rows += [tr("Another provider; I have a key"), tr("A server, by its address")]
+        rows.append(tr("None yet: the small model that comes with Hermes answers"))
+        at = choose_option(tr("Who serves the model?"), rows)
         if at < len(keys):
-            return self._with_model(SetupRequest(provider=keys[at].provider))
+            return self._choose_model(SetupRequest(provider=keys[at].provider))
         if at < len(keys) + len(servers):
             server = servers[at - len(keys)]
-            return self._with_model(SetupRequest(provider=server.provider, base_url=server.base_url))
+            return self._choose_model(SetupRequest(provider=server.provider, base_url=server.base_url))
         if at == len(rows) - 1:
-            _next_steps()
+            _print_next_steps()
             return None
         if at == len(rows) - 2:
-            url = _address()
-            key = secret(say("Its key, if it wants one (not shown; Enter for none):"), getpass.getpass)
-            return self._with_model(SetupRequest(base_url=url, api_key=key))
+            url = _ask_address()
+            key = ask_secret(tr("Its key, if it wants one (not shown; Enter for none):"), getpass.getpass)
+            return self._choose_model(SetupRequest(base_url=url, api_key=key))
         known = list_providers()
-        title = pick(say("Which provider?"), [one.title for one in known], free=False)
+        title = pick_name(tr("Which provider?"), [one.title for one in known], free=False)
         provider = next(one.name for one in known if one.title == title)
-        return self._with_model(SetupRequest(provider=provider, api_key=self._key(provider)))
+        return self._choose_model(SetupRequest(provider=provider, api_key=self._ask_key(provider)))
 
-    def _key(self, provider: str) -> str:
+    def _ask_key(self, provider: str) -> str:
         variable = key_variable(provider)
         while True:
-            key = secret(say("The key (not shown; it goes into .env as {name}):", name=variable), getpass.getpass)
+            key = ask_secret(tr("The key (not shown; it goes into .env as {name}):", name=variable), getpass.getpass)
             if key:
                 return key
 
-    def _with_model(self, wanted: SetupRequest) -> SetupSelection:
-        choice = resolve_setup(self._environ, wanted)
+    def _choose_model(self, request: SetupRequest) -> SetupSelection:
+        choice = resolve_setup(self._environ, request)
         try:
             names = [one.name for one in asyncio.run(list_model_names(self._environ, choice.trial_selection))]
         except ConfigError as error:
-            complain(explained(error))
+            print_error(format_error(error))
             names = []
-        model = names[0] if len(names) == 1 else pick(say("Which model?"), names)
+        model = names[0] if len(names) == 1 else pick_name(tr("Which model?"), names)
         return structs.replace(choice, selection=structs.replace(choice.selection, model=model))
 
-    def _finish(self, choice: SetupSelection) -> int:
-        """Test and write."""
-        kept = False
+    def _test_and_save(self, choice: SetupSelection) -> int:
+        """Test the choice and save it."""
+        keep_untested = False
         while not self._given.no_test:
-            print(say("Testing {model} ...", model=escaped(choice.selection.model)), flush=True)
+            print(tr("Testing {model} ...", model=escape_unseen_characters(choice.selection.model)), flush=True)
             result = asyncio.run(probe_model(self._environ, choice.trial_selection))
-            print(test_line(result))
+            print(format_test_result(result))
             if not result.problem:
                 break
             wishes = [
-                say("Try again"),
-                say("Another key"),
-                say("Another choice"),
-                say("Keep it all the same"),
-                say("Leave"),
+                tr("Try again"),
+                tr("Another key"),
+                tr("Another choice"),
+                tr("Keep it all the same"),
+                tr("Leave"),
             ]
-            wish = choose(say("What now?"), wishes)
+            wish = choose_option(tr("What now?"), wishes)
             if wish == 1:
                 provider = choice.selection.provider
-                choice = structs.replace(choice, api_key=self._key(provider), variable=key_variable(provider))
+                choice = structs.replace(choice, api_key=self._ask_key(provider), variable=key_variable(provider))
             elif wish == 2:
-                other = self._choice()
+                other = self._choose_provider()
                 if other is None:
                     return 0
                 choice = other
             elif wish == 3:
-                kept = True
+                keep_untested = True
                 break
             elif wish == 4:
-                raise LeftError
-        if not kept and not yes_no(say("Keep this choice?"), default=True):
-            raise LeftError
-        _written(save_setup(self._environ, choice))
+                raise PromptAbortedError
+        if not keep_untested and not ask_yes_no(tr("Keep this choice?"), default=True):
+            raise PromptAbortedError
+        _report_written(save_setup(self._environ, choice))
         return 0
 
 
-def _address() -> str:
-    """The address of a server, asked for until it is one."""
+def _ask_address() -> str:
+    """Ask for the address of a server until it is one."""
     while True:
-        url = normalize_address(ask(say("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
+        url = normalize_address(ask_line(tr("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
         if url:
             return url
-        print(say("That is no address: http://HOST:PORT/v1 is one."))
+        print(tr("That is no address: http://HOST:PORT/v1 is one."))
 
 
-def _offers(keys: Sequence[FoundKey], servers: Sequence[LocalModelServer]) -> list[str]:
-    """What was found, a line each."""
-    rows = [say("{provider} (key: {place})", provider=one.title, place=one.place) for one in keys]
+def _format_offers(keys: Sequence[FoundKey], servers: Sequence[LocalModelServer]) -> list[str]:
+    """Format what was found, one line each."""
+    rows = [tr("{provider} (key: {place})", provider=one.title, place=one.place) for one in keys]
     for server in servers:
-        count = say_many("{n} model", "{n} models", len(server.models))
-        rows.append(say("{provider} at {url} ({models})", provider=server.title, url=server.base_url, models=count))
+        count = tr_plural("{n} model", "{n} models", len(server.models))
+        rows.append(tr("{provider} at {url} ({models})", provider=server.title, url=server.base_url, models=count))
     return rows
 
 
-def _standing(environ: Mapping[str, str]) -> Plain | None:
-    """The model as it is set up; None when nothing is, or what is cannot be used (then that is said)."""
+def _load_current_model(environ: Mapping[str, str]) -> Plain | None:
+    """Return the model that is set up; None when none is, or when it cannot be used, which is printed."""
     try:
         shown = asyncio.run(describe_current_model(environ))
     except ConfigError as error:
         if "config.yaml" in str(error):
             raise
         if get_setting(environ, "model")["source"] == "config.yaml":  # else nobody has chosen anything yet
-            complain(explained(error))
+            print_error(format_error(error))
         return None
     return None if shown["provider"] == "local" else shown
 
 
-def _written(places: list[str]) -> None:
+def _report_written(places: list[str]) -> None:
     for place in places:
-        print(escaped(say("Wrote {place}.", place=place)))
+        print(escape_unseen_characters(tr("Wrote {place}.", place=place)))
     if not places:
-        print(say("It was so already; nothing had to be written."))
-    _next_steps()
+        print(tr("It was so already; nothing had to be written."))
+    _print_next_steps()
 
 
-def _next_steps() -> None:
-    print("\n" + say("What next:"))
-    print("  hermes                " + say("talk with it; /help shows what it can do"))
-    print('  hermes -z "..."       ' + say("one task, only the answer printed"))
-    print("  hermes config list    " + say("what is set; `hermes tools` for its tools"))
+def _print_next_steps() -> None:
+    print("\n" + tr("What next:"))
+    print("  hermes                " + tr("talk with it; /help shows what it can do"))
+    print('  hermes -z "..."       ' + tr("one task, only the answer printed"))
+    print("  hermes config list    " + tr("what is set; `hermes tools` for its tools"))
 
 
-def _show_preview(shown: ImportPreview) -> None:
-    print("\n" + escaped(say("A home of {title}: {root}", title=shown.title, root=shown.root)))
+def _print_preview(shown: ImportPreview) -> None:
+    print("\n" + escape_unseen_characters(tr("A home of {title}: {root}", title=shown.title, root=shown.root)))
     if shown.empty:
-        print("  " + say("There is nothing to take over."))
+        print("  " + tr("There is nothing to take over."))
     elif not shown.news:
-        print("  " + say("Nothing new, unless something was said in its sessions since."))
+        print("  " + tr("Nothing new, unless something was said in its sessions since."))
     rows = [
-        (shown.sessions, say_many("{n} session", "{n} sessions", shown.sessions) + _size(shown)),
-        (shown.known, say_many("{n} of them is here already", "{n} of them are here already", shown.known)),
-        (shown.memory, say_many("{n} memory", "{n} memories", shown.memory)),
-        (shown.user, say_many("{n} note about you", "{n} notes about you", shown.user)),
+        (shown.sessions, tr_plural("{n} session", "{n} sessions", shown.sessions) + _format_size(shown)),
+        (shown.known, tr_plural("{n} of them is here already", "{n} of them are here already", shown.known)),
+        (shown.memory, tr_plural("{n} memory", "{n} memories", shown.memory)),
+        (shown.user, tr_plural("{n} note about you", "{n} notes about you", shown.user)),
         (shown.identity, "SOUL.md"),
-        (len(shown.skills), say_many("{n} skill", "{n} skills", len(shown.skills)) + _names(shown.skills)),
-        (len(shown.settings), say_many("{n} setting", "{n} settings", len(shown.settings)) + _names(shown.settings)),
-        (len(shown.keys), say("variables of its .env (copied into ours, not shown)") + _names(shown.keys)),
+        (len(shown.skills), tr_plural("{n} skill", "{n} skills", len(shown.skills)) + _format_names(shown.skills)),
+        (
+            len(shown.settings),
+            tr_plural("{n} setting", "{n} settings", len(shown.settings)) + _format_names(shown.settings),
+        ),
+        (len(shown.keys), tr("variables of its .env (copied into ours, not shown)") + _format_names(shown.keys)),
     ]
     for count, text in rows:
         if count:
-            print("  + " + escaped(text))
+            print("  + " + escape_unseen_characters(text))
     for one in shown.full:
-        print("      " + escaped(f"{one.what}: {one.why}"))
+        print("      " + escape_unseen_characters(f"{one.what}: {one.why}"))
     for one in shown.conflicts:
-        print("  = " + escaped(f"{one.what}: {one.why}"))
+        print("  = " + escape_unseen_characters(f"{one.what}: {one.why}"))
     for one in shown.left:
-        print("  - " + escaped(one_line(f"{one.what}: {one.why}", 200)))
-    print("  " + say("Nothing is changed there. What reads like an order to the agent waits for your yes."))
+        print("  - " + escape_unseen_characters(to_one_line(f"{one.what}: {one.why}", 200)))
+    print("  " + tr("Nothing is changed there. What reads like an order to the agent waits for your yes."))
 
 
-def _size(shown: ImportPreview) -> str:
-    return ", " + say("{n} messages, {size} bytes", n=number(shown.messages), size=compact(shown.bytes))
+def _format_size(shown: ImportPreview) -> str:
+    return ", " + tr("{n} messages, {size} bytes", n=format_number(shown.messages), size=format_compact(shown.bytes))
 
 
-def _names(names: tuple[str, ...]) -> str:
-    more = ", ..." if len(names) > _SHOWN else ""
-    return ": " + ", ".join(names[:_SHOWN]) + more
+def _format_names(names: tuple[str, ...]) -> str:
+    more = ", ..." if len(names) > _MAX_NAMES else ""
+    return ": " + ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _show_taken(taken: ImportResult) -> None:
-    messages = say_many("{n} message", "{n} messages", taken.messages)
-    known = say_many("{n} session was here already", "{n} sessions were here already", taken.known)
+def _print_import_result(taken: ImportResult) -> None:
+    messages = tr_plural("{n} message", "{n} messages", taken.messages)
+    known = tr_plural("{n} session was here already", "{n} sessions were here already", taken.known)
     rows = [
-        (taken.sessions, say_many("{n} session", "{n} sessions", taken.sessions) + f", {messages}"),
+        (taken.sessions, tr_plural("{n} session", "{n} sessions", taken.sessions) + f", {messages}"),
         (taken.known, known),
-        (taken.memories, say_many("{n} memory", "{n} memories", taken.memories)),
-        (taken.skills, say_many("{n} skill", "{n} skills", taken.skills)),
-        (taken.settings, say_many("{n} setting", "{n} settings", taken.settings)),
-        (taken.keys, say_many("{n} variable", "{n} variables", taken.keys)),
+        (taken.memories, tr_plural("{n} memory", "{n} memories", taken.memories)),
+        (taken.skills, tr_plural("{n} skill", "{n} skills", taken.skills)),
+        (taken.settings, tr_plural("{n} setting", "{n} settings", taken.settings)),
+        (taken.keys, tr_plural("{n} variable", "{n} variables", taken.keys)),
         (taken.identity, "SOUL.md"),
     ]
-    print(say("Taken over:"))
-    told = [text for count, text in rows if count]
-    for text in told or [say("nothing new")]:
+    print(tr("Taken over:"))
+    lines = [text for count, text in rows if count]
+    for text in lines or [tr("nothing new")]:
         print("  " + text)
     if taken.waiting:
-        waits = say_many("{n} change waits for your yes:", "{n} changes wait for your yes:", taken.waiting)
+        waits = tr_plural("{n} change waits for your yes:", "{n} changes wait for your yes:", taken.waiting)
         print(f"{waits} `hermes memory pending`, `hermes skills pending`")
     for one in taken.left:
-        print("  - " + escaped(one_line(f"{one.what}: {one.why}", 200)))
+        print("  - " + escape_unseen_characters(to_one_line(f"{one.what}: {one.why}", 200)))
 
 
-def _progress(done: int, whole: int) -> None:
-    """Say now and then how far taking over is, on a terminal only."""
+def _print_progress(done: int, whole: int) -> None:
+    """Print now and then how far an import is, on a terminal only."""
     if sys.stderr.isatty() and (done % 50 == 0 or done == whole > 50):
-        sys.stderr.write("\r" + say("{n} of {whole} sessions", n=done, whole=whole) + ("\n" if done >= whole else ""))
+        sys.stderr.write("\r" + tr("{n} of {whole} sessions", n=done, whole=whole) + ("\n" if done >= whole else ""))
         sys.stderr.flush()

@@ -1,153 +1,155 @@
-"""`hermes status`: how things stand, on one screen."""
+"""`hermes status`: show the state of model, keys, sandbox, sessions and money on one screen."""
 
 import asyncio
 import os
 from collections.abc import Mapping
 
 from hermes.admin.status import collect_status
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
-from hermes.cli.output import print_json, size
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
+from hermes.cli.output import format_bytes, print_json
 from hermes.commands.views.usage import format_cap_limits, format_cost
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import compact, moment, number
-from hermes.i18n.messages import joined, say, say_many, translated
+from hermes.i18n.formats import format_compact, format_number, format_time
+from hermes.i18n.messages import join_sentences, localize, tr, tr_plural
 from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escaped, one_line, visible
+from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
-_TITLE = 11
+_TITLE_WIDTH = 11
 
 
 def run(arguments: list[str]) -> int:
-    """Show it; 1 when the model's server was asked and did not answer."""
-    parser = Parser(
+    """Print the status; return 1 when the model's server was asked and did not answer."""
+    parser = CommandParser(
         prog="hermes status",
-        description=say("Say how things stand. Exit code 1: the model cannot be reached."),
+        description=tr("Say how things stand. Exit code 1: the model cannot be reached."),
         epilog="example: hermes status --offline",
     )
-    parser.add_argument("--offline", action="store_true", help=say("ask no server whether it can be reached"))
-    parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
-    given = parser.read(arguments)
+    parser.add_argument("--offline", action="store_true", help=tr("ask no server whether it can be reached"))
+    parser.add_argument("--json", action="store_true", dest="as_json", help=tr("print JSON"))
+    args = parser.parse_arguments(arguments)
     try:
-        found = asyncio.run(collect_status(process_environment(), os.getcwd(), offline=given.offline))
+        found = asyncio.run(collect_status(copy_environment(), os.getcwd(), offline=args.offline))
     except HermesError as error:
-        return failed(error)
-    if given.as_json:
+        return report_failure(error)
+    if args.as_json:
         print_json(found)
     else:
-        print("\n".join(escaped(line) for line in status_lines(found)))
+        print("\n".join(escape_unseen_characters(line) for line in format_status(found)))
     model = found["model"]
     assert isinstance(model, dict)
     return 1 if model["reached"] is False or model["wrong"] else 0
 
 
-def status_lines(found: Plain) -> list[str]:
-    """A line each: a title of fixed width and what there is to say."""
+def format_status(found: Plain) -> list[str]:
+    """Format the status, one line for each title of fixed width."""
     commands = found["commands"]
     assert isinstance(commands, list)
     rows = [
-        (say("Hermes"), say("{version}, language {language}", version=found["version"], language=found["language"])),
-        (say("Home"), _home(found)),
-        (say("Model"), _model(_table(found["model"]))),
-        (say("API keys"), _keys(found["keys"])),
-        (say("Commands"), _commands(commands)),
-        (say("Folder"), _folder(found)),
-        (say("Sessions"), _sessions(found)),
-        (say("Today"), _spent(found["today"])),
-        (say("This month"), _spent(found["month"])),
-        *((say("Cap"), text) for text in _caps(found["caps"])),
-        (say("Waiting"), _waiting(_table(found["pending"]))),
-        (say("Disk"), _disk(_table(found["disk"]))),
+        (tr("Hermes"), tr("{version}, language {language}", version=found["version"], language=found["language"])),
+        (tr("Home"), _format_home(found)),
+        (tr("Model"), _format_model(_as_mapping(found["model"]))),
+        (tr("API keys"), _format_keys(found["keys"])),
+        (tr("Commands"), _format_backend(commands)),
+        (tr("Folder"), _format_folder(found)),
+        (tr("Sessions"), _format_sessions(found)),
+        (tr("Today"), _format_spending(found["today"])),
+        (tr("This month"), _format_spending(found["month"])),
+        *((tr("Cap"), text) for text in _format_caps(found["caps"])),
+        (tr("Waiting"), _format_pending(_as_mapping(found["pending"]))),
+        (tr("Disk"), _format_disk(_as_mapping(found["disk"]))),
     ]
-    return [f"{pad_right(title, _TITLE)} {text}" for title, text in rows]
+    return [f"{pad_right(title, _TITLE_WIDTH)} {text}" for title, text in rows]
 
 
-def _commands(lines: list[object]) -> str:
-    """Where commands run, without the title that the line begins with."""
-    return joined(*(translated(visible(str(line).removeprefix("Commands: "))) for line in lines))
+def _format_backend(lines: list[object]) -> str:
+    """Describe where commands run, without the title that the line begins with."""
+    return join_sentences(
+        *(localize(escape_confusable_characters(str(line).removeprefix("Commands: "))) for line in lines)
+    )
 
 
-def _home(found: Plain) -> str:
+def _format_home(found: Plain) -> str:
     profile = found["profile"]
-    return str(found["home"]) + (say(" (profile {name})", name=profile) if profile else "")
+    return str(found["home"]) + (tr(" (profile {name})", name=profile) if profile else "")
 
 
-def _model(model: Mapping[str, object]) -> str:
+def _format_model(model: Mapping[str, object]) -> str:
     if not model["model"]:
-        return translated(str(model["wrong"]))
+        return localize(str(model["wrong"]))
     where = f"{model['model']}, {model['provider']}" + (f", {model['base_url']}" if model["base_url"] else "")
     if model["reached"] is None:
-        return say("{where} (not asked)", where=where)
+        return tr("{where} (not asked)", where=where)
     if not model["reached"]:
-        return say("{where} cannot be reached: {why}", where=where, why=translated(str(model["wrong"])))
+        return tr("{where} cannot be reached: {why}", where=where, why=localize(str(model["wrong"])))
     if model["provider"] == "local":
-        return say("{where}: the small one that is built in", where=where)
-    return say("{where}, answers in {seconds} s", where=where, seconds=f"{float(str(model['seconds'])):.2f}")
+        return tr("{where}: the small one that is built in", where=where)
+    return tr("{where}, answers in {seconds} s", where=where, seconds=f"{float(str(model['seconds'])):.2f}")
 
 
-def _keys(rows: object) -> str:
+def _format_keys(rows: object) -> str:
     assert isinstance(rows, list)
     shown = [
         f"{row['provider']} {row['label']}".strip() + (f" ({row['state']})" if row["state"] != "ready" else "")
         for row in rows
     ]
-    return ", ".join(shown) or say("none")
+    return ", ".join(shown) or tr("none")
 
 
-def _folder(found: Plain) -> str:
+def _format_folder(found: Plain) -> str:
     folder = found["folder"]
-    return say("{folder}, trusted", folder=folder) if found["trusted"] else say("{folder}, not trusted", folder=folder)
+    return tr("{folder}, trusted", folder=folder) if found["trusted"] else tr("{folder}, not trusted", folder=folder)
 
 
-def _sessions(found: Plain) -> str:
+def _format_sessions(found: Plain) -> str:
     count = int(str(found["sessions"]))
     if not count:
-        return say("none yet")
+        return tr("none yet")
     last = found["last_session"]
-    text = say_many("{n} session", "{n} sessions", count)
-    text += say(", {n} open now", n=number(int(str(found["open"])))) if found["open"] else ""
+    text = tr_plural("{n} session", "{n} sessions", count)
+    text += tr(", {n} open now", n=format_number(int(str(found["open"])))) if found["open"] else ""
     if not isinstance(last, dict):
         return text
-    title = one_line(str(last["title"]), 40)
-    return say(
+    title = to_one_line(str(last["title"]), 40)
+    return tr(
         '{sessions}; the last one {id} "{title}", {when}',
         sessions=text,
         id=last["id"],
         title=title,
-        when=moment(last["updated_at"]),
+        when=format_time(last["updated_at"]),
     )
 
 
-def _spent(row: object) -> str:
+def _format_spending(row: object) -> str:
     if not isinstance(row, dict) or not row["calls"]:
-        return say("nothing")
-    calls = say_many("{n} call", "{n} calls", row["calls"])
-    return say(
+        return tr("nothing")
+    calls = tr_plural("{n} call", "{n} calls", row["calls"])
+    return tr(
         "{calls}, {tokens} tokens, {cost}",
         calls=calls,
-        tokens=compact(row["input_tokens"] + row["output_tokens"]),
+        tokens=format_compact(row["input_tokens"] + row["output_tokens"]),
         cost=format_cost(row),
     )
 
 
-def _caps(rows: object) -> list[str]:
+def _format_caps(rows: object) -> list[str]:
     assert isinstance(rows, list)
     return [f"{row['name']}: {format_cap_limits(row, 'usd_left', 'tokens_left')}" for row in rows]
 
 
-def _waiting(pending: Mapping[str, object]) -> str:
+def _format_pending(pending: Mapping[str, object]) -> str:
     counts = {name: int(str(value)) for name, value in pending.items()}
     parts = [
         *(
-            [say_many("{n} question (`hermes approvals`)", "{n} questions (`hermes approvals`)", n)]
+            [tr_plural("{n} question (`hermes approvals`)", "{n} questions (`hermes approvals`)", n)]
             if (n := counts["approvals"])
             else []
         ),
         *(
             [
-                say_many(
+                tr_plural(
                     "{n} change of memory (`hermes memory pending`)",
                     "{n} changes of memory (`hermes memory pending`)",
                     n,
@@ -158,7 +160,7 @@ def _waiting(pending: Mapping[str, object]) -> str:
         ),
         *(
             [
-                say_many(
+                tr_plural(
                     "{n} change of skills (`hermes skills pending`)",
                     "{n} changes of skills (`hermes skills pending`)",
                     n,
@@ -168,17 +170,17 @@ def _waiting(pending: Mapping[str, object]) -> str:
             else []
         ),
     ]
-    return ", ".join(parts) or say("nothing")
+    return ", ".join(parts) or tr("nothing")
 
 
-def _disk(disk: Mapping[str, object]) -> str:
+def _format_disk(disk: Mapping[str, object]) -> str:
     parts = disk["parts"]
     assert isinstance(parts, dict)
-    largest = ", ".join(f"{name} {size(count)}" for name, count in list(parts.items())[:3])
-    total = size(int(str(disk["bytes"])))
+    largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in list(parts.items())[:3])
+    total = format_bytes(int(str(disk["bytes"])))
     return f"{total} ({largest})" if largest else total
 
 
-def _table(value: object) -> Mapping[str, object]:
+def _as_mapping(value: object) -> Mapping[str, object]:
     assert isinstance(value, dict)
     return value

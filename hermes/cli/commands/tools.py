@@ -1,4 +1,4 @@
-"""`hermes tools`: the tool sets, which are on and why, and switching them."""
+"""`hermes tools`: list the tool sets with their state, and switch them on or off."""
 
 import json
 import shutil
@@ -7,20 +7,20 @@ import sys
 from msgspec import structs
 
 from hermes.admin.toolsets import ToolsetChange, disable_toolsets, enable_toolsets, list_toolsets
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
 from hermes.commands.views.tool_descriptions import describe_toolset
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.markup.charts import fit_text, pad_right, text_width
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escaped
+from hermes.util.text import escape_unseen_characters
 
 
 def run(arguments: list[str]) -> int:
-    """List the sets, or switch some."""
-    parser = Parser(
+    """List the tool sets, or switch some."""
+    parser = CommandParser(
         prog="hermes tools",
         description="The tool sets: which are on and why. What is switched off is gone from what the model is offered,"
         " from the next session on.",
@@ -29,51 +29,55 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("action", nargs="?", choices=["list", "enable", "disable"], default="list")
     parser.add_argument("names", nargs="*", metavar="NAME", help="tool sets")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    given = parser.read(arguments)
-    if given.action == "list" and given.names:
+    args = parser.parse_arguments(arguments)
+    if args.action == "list" and args.names:
         parser.error("list takes no name")
-    if given.action != "list" and not given.names:
-        parser.error(f"{given.action} needs the name of a tool set; `hermes tools` shows them")
-    environ = process_environment()
+    if args.action != "list" and not args.names:
+        parser.error(f"{args.action} needs the name of a tool set; `hermes tools` shows them")
+    environ = copy_environment()
     try:
-        if given.action == "list":
-            return _list(list_toolsets(environ), as_json=given.as_json)
-        on = given.action == "enable"
-        return _switched(
-            (enable_toolsets if on else disable_toolsets)(environ, given.names), on=on, as_json=given.as_json
+        if args.action == "list":
+            return _print_toolsets(list_toolsets(environ), as_json=args.as_json)
+        on = args.action == "enable"
+        return _report_switch(
+            (enable_toolsets if on else disable_toolsets)(environ, args.names), on=on, as_json=args.as_json
         )
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
 
 
-def _switched(done: ToolsetChange, *, on: bool, as_json: bool) -> int:
+def _report_switch(done: ToolsetChange, *, on: bool, as_json: bool) -> int:
     if as_json:
         print(json.dumps(structs.asdict(done), ensure_ascii=False))
         return 0
-    now = phrase("{name} is on from the next session.") if on else phrase("{name} is off from the next session.")
-    was = phrase("{name} is on already.") if on else phrase("{name} is off already.")
+    now = N_("{name} is on from the next session.") if on else N_("{name} is off from the next session.")
+    was = N_("{name} is on already.") if on else N_("{name} is off already.")
     for text, names in ((now, done.changed), (was, done.already)):
         for name in names:
-            print(escaped(say(text, name=name)))
+            print(escape_unseen_characters(tr(text, name=name)))
     return 0
 
 
-def _list(rows: list[Plain], *, as_json: bool) -> int:
+def _print_toolsets(rows: list[Plain], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows, ensure_ascii=False))
         return 0
     columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
     for row in rows:
-        state = say("on") if row["on"] else say("off")
+        state = tr("on") if row["on"] else tr("off")
         tools = row["tools"]
         assert isinstance(tools, list)
-        names = ", ".join(map(str, tools)) or say("(asked of the server when a session starts)")
-        told = describe_toolset(str(row["name"])) or names
+        names = ", ".join(map(str, tools)) or tr("(asked of the server when a session starts)")
+        description = describe_toolset(str(row["name"])) or names
         why = f" [{row['why']}]" if row["why"] else ""
-        line = escaped(f"{pad_right(str(row['name']), 16)} {pad_right(state, 4)} ")
+        line = escape_unseen_characters(f"{pad_right(str(row['name']), 16)} {pad_right(state, 4)} ")
         print(
-            (line + fit_text(escaped(told), columns - text_width(line) - text_width(why)).rstrip() + why)
+            (
+                line
+                + fit_text(escape_unseen_characters(description), columns - text_width(line) - text_width(why)).rstrip()
+                + why
+            )
             if columns
-            else line + told + why
+            else line + description + why
         )
     return 0

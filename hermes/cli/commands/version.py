@@ -1,15 +1,17 @@
-"""`hermes version`."""
+"""`hermes version`: print the version."""
 
 import hermes
-from hermes.cli.arguments import Parser
+from hermes.cli.arguments import CommandParser
 
 
 def run(arguments: list[str]) -> int:
     """Print the version."""
-    parser = Parser(prog="hermes version", description="Show the version.", epilog="example: hermes version --json")
+    parser = CommandParser(
+        prog="hermes version", description="Show the version.", epilog="example: hermes version --json"
+    )
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    given = parser.read(arguments)
-    if given.as_json:
+    args = parser.parse_arguments(arguments)
+    if args.as_json:
         import json
         import platform
 

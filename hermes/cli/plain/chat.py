@@ -1,4 +1,4 @@
-"""Conversations in lines: the plain chat, and one message with its answer."""
+"""Run conversations in lines: the plain chat, and one message with its answer."""
 
 import argparse
 import asyncio
@@ -10,64 +10,64 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from hermes.admin.models.local_servers import LocalModelServer
-from hermes.cli.errors import complain
-from hermes.cli.log import log_to, redaction
-from hermes.cli.options import app_options, prompt_text
-from hermes.cli.plain.offer_model import offer_server
-from hermes.cli.plain.prompts import TerminalAsker, controlling_terminal
-from hermes.cli.plain.renderer import Renderer
-from hermes.cli.plain.terminal import PlainInput, Source
-from hermes.cli.usage import write_usage
-from hermes.config.environment import process_environment
+from hermes.cli.errors import print_error
+from hermes.cli.log import build_lazy_redactor, install_fault_log
+from hermes.cli.options import build_app_options, read_prompt_text
+from hermes.cli.plain.offer_model import offer_local_server
+from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
+from hermes.cli.plain.renderer import PlainRenderer
+from hermes.cli.plain.terminal import LineSource, PlainInput
+from hermes.cli.usage import write_usage_file
+from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import BusyError
 from hermes.core.events import ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import say, translated
+from hermes.i18n.messages import localize, tr
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.image_files import read_picture
-from hermes.util.text import inert, one_line, visible
+from hermes.util.text import escape_confusable_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.cli.plain.command_context import PlainDesk
+    from hermes.cli.plain.command_context import PlainCommandContext
     from hermes.sessions.port import SessionPort
 
-REFUSED = 3
-STOPPED = 130
+EXIT_REFUSED = 3
+EXIT_INTERRUPTED = 130
 
 
-def once(given: argparse.Namespace, text: str) -> int:
-    """One message; returns the exit code. Raises HermesError."""
-    return asyncio.run(_talk(given, PlainInput(), prompt_text(text)))
+def run_once(args: argparse.Namespace, text: str) -> int:
+    """Send one message and return the exit code. Raises HermesError."""
+    return asyncio.run(_run_conversation(args, PlainInput(), read_prompt_text(text)))
 
 
-def chat(given: argparse.Namespace, servers: tuple[LocalModelServer, ...]) -> int:
-    """A chat with whoever is at standard input; returns the exit code. Raises HermesError."""
-    from hermes.cli.plain.readline import keyboard
+def run_plain_chat(args: argparse.Namespace, servers: tuple[LocalModelServer, ...]) -> int:
+    """Chat with whoever is at standard input and return the exit code. Raises HermesError."""
+    from hermes.cli.plain.readline import open_readline_input
 
-    typed = keyboard(process_environment().get("TERM", ""))
-    if typed is not None:
-        return typed.serve(_talk(given, typed, servers=servers))
-    return asyncio.run(_talk(given, PlainInput(), servers=servers))
+    readline_input = open_readline_input(copy_environment().get("TERM", ""))
+    if readline_input is not None:
+        return readline_input.run_conversation(_run_conversation(args, readline_input, servers=servers))
+    return asyncio.run(_run_conversation(args, PlainInput(), servers=servers))
 
 
-async def _talk(
-    given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[LocalModelServer, ...] = ()
+async def _run_conversation(
+    args: argparse.Namespace, source: LineSource, text: str | None = None, *, servers: tuple[LocalModelServer, ...] = ()
 ) -> int:
-    """The whole conversation; without `text` a chat with whoever is at `source`."""
+    """Run the whole conversation. Without `text` it is a chat with whoever is at `source`."""
     # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
-    options = structs.replace(app_options(given), reviews=text is None and source.typed)
-    environ = process_environment()
+    options = structs.replace(build_app_options(args), reviews=text is None and source.interactive)
+    environ = copy_environment()
     home = locate_home(environ)
-    log = log_to(home.logs, redaction(environ, home))
-    with controlling_terminal() as found:
-        terminal = None if given.no_input else found
+    log = install_fault_log(home.logs, build_lazy_redactor(environ, home))
+    with open_controlling_terminal() as found:
+        terminal = None if args.no_input else found
         if terminal is not None and text is None:
-            options = await offer_server(options, environ, terminal, servers)
-        shown = Renderer(quiet=given.oneshot is not None)
-        shown.prompt = source.shown
+            options = await offer_local_server(options, environ, terminal, servers)
+        renderer = PlainRenderer(quiet=args.oneshot is not None)
+        renderer.prompt = source.current_prompt
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
             if text is None:
                 from hermes.ipc.session_server import serve_sessions
@@ -75,50 +75,54 @@ async def _talk(
                 await stack.enter_async_context(serve_sessions(app))
             log.redact = app.redact_text  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
-            sessions = _Sessions(app, shown, asker, stack)
+            sessions = _SessionOpener(app, renderer, asker, stack)
             try:
-                actor = await sessions.open(given.resume, latest=given.latest)
+                actor = await sessions.open_session(args.resume, latest=args.latest)
             finally:
                 for line in app.notices:
-                    complain(line)
+                    print_error(line)
             if text is not None:
-                code = await _once(app, actor, source, text, given)
+                code = await _run_turn(app, actor, source, text, args)
             else:
-                from hermes.cli.plain.command_context import PlainDesk, PlainTerminal
-                from hermes.cli.plain.repl import Dialogue
+                from hermes.cli.plain.command_context import PlainCommandContext, PlainTerminal
+                from hermes.cli.plain.repl import PlainRepl
 
-                closed = asker.took_away if asker is not None else lambda: False
-                plain = PlainTerminal(app.services.settings.display, environ, shown.set_display)
-                desk = PlainDesk(app, source, actor, plain, sessions.open, sessions.beside)
-                code = await Dialogue(app, source, desk, closed=closed).run()
-                if desk.deletes:
-                    await _delete(desk)
-        if shown.broken is not None:
-            raise shown.broken
+                closed = asker.pop_closed_flag if asker is not None else lambda: False
+                plain = PlainTerminal(app.services.settings.display, environ, renderer.set_display)
+                command_context = PlainCommandContext(
+                    app, source, actor, plain, sessions.open_session, sessions.open_background_session
+                )
+                code = await PlainRepl(app, source, command_context, closed=closed).run()
+                if command_context.delete_on_exit:
+                    await _delete_session(command_context)
+        if renderer.output_error is not None:
+            raise renderer.output_error
         return code
 
 
-class _Sessions:
-    """Opens sessions that are shown here, their questions asked on the terminal where there is one."""
+class _SessionOpener:
+    """Opens sessions that are shown here; their questions are asked on the terminal where there is one."""
 
     def __init__(
-        self, app: App, shown: Renderer, asker: TerminalAsker | None, remotes: contextlib.AsyncExitStack
+        self, app: App, renderer: PlainRenderer, asker: TerminalAsker | None, remotes: contextlib.AsyncExitStack
     ) -> None:
         self._app = app
         self._remotes = remotes
-        self._shown = shown
+        self._renderer = renderer
         self._asker = asker
 
-    async def open(self, name: str | None = None, *, latest: bool = False) -> "SessionPort":
-        """The session of that name, the newest, or a fresh one; of one that another process holds, a part in it."""
-        actor = await self._session(name, latest=latest)
+    async def open_session(self, name: str | None = None, *, latest: bool = False) -> "SessionPort":
+        """Open the session of that name, the newest one, or a fresh one. A session that another process holds is
+        joined.
+        """
+        actor = await self._open_or_join(name, latest=latest)
         if self._asker is not None:
-            self._asker.attach(actor)
-        self._shown.on_broken = actor.stop
-        actor.subscribe(self._shown)
+            self._asker.attach_session(actor)
+        self._renderer.on_output_error = actor.stop
+        actor.subscribe(self._renderer)
         return actor
 
-    async def _session(self, name: str | None, *, latest: bool) -> "SessionPort":
+    async def _open_or_join(self, name: str | None, *, latest: bool) -> "SessionPort":
         try:
             return await self._app.open_session(name, latest=latest, asker=self._asker)
         except BusyError:
@@ -130,61 +134,64 @@ class _Sessions:
             self._remotes.push_async_callback(remote.close)
             return remote
 
-    async def beside(self) -> SessionActor:
-        """A fresh session that is not shown. While the person types the terminal is the prompt's, so of its questions
-        it is said that they wait."""
+    async def open_background_session(self) -> SessionActor:
+        """Open a fresh session that is not shown. The terminal belongs to the prompt while the person types, so its
+        questions are only announced, and wait.
+        """
         actor = await self._app.open_session()
         actor.approvals.can_ask = self._asker is not None
-        actor.subscribe(self._tell_question)
+        actor.subscribe(self._announce_question)
         return actor
 
-    def _tell_question(self, event: Event) -> None:
+    def _announce_question(self, event: Event) -> None:
         if isinstance(event, ApprovalAsked):
-            subject = one_line(visible(event.subject), 200)
-            asked = say("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject)
-            prompt = self._shown.prompt()
-            print("\n".join(["", asked, say("/approvals answers it."), prompt]), end="", flush=True)
+            subject = to_one_line(escape_confusable_characters(event.subject), 200)
+            asked = tr("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject)
+            prompt = self._renderer.prompt()
+            print("\n".join(["", asked, tr("/approvals answers it."), prompt]), end="", flush=True)
 
 
-async def _delete(desk: "PlainDesk") -> None:
-    """Delete the session that was talked with."""
+async def _delete_session(command_context: "PlainCommandContext") -> None:
+    """Delete the session of the chat that has ended."""
     from hermes.admin.sessions import SessionAdmin
 
-    actor = desk.actor
+    actor = command_context.actor
     session_id = actor.session_id
-    await desk.app.close_session(actor)
-    on = desk.app.services
-    print(say("Deleted: {what}.", what=await SessionAdmin(on.store, on.home).delete_session(session_id)))
+    await command_context.app.close_session(actor)
+    services = command_context.app.services
+    print(tr("Deleted: {what}.", what=await SessionAdmin(services.store, services.home).delete_session(session_id)))
 
 
-async def _once(app: App, actor: "SessionPort", source: Source, text: str, given: argparse.Namespace) -> int:
-    """One turn and its exit code; Ctrl-C, SIGTERM and a terminal that is closed stop it."""
-    images = tuple(read_picture(Path(name)) for name in given.image)
-    used = _local(actor) if given.usage_file else None
-    with source.during(actor.stop):
-        ended = await actor.post(Inbound(text=text, images=images, cwd=app.options.cwd))
+async def _run_turn(app: App, actor: "SessionPort", source: LineSource, text: str, args: argparse.Namespace) -> int:
+    """Run one turn and return its exit code. Ctrl-C, SIGTERM and a closed terminal stop it."""
+    images = tuple(read_picture(Path(name)) for name in args.image)
+    used = _require_local_session(actor) if args.usage_file else None
+    with source.handle_interrupts(actor.stop):
+        ended = await actor.post(InboundMessage(text=text, images=images, cwd=app.options.cwd))
     if used is not None:
-        write_usage(Path(given.usage_file), app.turn_result(used, ended))
-    return _finish(actor, ended, only_text=given.oneshot is not None)
+        write_usage_file(Path(args.usage_file), app.turn_result(used, ended))
+    return _report_outcome(actor, ended, only_text=args.oneshot is not None)
 
 
-def _local(port: "SessionPort") -> SessionActor:
-    """The session itself: what it uses is known where it lives. Raises BusyError where that is elsewhere."""
+def _require_local_session(port: "SessionPort") -> SessionActor:
+    """Return the session itself: what it used is known only where it lives. Raises BusyError where that is
+    another process.
+    """
     from hermes.ipc.session_server import require_local
 
     return require_local(port)
 
 
-def _finish(actor: "SessionPort", ended: TurnEnded, *, only_text: bool) -> int:
-    """Print what is owed and choose the exit code."""
+def _report_outcome(actor: "SessionPort", ended: TurnEnded, *, only_text: bool) -> int:
+    """Print the answer or the error, and choose the exit code."""
     if only_text:
         if ended.text:
-            print(inert(ended.text) if sys.stdout.isatty() else ended.text)
+            print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
         if ended.error:
-            complain(inert(translated(ended.error)))
+            print_error(strip_control_characters(localize(ended.error)))
     if ended.reason is ExitReason.INTERRUPTED:
-        complain("Stopped.")
-        return STOPPED
-    if not ended.reason.completed:
+        print_error("Stopped.")
+        return EXIT_INTERRUPTED
+    if not ended.reason.is_completed:
         return 1
-    return REFUSED if actor.approvals.unasked else 0
+    return EXIT_REFUSED if actor.approvals.unasked else 0

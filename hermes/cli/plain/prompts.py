@@ -1,4 +1,4 @@
-"""Asks the person on the terminal that this process belongs to, wherever its input and output go."""
+"""Ask the person on the terminal that this process belongs to, wherever its input and output are redirected."""
 
 import asyncio
 import contextlib
@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from hermes.cli.plain.offer_model import YES
-from hermes.cli.plain.terminal import Lines, set_modes, terminal_kept
+from hermes.cli.plain.offer_model import YES_ANSWERS
+from hermes.cli.plain.terminal import DescriptorLineReader, preserve_terminal_modes, set_terminal_modes
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
-from hermes.i18n.messages import say, translated
-from hermes.util.text import excerpt, inert, is_long, visible
+from hermes.i18n.messages import localize, tr
+from hermes.util.text import escape_confusable_characters, is_long, shorten_command, strip_control_characters
 
 if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
 
-_THIS = "this call"
+_THIS_CALL = "this call"
 _WITHDRAWN = "withdrawn"
 
 
 @contextlib.contextmanager
-def controlling_terminal() -> Iterator[int | None]:
-    """The descriptor of /dev/tty while the context lasts; None when this process has no terminal."""
+def open_controlling_terminal() -> Iterator[int | None]:
+    """Open /dev/tty while the context lasts; None when this process has no terminal."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -38,15 +38,16 @@ def controlling_terminal() -> Iterator[int | None]:
 class TerminalAsker:
     """Shows approvals and the model's questions on the terminal, one at a time; Enter alone means no.
 
-    It is the subscriber that hears of questions and the `Asker` of the `clarify` tool. Its tasks end with its context.
+    It subscribes to a session's events to hear of approvals, and is the `Asker` of the `clarify` tool. Its
+    tasks end with its context.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._lines = Lines(descriptor)
+        self._lines = DescriptorLineReader(descriptor)
         self._turn = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """The approvals that are shown or wait to be, by their ids."""
+        """The approvals that are shown or wait to be shown, by their ids."""
         self._actor: SessionPort | None = None
         self._closed = False
 
@@ -62,141 +63,166 @@ class TerminalAsker:
         if tasks:
             await asyncio.wait(tasks)
 
-    def took_away(self) -> bool:
-        """Whether a question was closed without an answer from here since this was asked last."""
+    def pop_closed_flag(self) -> bool:
+        """Return whether a question was closed without an answer from here since the last call, and reset that."""
         closed, self._closed = self._closed, False
         return closed
 
-    def attach(self, actor: "SessionPort") -> None:
+    def attach_session(self, actor: "SessionPort") -> None:
         """Answer this session's questions from now on."""
         self._actor = actor
         actor.approvals.can_ask = True
-        actor.subscribe(self._hear)
+        actor.subscribe(self._handle_event)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """The answer to a question of the model's: the text, or the choice whose number was typed."""
-        choice_lines = [f"  {number}. {inert(choice)}\n" for number, choice in enumerate(choices, 1)]
-        line = await self._answer("".join([f"\n? {inert(question)}\n", *choice_lines, "> "]))
+        """Ask a question of the model's. Return the text, or the choice whose number was typed."""
+        choice_lines = [f"  {number}. {strip_control_characters(choice)}\n" for number, choice in enumerate(choices, 1)]
+        line = await self._ask_line("".join([f"\n? {strip_control_characters(question)}\n", *choice_lines, "> "]))
         if line is None:
             return None
         if line.strip().isdigit() and 0 < int(line) <= len(choices):
             return choices[int(line) - 1]
         return line
 
-    def _hear(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         match event:
             case ApprovalAsked():
-                task = asyncio.get_running_loop().create_task(self._approve(event))
+                task = asyncio.get_running_loop().create_task(self._ask_approval(event))
                 self._tasks[event.approval_id] = task
                 task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
             case ApprovalAnswered():
-                said = say("allowed") if event.allowed else say("refused")
-                gone = "  " + say("(The question is withdrawn: nobody waits for its answer any more.)") + "\n"
+                said = tr("allowed") if event.allowed else tr("refused")
+                gone = "  " + tr("(The question is withdrawn: nobody waits for its answer any more.)") + "\n"
                 elsewhere = (
-                    ("  " + say("(Answered elsewhere: {said}.)", said=said) + "\n") if event.by == "person" else ""
+                    ("  " + tr("(Answered elsewhere: {said}.)", said=said) + "\n") if event.by == "person" else ""
                 )
-                self._withdraw(self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else elsewhere)
+                self._withdraw_question(
+                    self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else elsewhere
+                )
             case TurnEnded():
                 for task in self._tasks.values():
-                    self._withdraw(task)
+                    self._withdraw_question(task)
             case _:
                 pass
 
-    def _withdraw(self, task: "asyncio.Task[None] | None", why: str = "") -> None:
-        """A question that nobody waits for any more must not go on reading what is typed next."""
+    def _withdraw_question(self, task: "asyncio.Task[None] | None", why: str = "") -> None:
+        """Close a question that nobody waits for any more, so that it does not read what is typed next."""
         if task is not None and not task.done():
-            self._show(f"\n{why}")
+            self._write_terminal(f"\n{why}")
             self._closed = True
             task.cancel()
 
-    async def _approve(self, event: ApprovalAsked) -> None:
-        line = await self._answer(question_text(event), lambda said: "" if meant(said, event) else _again(event))
-        scope = meant(line, event)
+    async def _ask_approval(self, event: ApprovalAsked) -> None:
+        line = await self._ask_line(
+            format_question(event), lambda said: "" if parse_answer(said, event) else _format_retry_hint(event)
+        )
+        scope = parse_answer(line, event)
         if self._actor is not None:
             self._actor.approvals.answer(event.approval_id, scope=scope or AnswerScope.DENY, by="person")
 
-    async def _answer(self, question: str, again: Callable[[str | None], str] | None = None) -> str | None:
+    async def _ask_line(self, question: str, again: Callable[[str | None], str] | None = None) -> str | None:
         """Show a question when the one before has its answer, and wait for a line that is typed after it.
 
-        `again` is what to ask once more where the line is no answer; empty when it is one.
+        `again` returns what to ask once more where the line is no answer, and an empty text when it is one.
         """
         async with self._turn:
-            with terminal_kept(self._descriptor):
-                set_modes(self._descriptor, lines=True, echo=True)
-                self._lines.forget()
-                self._show(question)
-                line = await self._lines.next()
+            with preserve_terminal_modes(self._descriptor):
+                set_terminal_modes(self._descriptor, lines=True, echo=True)
+                self._lines.discard_input()
+                self._write_terminal(question)
+                line = await self._lines.read_line()
                 if again is None or not (more := again(line)):
                     return line
-                self._show(more)
-                return await self._lines.next()
+                self._write_terminal(more)
+                return await self._lines.read_line()
 
-    def _show(self, text: str) -> None:
+    def _write_terminal(self, text: str) -> None:
         with contextlib.suppress(OSError):
             os.write(self._descriptor, text.encode())
 
 
-def question_text(event: ApprovalAsked) -> str:
-    """The question as it is shown: what would run, why it is asked about, and what each answer covers.
+def format_question(event: ApprovalAsked) -> str:
+    """Format an approval: what would run, why it is asked about, and what each answer covers.
 
-    Of a very long command only the beginning and the end; then the reason names the words that it is about.
+    Of a very long command only the beginning and the end are shown; then the reason names the words that it
+    is about.
     """
-    where = ("  " + say("in {cwd}", cwd=visible(event.cwd)) + "\n") if event.cwd else ""
-    shown = visible(event.subject)
+    where = ("  " + tr("in {cwd}", cwd=escape_confusable_characters(event.cwd)) + "\n") if event.cwd else ""
+    shown = escape_confusable_characters(event.subject)
     lines = [
         (
             "\n"
-            + say(
+            + tr(
                 "! {tool} wants to run:\n    {excerpt}\n{where}  {reason}",
                 tool=event.tool,
-                excerpt=excerpt(shown),
+                excerpt=shorten_command(shown),
                 where=where,
-                reason=translated(visible(event.reason)),
+                reason=localize(escape_confusable_characters(event.reason)),
             )
             + "\n"
         )
     ]
     if is_long(shown):
-        lines.append(_line(say("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id)))
+        lines.append(
+            _format_line(tr("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id))
+        )
     letters = "o"
-    if event.once_covers not in ("", _THIS):
-        lines.append(_line(say("[o]nce allows: {what}", what=visible(event.once_covers))))
+    if event.once_covers not in ("", _THIS_CALL):
+        lines.append(_format_line(tr("[o]nce allows: {what}", what=escape_confusable_characters(event.once_covers))))
     if event.session_covers:
         lines.append(
-            _line(say("[s]ession also allows, until it is closed: {what}", what=visible(event.session_covers)))
+            _format_line(
+                tr(
+                    "[s]ession also allows, until it is closed: {what}",
+                    what=escape_confusable_characters(event.session_covers),
+                )
+            )
         )
         letters += "/s"
     if event.always_covers:
-        lines.append(_line(say("[a]lways also allows, from now on: {what}", what=visible(event.always_covers))))
+        lines.append(
+            _format_line(
+                tr("[a]lways also allows, from now on: {what}", what=escape_confusable_characters(event.always_covers))
+            )
+        )
         letters += "/a"
     if event.no_covers:
-        lines.append(_line(say("No holds until the session is closed, for: {what}", what=visible(event.no_covers))))
-    return "".join([*lines, ("  " + say("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " ")])
+        lines.append(
+            _format_line(
+                tr(
+                    "No holds until the session is closed, for: {what}",
+                    what=escape_confusable_characters(event.no_covers),
+                )
+            )
+        )
+    return "".join([*lines, ("  " + tr("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " ")])
 
 
-def _line(text: str) -> str:
+def _format_line(text: str) -> str:
     return f"  {text}\n"
 
 
-def _again(event: ApprovalAsked) -> str:
-    words = [say("o (once) or yes"), *([say("s (session)")] if event.session_covers else [])]
-    words += [say("a (always)")] if event.always_covers else []
+def _format_retry_hint(event: ApprovalAsked) -> str:
+    words = [tr("o (once) or yes"), *([tr("s (session)")] if event.session_covers else [])]
+    words += [tr("a (always)")] if event.always_covers else []
     return (
         "  "
-        + say("That is no answer here. It is {words}, or n (no); anything else now is no:", words=", ".join(words))
+        + tr("That is no answer here. It is {words}, or n (no); anything else now is no:", words=", ".join(words))
         + " "
     )
 
 
-def late_answer(line: str) -> bool:
-    """Whether a line looks like the answer to a question, and like nothing else that a person would say."""
+def is_late_answer(line: str) -> bool:
+    """Return whether a line looks like the answer to a question, and like nothing else that a person would say."""
     return line.strip().lower() in ("o", "s", "a", "y", "n")
 
 
-def meant(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
-    """The answer that a line stands for; None when it is not understood or was not offered. Enter alone means no."""
+def parse_answer(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
+    """Return the answer that a line stands for; None when it is not understood or was not offered. Enter alone
+    means no.
+    """
     word = (line or "").strip().lower()
-    if word in ("o", "once", *YES):
+    if word in ("o", "once", *YES_ANSWERS):
         return AnswerScope.ONCE
     if word in ("s", "session") and event.session_covers:
         return AnswerScope.SESSION

@@ -1,4 +1,4 @@
-"""Lines from a terminal, a pipe or a file, without blocking the event loop."""
+"""Read lines from a terminal, a pipe or a file without blocking the event loop."""
 
 import asyncio
 import contextlib
@@ -11,44 +11,44 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
 
-from hermes.cli.errors import complain
+from hermes.cli.errors import print_error
 
-LINE_LIMIT = 4095
-"""Bytes after which the kernel drops what is typed into a line that nobody edits (N_TTY_BUF_SIZE - 1)."""
+MAX_LINE_BYTES = 4095
+"""Bytes after which the kernel drops what is typed into a line that no program edits (N_TTY_BUF_SIZE - 1)."""
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Key(Enum):
-    """What comes instead of a line."""
+class InputSignal(Enum):
+    """What `read_line` returns instead of a line."""
 
     END = "the input has ended"
     BREAK = "Ctrl-C at an empty prompt"
     CLEARED = "Ctrl-C threw away what was typed"
 
 
-class Source(Protocol):
-    """Where a person's lines come from."""
+class LineSource(Protocol):
+    """A source of a person's input lines."""
 
     @property
-    def typed(self) -> bool:
-        """Whether a person sits there: greetings and prompts are for them only."""
+    def interactive(self) -> bool:
+        """Whether a person sits at the input: greetings and prompts are for them only."""
         ...
 
-    def shown(self) -> str:
-        """The prompt that waits, with what was typed behind it where that is known; empty while none does."""
+    def current_prompt(self) -> str:
+        """Return the waiting prompt, with what was typed behind it where that is known; empty while none waits."""
         ...
 
-    async def next(self, prompt: str) -> str | Key:
-        """The next line without its end."""
+    async def read_line(self, prompt: str) -> str | InputSignal:
+        """Read the next line, without its end, or the signal that came instead."""
         ...
 
-    def during(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
-        """A context in which Ctrl-C calls `stop` in the event loop's thread."""
+    def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
+        """Return a context in which Ctrl-C calls `stop` in the event loop's thread."""
         ...
 
 
-class Lines:
+class DescriptorLineReader:
     """Reads lines from a file descriptor that it does not own."""
 
     def __init__(self, descriptor: int) -> None:
@@ -56,10 +56,10 @@ class Lines:
         self._buffer = b""
         self._ended = False
 
-    async def next(self) -> str | None:
-        """The next line without its end; None when there are no more."""
+    async def read_line(self) -> str | None:
+        """Read the next line without its end; None when there are no more."""
         while b"\n" not in self._buffer and not self._ended:
-            await self._readable()
+            await self._wait_readable()
             try:
                 chunk = os.read(self._descriptor, 65536)
             except OSError:
@@ -71,17 +71,17 @@ class Lines:
             return None
         return line.decode("utf-8", "replace").rstrip("\r")
 
-    def forget(self) -> None:
+    def discard_input(self) -> None:
         """Throw away what was typed and not read: it cannot be the answer to a question that was not shown yet."""
         self._buffer = b""
         with contextlib.suppress(termios.error):
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
-    async def _readable(self) -> None:
+    async def _wait_readable(self) -> None:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         try:
-            loop.add_reader(self._descriptor, _set, ready)
+            loop.add_reader(self._descriptor, _resolve_future, ready)
         except PermissionError:
             return  # a regular file: it cannot be waited for, and never needs to be
         try:
@@ -94,37 +94,37 @@ class PlainInput:
     """Standard input, read by an event loop in the main thread: a pipe, a file, or a terminal without readline."""
 
     def __init__(self) -> None:
-        self.typed = sys.stdin.isatty()
-        self._lines = Lines(sys.stdin.fileno())
-        self._shown = ""
+        self.interactive = sys.stdin.isatty()
+        self._lines = DescriptorLineReader(sys.stdin.fileno())
+        self._current_prompt = ""
 
-    def shown(self) -> str:
-        """The prompt that waits."""
-        return self._shown
+    def current_prompt(self) -> str:
+        """Return the waiting prompt."""
+        return self._current_prompt
 
-    async def next(self, prompt: str) -> str | Key:
-        """The next line; the prompt goes to standard error, and only where a person types."""
+    async def read_line(self, prompt: str) -> str | InputSignal:
+        """Read the next line. The prompt goes to standard error, and only where a person types."""
         while True:
-            if self.typed:
+            if self.interactive:
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
-                self._shown = prompt
+                self._current_prompt = prompt
             try:
-                line = await self._lines.next()
+                line = await self._lines.read_line()
             finally:
-                self._shown = ""
+                self._current_prompt = ""
             if line is None:
-                return Key.END
-            if not self.typed or len(line.encode()) < LINE_LIMIT:
+                return InputSignal.END
+            if not self.interactive or len(line.encode()) < MAX_LINE_BYTES:
                 return line
-            complain(f"A line this long is cut by the terminal at {LINE_LIMIT:,} bytes; it was not sent.")
+            print_error(f"A line this long is cut by the terminal at {MAX_LINE_BYTES:,} bytes; it was not sent.")
 
     @contextlib.contextmanager
-    def during(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Ctrl-C, SIGTERM and a terminal that is closed call `stop`."""
+    def handle_interrupts(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Call `stop` on Ctrl-C, SIGTERM and a closed terminal while the context lasts."""
         loop = asyncio.get_running_loop()
         # What the one who started us lets us ignore (nohup) stays ignored.
-        numbers = [one for one in STOPPING if signal.getsignal(one) is not signal.SIG_IGN]
+        numbers = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
         for number in numbers:
             loop.add_signal_handler(number, stop)
         try:
@@ -135,8 +135,8 @@ class PlainInput:
 
 
 @contextlib.contextmanager
-def terminal_kept(descriptor: int) -> Iterator[None]:
-    """Leave the terminal's modes as they were."""
+def preserve_terminal_modes(descriptor: int) -> Iterator[None]:
+    """Restore the terminal's modes when the context ends."""
     try:
         before = termios.tcgetattr(descriptor)
     except termios.error:
@@ -149,10 +149,11 @@ def terminal_kept(descriptor: int) -> Iterator[None]:
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
-def set_modes(descriptor: int, *, lines: bool, echo: bool) -> None:
+def set_terminal_modes(descriptor: int, *, lines: bool, echo: bool) -> None:
     """Choose whether the terminal gives whole lines, and whether it shows what is typed.
 
-    With `lines` it drops what is over `LINE_LIMIT`, and turns Ctrl-D into an end; without, every key waits to be read.
+    With `lines` it drops what is over `MAX_LINE_BYTES`, and turns Ctrl-D into an end; without, every key
+    waits to be read.
     """
     with contextlib.suppress(termios.error):
         before = termios.tcgetattr(descriptor)
@@ -164,6 +165,6 @@ def set_modes(descriptor: int, *, lines: bool, echo: bool) -> None:
             termios.tcsetattr(descriptor, termios.TCSANOW, after)
 
 
-def _set(ready: "asyncio.Future[None]") -> None:
+def _resolve_future(ready: "asyncio.Future[None]") -> None:
     if not ready.done():
         ready.set_result(None)

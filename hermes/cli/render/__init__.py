@@ -1,1 +1,1 @@
-"""Text for a terminal: markdown as it streams in, differences of files, colours by name."""
+"""Render text for a terminal: streaming markdown, diffs, named styles."""

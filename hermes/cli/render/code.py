@@ -1,7 +1,7 @@
-"""Colours of code, line by line: what is a comment, a text, a number, a word of the language.
+"""Highlight code line by line: comments, strings, numbers, and words of the language.
 
-Lines are given out as they come, so a line is read once, with what the lines before it left open (a comment, a text of
-several lines) as all that is known of them.
+Lines are given out as they come, so a line is read once, and all that is known of the lines before it is
+what they left open (a comment, a string of several lines).
 """
 
 import re
@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from hermes.markup.inline import Run
 
-LONGEST = 1_000
-"""Characters of a line beyond which it is shown without colours."""
+MAX_LINE_LENGTH = 1_000
+"""Characters of a line beyond which it is shown without colors."""
 
 _C = "break case catch class const continue default do else enum extends false finally for if import in interface new \
 null private protected public return static struct super switch this throw true try type typedef union void while"
@@ -68,62 +68,62 @@ _COMMENTS = {
     "sql": _DASHES,
     "markup": _NEVER,
 }
-_ENDS = {
+_MULTILINE_ENDS = {
     **{family: {"/*": "*/"} for family in ("sql", "c", "rust", "style")},
     **{family: {"/*": "*/", "`": "`"} for family in ("script", "go")},
     "python": {'"""': '"""', "'''": "'''"},
     "markup": {"<!--": "-->"},
 }
-"""What may go on in the next line: its first letters, and those that end it."""
+"""The marks that open text of several lines, and those that end it."""
 _NAME = r"[A-Za-z_]\w*"
 _NAMES = {"markup": r"</?[\w:-]+|/?>", "ruby": r"[A-Za-z_$@][\w$]*[?!]?"}
 _STRINGS = {"markup": r'"[^"]*"?', "rust": r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)\''}
 
 
-class Language(Struct, frozen=True):
-    """How lines of a language are read."""
+class HighlightLanguage(Struct, frozen=True):
+    """The patterns and words by which lines of a language are read."""
 
     token: re.Pattern[str]
     words: frozenset[str]
     ends: dict[str, str]
-    """What may go on in the next line: its first letters, and those that end it."""
+    """The marks that open text of several lines, and those that end it."""
     ignore_case: bool = False
 
 
 @lru_cache(maxsize=64)
-def language_of(label: str) -> Language | None:
-    """The language of that name; None when it is not known."""
+def find_language(label: str) -> HighlightLanguage | None:
+    """Return the language of that name; None when it is not known."""
     name = label.lower()
     family = next((one for one, names in _FAMILIES.items() if name in names.split()), "")
     if not family:
         return None
     comment = {"lua": _DASHES, "css": _NEVER}.get(name) or _COMMENTS.get(family, _SLASHES)
-    ends = _ENDS.get(family, {})
+    ends = _MULTILINE_ENDS.get(family, {})
     multi = "|".join(re.escape(one) for one in ends) or _NEVER
     token = re.compile(
         f"(?P<multi>{multi})|(?P<comment>{comment})|(?P<string>{_STRINGS.get(family, _STRING)})"
         f"|(?P<number>{_NUMBER})|(?P<name>{_NAMES.get(family, _NAME)})"
     )
     words = frozenset(_WORDS.get(family, "").split())
-    return Language(token, words, ends, ignore_case=family in ("sql", "data"))
+    return HighlightLanguage(token, words, ends, ignore_case=family in ("sql", "data"))
 
 
-class Colours:
-    """Reads the lines of one block of code, one after the other."""
+class CodeHighlighter:
+    """Highlights the lines of one block of code, one after the other."""
 
     def __init__(self, label: str) -> None:
-        self._language = language_of(label)
+        self._language = find_language(label)
         self._diff = label.lower() in ("diff", "patch")
         self._open = ""
-        """What ends the comment or text that goes on from the line before."""
+        """The mark that ends the comment or string that goes on from the line before."""
         self._style = ""
 
-    def runs(self, line: str) -> list[Run]:
-        """The line in runs of one style each."""
+    def highlight_line(self, line: str) -> list[Run]:
+        """Return the line in runs of one style each."""
         if self._diff:
-            return [(line, _of_diff(line))]
+            return [(line, _choose_diff_style(line))]
         language = self._language
-        if language is None or len(line) > LONGEST:
+        if language is None or len(line) > MAX_LINE_LENGTH:
             return [(line, "code.block")]
         found: list[Run] = []
         at = 0
@@ -134,18 +134,19 @@ class Colours:
             at = end + len(self._open)
             found.append((line[:at], self._style))
             self._open = ""
-        self._read(language, line, at, found)
+            """The mark that ends the comment or string that goes on from the line before."""
+        self._add_runs(language, line, at, found)
         return found
 
-    def _read(self, language: Language, line: str, at: int, found: list[Run]) -> None:
+    def _add_runs(self, language: HighlightLanguage, line: str, at: int, found: list[Run]) -> None:
         done = at
         while match := language.token.search(line, at):
             begin, at = match.span()
             kind = match.lastgroup
             if kind == "name":
-                style = _of_name(language, match[0], line[at : at + 1])
+                style = _choose_name_style(language, match[0], line[at : at + 1])
             elif kind == "multi":
-                style, at = self._begin(language, line, match)
+                style, at = self._open_span(language, line, match)
             else:
                 style = f"code.{kind}"
             if style:
@@ -156,25 +157,26 @@ class Colours:
         if done < len(line):
             found.append((line[done:], "code.block"))
 
-    def _begin(self, language: Language, line: str, match: re.Match[str]) -> tuple[str, int]:
-        """The style of what may go on over several lines, and where it ends in this one."""
+    def _open_span(self, language: HighlightLanguage, line: str, match: re.Match[str]) -> tuple[str, int]:
+        """Return the style of a span that may go on over several lines, and where it ends in this line."""
         ending = language.ends[match[0]]
         style = "code.comment" if match[0] in ("/*", "<!--") else "code.string"
         end = line.find(ending, match.end())
         if end >= 0:
             return style, end + len(ending)
         self._open, self._style = ending, style
+        """The mark that ends the comment or string that goes on from the line before."""
         return style, len(line)
 
 
-def _of_name(language: Language, name: str, following: str) -> str:
+def _choose_name_style(language: HighlightLanguage, name: str, following: str) -> str:
     word = name.lower() if language.ignore_case else name
     if word in language.words or word[0] in "</":
         return "code.keyword"
     return "code.name" if following == "(" else ""
 
 
-def _of_diff(line: str) -> str:
+def _choose_diff_style(line: str) -> str:
     if line.startswith(("+++", "---", "diff ", "index ")):
         return "diff.file"
     return {"+": "diff.add", "-": "diff.remove", "@": "diff.hunk"}.get(line[:1], "code.block")

@@ -1,36 +1,41 @@
-"""A unified diff as lines of a terminal."""
+"""Render a unified diff as lines of a terminal."""
 
 import re
 from collections.abc import Sequence
 
 from hermes.cli.render.theme import Theme
-from hermes.i18n.messages import say_many
+from hermes.i18n.messages import tr_plural
 from hermes.markup.cells import sanitize_line, truncate_text
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STYLES = {"+": "diff.add", "-": "diff.remove"}
 
 
-def shown(theme: Theme, lines: Sequence[str], width: int, most: int) -> list[str]:
-    """The diff's lines with their numbers in the file (for a removed line in the old one), at most `most` of them and
-    one that says how many more there are. Without colours and boxes (`theme.plain`) the numbers are left out."""
+def format_diff(theme: Theme, lines: Sequence[str], width: int, most: int) -> list[str]:
+    """Format at most `most` lines of the diff with their numbers in the file (for a removed line in the old
+    one), and a line that says how many more there are. Without colors and boxes (`theme.plain`) the numbers
+    are left out.
+    """
     found: list[str] = []
-    places = _places(lines)
-    digits = 0 if theme.plain else len(str(max((number for number in places if number), default=0)))
-    for raw, place in zip(lines[:most], places, strict=False):
+    line_numbers = _number_lines(lines)
+    digits = 0 if theme.plain else len(str(max((number for number in line_numbers if number), default=0)))
+    for raw, line_number in zip(lines[:most], line_numbers, strict=False):
         text = sanitize_line(raw).rstrip()
-        number = f"{place or '':>{digits}} " if digits and any(places) else ""
+        number = f"{line_number or '':>{digits}} " if digits and any(line_numbers) else ""
         body = truncate_text(text, max(width - len(number), 8), "…" if theme.unicode else "...")
-        found.append((theme.paint("diff.number", number) if place else number) + theme.paint(_style(text, place), body))
+        found.append(
+            (theme.paint("diff.number", number) if line_number else number)
+            + theme.paint(_choose_style(text, line_number), body)
+        )
     if len(lines) > most:
         mark = "…" if theme.unicode else "..."
-        more = say_many("{n} more line", "{n} more lines", len(lines) - most)
+        more = tr_plural("{n} more line", "{n} more lines", len(lines) - most)
         found.append(theme.paint("diff.number", f"{mark} {more}"))
     return found
 
 
-def _places(lines: Sequence[str]) -> list[int | None]:
-    """The number of each line in its file; None for what is no line of one."""
+def _number_lines(lines: Sequence[str]) -> list[int | None]:
+    """Return the number of each line in its file; None for what is no line of a file."""
     found: list[int | None] = []
     old = new = 0
     for line in lines:
@@ -39,7 +44,9 @@ def _places(lines: Sequence[str]) -> list[int | None]:
             found.append(None)
         elif (not old and not new) or line.startswith("\\"):
             found.append(None)
-        elif line.startswith(("--- ", "+++ ", "diff ")) and (line.startswith("d") or _file_head(lines, len(found))):
+        elif line.startswith(("--- ", "+++ ", "diff ")) and (
+            line.startswith("d") or _is_file_header(lines, len(found))
+        ):
             old = new = 0
             found.append(None)
         elif line.startswith("-"):
@@ -54,15 +61,15 @@ def _places(lines: Sequence[str]) -> list[int | None]:
     return found
 
 
-def _file_head(lines: Sequence[str], at: int) -> bool:
-    """Whether the line begins the next file, and is not one that was taken out of this one."""
+def _is_file_header(lines: Sequence[str], at: int) -> bool:
+    """Return whether the line begins the next file, and is not one that was taken out of this file."""
     near = lines[at : at + 3] if lines[at].startswith("---") else lines[max(at - 1, 0) : at + 2]
     return len(near) > 1 and near[0].startswith("--- ") and near[1].startswith("+++ ")
 
 
-def _style(text: str, place: int | None) -> str:
+def _choose_style(text: str, line_number: int | None) -> str:
     if text.startswith("@@"):
         return "diff.hunk"
-    if place is None:
+    if line_number is None:
         return "diff.file" if text.startswith(("--- ", "+++ ", "diff ")) else "result"
     return _STYLES.get(text[:1], "result")

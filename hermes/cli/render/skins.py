@@ -1,12 +1,13 @@
-"""The built-in skins: parts of what is shown, and their styles. A skin names the parts in which it differs from the
-default one, whose colours are the terminal's own and so fit dark and light."""
+"""The built-in skins: the styles of each part of what is shown. A skin names the parts in which it differs
+from the default one, whose colors are the terminal's own and so fit dark and light.
+"""
 
 from collections.abc import Mapping
 
-DEFAULT = "default"
+DEFAULT_SKIN = "default"
 
 SKINS: Mapping[str, Mapping[str, str]] = {
-    DEFAULT: {
+    DEFAULT_SKIN: {
         "text": "",
         "reasoning": "dim italic",
         "heading": "bold ansicyan",

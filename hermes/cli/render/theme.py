@@ -1,11 +1,11 @@
-"""Styles by name, and the colours that a terminal can show."""
+"""Named styles, and the colors that a terminal can show."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
-from hermes.cli.render.skins import DEFAULT, SKINS
+from hermes.cli.render.skins import DEFAULT_SKIN, SKINS
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _BASIC = {f"ansi{name}": number for number, name in enumerate(_NAMES)}
@@ -20,11 +20,11 @@ _BASIC_VALUES = (
 )  # fmt: skip
 _STEPS = (0, 95, 135, 175, 215, 255)
 
-END = "\x1b[0m"
+RESET_SEQUENCE = "\x1b[0m"
 
 
-class Depth(IntEnum):
-    """How many colours the terminal shows."""
+class ColorDepth(IntEnum):
+    """How many colors the terminal shows."""
 
     PLAIN = 0
     """No colours, and no bold, underlined or reversed text."""
@@ -36,59 +36,63 @@ class Depth(IntEnum):
     TRUE = 4
 
 
-def depth_of(environ: Mapping[str, str]) -> Depth:
-    """What TERM, COLORTERM, NO_COLOR and FORCE_COLOR say (https://no-color.org, https://force-color.org)."""
+def detect_color_depth(environ: Mapping[str, str]) -> ColorDepth:
+    """Read the color depth from TERM, COLORTERM, NO_COLOR and FORCE_COLOR (https://no-color.org,
+    https://force-color.org).
+    """
     term = environ.get("TERM", "")
     if environ.get("NO_COLOR"):
-        return Depth.PLAIN if term in ("", "dumb") else Depth.NONE
-    forced = {"1": Depth.BASIC, "true": Depth.BASIC, "2": Depth.INDEXED, "3": Depth.TRUE}
-    if (wanted := environ.get("FORCE_COLOR", "")) in forced:
-        return forced[wanted]
+        return ColorDepth.PLAIN if term in ("", "dumb") else ColorDepth.NONE
+    forced = {"1": ColorDepth.BASIC, "true": ColorDepth.BASIC, "2": ColorDepth.INDEXED, "3": ColorDepth.TRUE}
+    if (forced_depth := environ.get("FORCE_COLOR", "")) in forced:
+        return forced[forced_depth]
     if term in ("", "dumb"):
-        return Depth.PLAIN
+        return ColorDepth.PLAIN
     if environ.get("COLORTERM", "") in ("truecolor", "24bit") or term.endswith(("-direct", "-truecolor")):
-        return Depth.TRUE
+        return ColorDepth.TRUE
     if "256" in term or term.startswith(("xterm-kitty", "alacritty", "foot", "wezterm", "ghostty")):
-        return Depth.INDEXED
-    return Depth.BASIC
+        return ColorDepth.INDEXED
+    return ColorDepth.BASIC
 
 
 class Theme:
-    """The styles of a skin at a colour depth. A style is named by one or several parts, the later ones on top."""
+    """The styles of a skin at a color depth. A style is named by one or several parts, the later ones on top."""
 
-    def __init__(self, skin: Mapping[str, str], depth: Depth, *, plain: bool = False, unicode: bool = True) -> None:
-        self.depth = Depth.PLAIN if plain else depth
+    def __init__(
+        self, skin: Mapping[str, str], depth: ColorDepth, *, plain: bool = False, unicode: bool = True
+    ) -> None:
+        self.depth = ColorDepth.PLAIN if plain else depth
         self.plain = plain
         """Words instead of boxes and marks, for screen readers."""
         self.unicode = unicode and not plain
-        self._skin = {**SKINS[DEFAULT], **skin}
+        self._skin = {**SKINS[DEFAULT_SKIN], **skin}
         self._known: dict[str, str] = {}
 
-    def begin(self, style: str) -> str:
-        """The sequence that turns the style on; empty when it shows as nothing."""
+    def begin_style(self, style: str) -> str:
+        """Return the sequence that turns the style on; empty when it shows as nothing."""
         known = self._known.get(style)
         if known is None:
-            known = self._known[style] = self._sequence(style)
+            known = self._known[style] = self._build_sequence(style)
         return known
 
     def paint(self, style: str, text: str) -> str:
-        """The text in that style."""
-        begin = self.begin(style)
-        return f"{begin}{text}{END}" if begin and text else text
+        """Return the text in that style."""
+        begin = self.begin_style(style)
+        return f"{begin}{text}{RESET_SEQUENCE}" if begin and text else text
 
-    def parts(self) -> dict[str, str]:
-        """All parts and their styles, as far as this terminal can show them, as prompt_toolkit writes styles."""
-        return {name: self._shown(spec) for name, spec in self._skin.items()}
+    def resolve_styles(self) -> dict[str, str]:
+        """Return all parts and their styles, as far as this terminal can show them, as prompt_toolkit writes styles."""
+        return {name: self._reduce_style(spec) for name, spec in self._skin.items()}
 
-    def _shown(self, spec: str) -> str:
-        if self.depth is Depth.PLAIN:
+    def _reduce_style(self, spec: str) -> str:
+        if self.depth is ColorDepth.PLAIN:
             return ""
-        if self.depth > Depth.NONE:
+        if self.depth > ColorDepth.NONE:
             return spec
         return " ".join(word for word in spec.split() if word.removeprefix("no") in _ATTRIBUTES)
 
-    def _sequence(self, style: str) -> str:
-        if self.depth is Depth.PLAIN:
+    def _build_sequence(self, style: str) -> str:
+        if self.depth is ColorDepth.PLAIN:
             return ""
         attributes: dict[str, None] = {}
         colours: dict[str, str] = {}
@@ -102,68 +106,69 @@ class Theme:
                     ground, _, colour = word.rpartition(":")
                     colours[ground] = colour
         codes = [str(_ATTRIBUTES[word]) for word in attributes]
-        if self.depth > Depth.NONE:
+        if self.depth > ColorDepth.NONE:
             codes += [
-                code for ground, colour in colours.items() if (code := colour_code(colour, self.depth, ground == "bg"))
+                code
+                for ground, colour in colours.items()
+                if (code := format_color_code(colour, self.depth, ground == "bg"))
             ]
         return f"\x1b[{';'.join(codes)}m" if codes else ""
 
 
-def colour_code(colour: str, depth: Depth, ground: bool) -> str:
-    """The numbers of an SGR sequence for a colour: `#rrggbb`, a name such as `ansired`, or `default`."""
+def format_color_code(colour: str, depth: ColorDepth, ground: bool) -> str:
+    """Return the numbers of an SGR sequence for a color: `#rrggbb`, a name such as `ansired`, or `default`."""
     if colour in ("default", "ansidefault", ""):
         return ""
     if colour in _BASIC:
-        return _basic(_BASIC[colour], ground)
+        return _format_basic_color(_BASIC[colour], ground)
     value = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
-    if depth is Depth.TRUE:
+    if depth is ColorDepth.TRUE:
         return f"{48 if ground else 38};2;{value[0]};{value[1]};{value[2]}"
-    if depth is Depth.INDEXED:
-        return f"{48 if ground else 38};5;{_indexed(value)}"
-    return _basic(min(range(16), key=lambda one: _distance(_BASIC_VALUES[one], value)), ground)
+    if depth is ColorDepth.INDEXED:
+        return f"{48 if ground else 38};5;{_find_indexed_color(value)}"
+    return _format_basic_color(min(range(16), key=lambda one: _color_distance(_BASIC_VALUES[one], value)), ground)
 
 
-def _basic(number: int, ground: bool) -> str:
+def _format_basic_color(number: int, ground: bool) -> str:
     return str((30 if number < 8 else 82) + number + (10 if ground else 0))
 
 
-def _indexed(value: tuple[int, int, int]) -> int:
-    """The nearest of the 216 colours and 24 greys of a terminal with 256."""
+def _find_indexed_color(value: tuple[int, int, int]) -> int:
+    """Find the nearest of the 216 colors and 24 grays of a terminal with 256."""
     near = [min(range(6), key=lambda one: abs(_STEPS[one] - part)) for part in value]
     cube = (_STEPS[near[0]], _STEPS[near[1]], _STEPS[near[2]])
     grey = min(max(round((sum(value) / 3 - 8) / 10), 0), 23)
     level = 8 + 10 * grey
-    if _distance((level, level, level), value) < _distance(cube, value):
+    if _color_distance((level, level, level), value) < _color_distance(cube, value):
         return 232 + grey
     return 16 + 36 * near[0] + 6 * near[1] + near[2]
 
 
-def _distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
+def _color_distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:
     return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
-def skin_of(name: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-    """The parts of a skin: one of the person's own, or a built-in one. Raises UsageError for an unknown name, part or
-    style."""
+def find_skin(name: str, own: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """Return the parts of a skin: one of the person's own, or a built-in one. Raises UsageError for an unknown
+    name, part or style.
+    """
     if name in own:
         for part, spec in own[name].items():
-            _check(name, part, spec)
+            _check_part(name, part, spec)
         return own[name]
     if name not in SKINS:
         known = ", ".join([*SKINS, *own])
-        raise UsageError(phrase("There is no skin {name!r}.", name=name), phrase("Skins: {known}.", known=known))
+        raise UsageError(N_("There is no skin {name!r}.", name=name), N_("Skins: {known}.", known=known))
     return SKINS[name]
 
 
-def _check(skin: str, part: str, spec: str) -> None:
-    if part not in SKINS[DEFAULT]:
-        told = say("The skin {skin!r} names a part that does not exist: {part!r}.", skin=skin, part=part)
-        raise UsageError(told, phrase("Parts: {known}.", known=", ".join(SKINS[DEFAULT])))
+def _check_part(skin: str, part: str, spec: str) -> None:
+    if part not in SKINS[DEFAULT_SKIN]:
+        message = tr("The skin {skin!r} names a part that does not exist: {part!r}.", skin=skin, part=part)
+        raise UsageError(message, N_("Parts: {known}.", known=", ".join(SKINS[DEFAULT_SKIN])))
     for word in spec.split():
         colour = word.removeprefix("bg:").removeprefix("fg:")
         fits = word.removeprefix("no") in _ATTRIBUTES or colour in _BASIC or colour in ("default", "ansidefault")
         if not fits and not (len(colour) == 7 and colour[0] == "#" and _HEX_DIGITS.issuperset(colour[1:])):
-            told = say("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
-            raise UsageError(
-                told, phrase("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb.")
-            )
+            message = tr("{word!r} is no style ({part} of the skin {skin!r}).", word=word, part=part, skin=skin)
+            raise UsageError(message, N_("Styles: bold, italic, underline, dim, reverse, strike, #rrggbb, bg:#rrggbb."))

@@ -1,1 +1,3 @@
-"""The full chat: an input line that stays at the bottom, everything else in the terminal's own scrollback."""
+"""The full-screen chat: an input line that stays at the bottom, everything else in the terminal's own
+scrollback.
+"""

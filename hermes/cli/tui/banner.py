@@ -1,15 +1,15 @@
-"""The first lines of a chat, written before anything heavy is imported."""
+"""Print the first lines of a chat, before anything heavy is imported."""
 
 import sys
 
-from hermes.i18n.messages import say
-from hermes.util.text import escaped
+from hermes.i18n.messages import tr
+from hermes.util.text import escape_unseen_characters
 
 
-def show(version: str, folder: str, home: str, *, colours: bool) -> None:
-    """Write who this is, where it works, and the three things to know."""
+def show_banner(version: str, folder: str, home: str, *, colours: bool) -> None:
+    """Print the version, the working folder, and the three keys to know."""
     place = f"~{folder.removeprefix(home)}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
     bold, dim, end = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if colours else ("", "", "")
-    hint = say("/help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
-    sys.stdout.write(f"\n  {bold}☤ Hermes {version}{end}  {escaped(place)}\n  {dim}{hint}{end}\n\n")
+    hint = tr("/help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
+    sys.stdout.write(f"\n  {bold}☤ Hermes {version}{end}  {escape_unseen_characters(place)}\n  {dim}{hint}{end}\n\n")
     sys.stdout.flush()

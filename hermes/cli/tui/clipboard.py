@@ -1,4 +1,6 @@
-"""The clipboard: by the desktop's own programs where there are some, else by asking the terminal (OSC 52)."""
+"""Read and write the clipboard: by the desktop's own programs where there are some, else by asking the
+terminal (OSC 52).
+"""
 
 import base64
 import shutil
@@ -7,15 +9,17 @@ from collections.abc import Callable, Mapping
 
 from hermes.core.messages import PERSON
 from hermes.core.parts import ImagePart
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 
-_SECONDS = 3.0
-_MOST_BY_TERMINAL = 74_994
+_PROGRAM_SECONDS = 3.0
+_MAX_TERMINAL_BYTES = 74_994
 """Bytes that terminals take by OSC 52 (xterm's limit)."""
 
 
 def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None] | None) -> str:
-    """Put a text into the clipboard; says how, or why it could not be. `write` sends sequences to a terminal."""
+    """Put a text into the clipboard. Return how that was done, or why it could not be. `write` sends sequences
+    to a terminal.
+    """
     for variable, command in (
         ("WAYLAND_DISPLAY", ("wl-copy",)),
         ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -24,21 +28,21 @@ def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None
     ):
         if (variable and not environ.get(variable)) or (program := shutil.which(command[0])) is None:
             continue
-        if _given((program, *command[1:]), text, environ):
-            return say("Copied with {program}.", program=command[0])
+        if _pipe_text((program, *command[1:]), text, environ):
+            return tr("Copied with {program}.", program=command[0])
     if write is None:
-        return say("No program of the desktop was found that could do that.")
+        return tr("No program of the desktop was found that could do that.")
     encoded = base64.b64encode(text.encode()).decode()
-    if len(encoded) > _MOST_BY_TERMINAL:
-        return say("This is too long for the terminal's clipboard; /export writes it into a file.")
+    if len(encoded) > _MAX_TERMINAL_BYTES:
+        return tr("This is too long for the terminal's clipboard; /export writes it into a file.")
     sequence = f"\x1b]52;c;{encoded}\x07"
     # tmux takes the sequence itself where `set-clipboard` is on, and hands it through where `allow-passthrough` is.
     write(sequence + (f"\x1bPtmux;\x1b{sequence}\x1b\\" if environ.get("TMUX") else ""))
-    return say("The terminal was asked to copy it; some terminals need that to be switched on.")
+    return tr("The terminal was asked to copy it; some terminals need that to be switched on.")
 
 
-def read_picture_bytes(environ: Mapping[str, str]) -> ImagePart | None:
-    """The picture in the desktop's clipboard; None when there is none, or no way to it."""
+def read_clipboard_picture(environ: Mapping[str, str]) -> ImagePart | None:
+    """Return the picture in the desktop's clipboard; None when there is none, or no way to it."""
     for variable, command in (
         ("WAYLAND_DISPLAY", ("wl-paste", "--type", "image/png")),
         ("DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
@@ -48,7 +52,7 @@ def read_picture_bytes(environ: Mapping[str, str]) -> ImagePart | None:
             continue
         try:
             done = subprocess.run(
-                (program, *command[1:]), capture_output=True, timeout=_SECONDS, check=False, env=dict(environ)
+                (program, *command[1:]), capture_output=True, timeout=_PROGRAM_SECONDS, check=False, env=dict(environ)
             )
         except subprocess.TimeoutExpired:
             continue
@@ -57,14 +61,14 @@ def read_picture_bytes(environ: Mapping[str, str]) -> ImagePart | None:
     return None
 
 
-def _given(command: tuple[str, ...], text: str, environ: Mapping[str, str]) -> bool:
+def _pipe_text(command: tuple[str, ...], text: str, environ: Mapping[str, str]) -> bool:
     try:
         done = subprocess.run(
             command,
             input=text.encode(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=_PROGRAM_SECONDS,
             check=False,
             env=dict(environ),
         )

@@ -1,4 +1,4 @@
-"""What a person is about to say: the input line with its history, long pastes, and pictures to go along."""
+"""The message that a person is writing: the input line with its history, long pastes, and attached pictures."""
 
 import asyncio
 import contextlib
@@ -18,31 +18,32 @@ from prompt_toolkit.history import History
 
 from hermes.core.errors import UsageError
 from hermes.core.parts import ImagePart
-from hermes.i18n.messages import say, say_many
+from hermes.i18n.messages import tr, tr_plural
 from hermes.sessions.image_files import read_picture
 
-LONG_LINES, LONG_CHARACTERS = 12, 1_200
+MAX_INLINE_LINES, MAX_INLINE_CHARACTERS = 12, 1_200
 """A paste above either stands in the line as a mark, and goes out as it is."""
-MOST_PASTED = 8 << 20
-"""Bytes of one paste."""
-MOST_KEPT = 1_000
+MAX_PASTE_LENGTH = 8 << 20
+"""Characters of one paste."""
+MAX_HISTORY_LINES = 1_000
 """Lines of history."""
-MOST_RECALLED = 4_000
+MAX_HISTORY_LENGTH = 4_000
 """Characters of a line that the history keeps with its pastes; a longer one is kept without them."""
-_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-class Draft(Struct, frozen=True):
-    """A message as it goes out."""
+class MessageDraft(Struct, frozen=True):
+    """A message as it is sent."""
 
     text: str
     images: tuple[ImagePart, ...] = ()
     line: str = ""
-    """The line as it stood there, with marks: only what a person typed makes a command of it."""
+    """The line as it stood in the input, with marks: only what a person typed can be a command."""
 
 
-class Past(History):
-    """What was typed before, kept in a file of the home: a line each, newlines as `\\n` in JSON strings.
+class InputHistory(History):
+    """The lines typed before, kept in a file of the home: one a line, as JSON strings, with newlines as `
+    `.
 
     `redact` takes secrets out before anything is written.
     """
@@ -54,42 +55,42 @@ class Past(History):
         self._writing: asyncio.Future[None] | None = None
 
     async def load(self) -> AsyncGenerator[str, None]:
-        """Newest first; read once, when the first key asks for it."""
-        for one in await asyncio.to_thread(self._read) if not self._loaded else ():
+        """Yield the lines, newest first; the file is read once, when the first key asks for it."""
+        for one in await asyncio.to_thread(self._read_lines) if not self._loaded else ():
             self._loaded_strings.append(one)
         self._loaded = True
         for one in self._loaded_strings:
             yield one
 
     def load_history_strings(self) -> Iterable[str]:
-        """Newest first."""
-        return self._read()
+        """Return the lines, newest first."""
+        return self._read_lines()
 
     def store_string(self, string: str) -> None:
-        """Append one, behind what is being written; a disk that takes none loses a convenience, nothing more."""
-        self._writing = asyncio.ensure_future(self._append(string, self._writing))
+        """Append a line, behind what is being written. When the disk takes none, only this line is lost."""
+        self._writing = asyncio.ensure_future(self._append_line(string, self._writing))
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until everything is written."""
         if self._writing is not None:
             await self._writing
 
-    async def _append(self, string: str, before: "asyncio.Future[None] | None") -> None:
+    async def _append_line(self, string: str, before: "asyncio.Future[None] | None") -> None:
         if before is not None:
             await before
         line = json.dumps(self._redact(string), ensure_ascii=False) + "\n"
-        await asyncio.to_thread(self._write, line)
+        await asyncio.to_thread(self._write_line, line)
 
-    def _write(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
                 file.write(line)
 
-    def _read(self) -> list[str]:
+    def _read_lines(self) -> list[str]:
         try:
-            lines = self._file.read_text(encoding="utf-8", errors="replace").split("\n")[-MOST_KEPT - 1 :]
+            lines = self._file.read_text(encoding="utf-8", errors="replace").split("\n")[-MAX_HISTORY_LINES - 1 :]
         except OSError:
             return []
         found = []
@@ -104,157 +105,181 @@ class Past(History):
 
 
 class Composer:
-    """The input line. `submitted` is called with what Enter sends."""
+    """The input line. `submitted` is called with the text that Enter sends."""
 
-    def __init__(self, past: History, completer: Completer, submitted: Callable[[str], None]) -> None:
+    def __init__(self, history: History, completer: Completer, submitted: Callable[[str], None]) -> None:
         self._submitted = submitted
         self._pasted: dict[str, str] = {}
         self._pictures: dict[str, ImagePart] = {}
         self._count = 0
         self._prefilled = ""
-        """What was put into the line and not touched since."""
+        """The text that was put into the line and not touched since."""
         self.buffer = Buffer(
             name="input",
             multiline=True,
-            history=past,
+            history=history,
             completer=completer,
-            complete_while_typing=Condition(self._offers),
+            complete_while_typing=Condition(self._can_complete),
             auto_suggest=AutoSuggestFromHistory(),
             enable_history_search=False,
-            accept_handler=self._accept,
+            accept_handler=self._accept_line,
         )
         self._tab_at: str | None = None
         """The line in which Tab was pressed before there was anything to choose from."""
-        self.buffer.on_completions_changed += lambda _: self._offered()
-        self.buffer.on_text_insert += lambda _: self._inserted()
+        self.buffer.on_completions_changed += lambda _: self._take_first_completion()
+        self.buffer.on_text_insert += lambda _: self._replace_prefilled()
 
-    def _accept(self, buffer: Buffer) -> bool:
+    def _accept_line(self, buffer: Buffer) -> bool:
         self._prefilled = ""
-        kept = self._kept(buffer.text)
+        """The text that was put into the line and not touched since."""
+        remaining = self._format_history_line(buffer.text)
         self._submitted(buffer.text)
-        buffer.text = kept
+        buffer.text = remaining
         return False  # what was typed is cleared, and kept in the history
 
-    def _kept(self, line: str) -> str:
-        """A line as the history has it: with its pastes where they are short; marks would stand for nothing there."""
-        resolved = self.draft(line).text
-        if len(resolved) > MOST_RECALLED:
-            resolved = _replaced(line, dict.fromkeys([*self._pasted, *self._pictures], "")).strip()
-        return resolved if _begins_alike(line, resolved) else f" {resolved}"
+    def _format_history_line(self, line: str) -> str:
+        """Return a line as the history has it: with its pastes where they are short, since marks would stand for
+        nothing there.
+        """
+        resolved = self.resolve_draft(line).text
+        if len(resolved) > MAX_HISTORY_LENGTH:
+            resolved = _replace_marks(line, dict.fromkeys([*self._pasted, *self._pictures], "")).strip()
+        return resolved if _is_same_command_kind(line, resolved) else f" {resolved}"
 
-    def _inserted(self) -> None:
-        """A command typed behind a text that was put there and not touched takes its place; the history keeps that."""
+    def _replace_prefilled(self) -> None:
+        """Let a command that is typed behind an untouched prefilled text take its place; the history keeps that
+        text.
+        """
         prefilled, self._prefilled = self._prefilled, ""
+        """The text that was put into the line and not touched since."""
         line = self.buffer.text
         if prefilled and line in (f"{prefilled}/", f"{prefilled}!"):
             self.buffer.history.append_string(prefilled)
             self.buffer.reset(Document(line[-1]))
 
-    def _offers(self) -> bool:
-        """Whether something can be completed: to look for it at every key of plain words costs more than the key."""
+    def _can_complete(self) -> bool:
+        """Return whether something can be completed: looking for it at every key of plain words would cost more than
+        the key.
+        """
         line = self.buffer.text
         return line.startswith("/") or "@" in line
 
-    def complete(self) -> None:
-        """Tab: the next that is offered; the first as soon as something is, however fast Tab came."""
+    def complete_line(self) -> None:
+        """Handle Tab: take the next completion, or the first as soon as there is one, however fast Tab came."""
         state = self.buffer.complete_state
         if state is not None and state.completions:
             self.buffer.complete_next()
             return
         self._tab_at = self.buffer.text
+        """The line in which Tab was pressed before there was anything to choose from."""
         self.buffer.start_completion(select_first=True)
 
-    def _offered(self) -> None:
+    def _take_first_completion(self) -> None:
         state, pressed = self.buffer.complete_state, self._tab_at
         if pressed is None or state is None or not state.completions:
             return
         self._tab_at = None
+        """The line in which Tab was pressed before there was anything to choose from."""
         if state.complete_index is None and self.buffer.text == pressed:
             self.buffer.go_to_completion(0)
 
-    def paste(self, text: str) -> None:
-        """Put a paste into the line: a short one as it is, a long one as a mark, the path of a picture as a picture."""
+    def paste_text(self, text: str) -> None:
+        """Put a paste into the line: a short one unchanged, a long one as a mark, the path of a picture as a
+        picture.
+        """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._prefilled = ""
-        if len(text) > MOST_PASTED:
-            self.buffer.insert_text(say("[a paste over 8 MB was left out]"))
+        """The text that was put into the line and not touched since."""
+        if len(text) > MAX_PASTE_LENGTH:
+            self.buffer.insert_text(tr("[a paste over 8 MB was left out]"))
             return
-        if (path := _picture_path(text)) is not None:
+        if (path := _find_picture_path(text)) is not None:
             try:
-                self.attach(path)
+                self.attach_picture(path)
             except UsageError:
                 self.buffer.insert_text(text)
             return
         lines = text.count("\n") + 1
         # A paste that holds a mark itself must not be taken for what that mark stands for.
         marked = any(mark in text for mark in (*self._pasted, *self._pictures))
-        if lines <= LONG_LINES and len(text) <= LONG_CHARACTERS and not marked:
-            self.buffer.insert_text(text if self.buffer.cursor_position else _harmless(text))
+        if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARACTERS and not marked:
+            self.buffer.insert_text(text if self.buffer.cursor_position else _neutralize_paste(text))
             return
         size = (
-            say_many("{n} line", "{n} lines", lines) if lines > 1 else say_many("{n} letter", "{n} letters", len(text))
+            tr_plural("{n} line", "{n} lines", lines)
+            if lines > 1
+            else tr_plural("{n} letter", "{n} letters", len(text))
         )
-        mark = self._mark(lambda number: say("[pasted {n}: {size}]", n=number, size=size))
+        mark = self._create_mark(lambda number: tr("[pasted {n}: {size}]", n=number, size=size))
         self._pasted[mark] = text
         self.buffer.insert_text(mark)
 
-    def attach(self, path: str, picture: ImagePart | None = None) -> None:
-        """Put a picture's mark into the line; it goes along with the message. Raises UsageError when it is none."""
+    def attach_picture(self, path: str, picture: ImagePart | None = None) -> None:
+        """Put a picture's mark into the line; it goes along with the message. Raises UsageError when the file is no
+        picture.
+        """
         picture = read_picture(Path(path).expanduser()) if picture is None else picture
         name = re.sub(r"[\[\]\n]", "", Path(path).name)[:40]
-        mark = self._mark(lambda number: say("[picture {n}: {name}]", n=number, name=name))
+        mark = self._create_mark(lambda number: tr("[picture {n}: {name}]", n=number, name=name))
         self._pictures[mark] = picture
         self.buffer.insert_text(mark)
 
-    def _mark(self, made: Callable[[int], str]) -> str:
-        """A mark that does not stand in the line yet: one that was recalled or pasted there stands for nothing."""
+    def _create_mark(self, made: Callable[[int], str]) -> str:
+        """Return a mark that is not in the line yet: one that was recalled or pasted there stands for nothing."""
         self._count += 1
         while (mark := made(self._count)) in self.buffer.text:
             self._count += 1
         return mark
 
-    def draft(self, line: str) -> Draft:
-        """What a line stands for, its marks resolved; marks that were deleted from it take their pictures along."""
+    def resolve_draft(self, line: str) -> MessageDraft:
+        """Return the message that a line stands for, its marks resolved. A mark that was deleted from the line takes
+        its picture along.
+        """
         images = tuple(picture for mark, picture in self._pictures.items() if mark in line)
-        words = _replaced(line, dict.fromkeys(self._pictures, "")).strip() if images else line
-        return Draft(_replaced(words, self._pasted), images, line)
+        words = _replace_marks(line, dict.fromkeys(self._pictures, "")).strip() if images else line
+        return MessageDraft(_replace_marks(words, self._pasted), images, line)
 
-    def forget(self) -> None:
-        """The message has gone out: its marks stand for nothing any more."""
+    def clear_marks(self) -> None:
+        """Forget the marks after the message was sent."""
         self._pasted.clear()
         self._pictures.clear()
 
-    def prefill(self, text: str) -> None:
+    def prefill_input(self, text: str) -> None:
         """Put a message into the line, in front of what is there. It stays a message, however it begins."""
         rest = self.buffer.text
         text = f" {text}" if text.startswith(("!", "/")) else text
         self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
         self.buffer.cursor_position = len(self.buffer.text)
         self._prefilled = "" if rest.strip() else text
+        """The text that was put into the line and not touched since."""
 
 
-def _harmless(text: str) -> str:
-    """A paste at the beginning of a line: it is no command before the person has typed something to make it one."""
+def _neutralize_paste(text: str) -> str:
+    """Put a space before a pasted command at the beginning of a line, so that it is no command until the person
+    types something to make it one.
+    """
     runs = text.startswith("!") or (text.startswith("/") and "\n" in text)
     return f" {text}" if runs else text
 
 
-def _replaced(line: str, texts: Mapping[str, str]) -> str:
-    """A line with its marks replaced, all at once: what stands in a text for a mark is none."""
+def _replace_marks(line: str, texts: Mapping[str, str]) -> str:
+    """Replace the marks of a line, all at once: a mark inside a replaced text is not replaced again."""
     if not texts:
         return line
     return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], line)
 
 
-def _begins_alike(line: str, other: str) -> bool:
-    """Whether a line is a command where the other is one."""
+def _is_same_command_kind(line: str, other: str) -> bool:
+    """Return whether a line is a command where the other is one."""
     return not other.startswith(("!", "/")) or line.startswith(other[0])
 
 
-def _picture_path(text: str) -> str | None:
-    """The path of a picture, when a paste is nothing else: terminals paste a dropped file's path, quoted or escaped."""
+def _find_picture_path(text: str) -> str | None:
+    """Return the path of a picture, when a paste is nothing else: terminals paste a dropped file's path, quoted
+    or escaped.
+    """
     line = text.strip()
-    if "\n" in line or len(line) > 4_096 or not line.lower().rstrip("'\"").endswith(_PICTURES):
+    if "\n" in line or len(line) > 4_096 or not line.lower().rstrip("'\"").endswith(_PICTURE_SUFFIXES):
         return None
     path = line[1:-1] if line[:1] in "'\"" and line[-1:] == line[:1] else line.replace("\\ ", " ")
     path = path.removeprefix("file://")

@@ -1,4 +1,4 @@
-"""A person's own editor for a long text."""
+"""Edit a long text in the person's own editor."""
 
 import shlex
 import subprocess
@@ -6,11 +6,11 @@ import tempfile
 from collections.abc import Mapping
 
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 
-def edited(text: str, environ: Mapping[str, str]) -> str | None:
-    """What the person has made of the text in `$VISUAL` or `$EDITOR`; None when nothing is left of it.
+def edit_in_editor(text: str, environ: Mapping[str, str]) -> str | None:
+    """Return the text as edited in `$VISUAL` or `$EDITOR`; None when nothing is left of it.
 
     Blocks until the editor is closed. Raises UsageError when it cannot be started.
     """
@@ -22,11 +22,11 @@ def edited(text: str, environ: Mapping[str, str]) -> str | None:
             code = subprocess.call([*command, file.name], env=dict(environ))
         except OSError as error:
             raise UsageError(
-                phrase("The editor {program} cannot be started: {why}.", program=command[0], why=error.strerror),
-                phrase("Set EDITOR to the one you want."),
+                N_("The editor {program} cannot be started: {why}.", program=command[0], why=error.strerror),
+                N_("Set EDITOR to the one you want."),
             ) from None
         if code != 0:
-            raise UsageError(phrase("The editor ended with code {code}; nothing was taken over.", code=code))
+            raise UsageError(N_("The editor ended with code {code}; nothing was taken over.", code=code))
         with open(file.name, encoding="utf-8", errors="replace") as after:
             written = after.read().rstrip("\n")
     return written if written.strip() else None

@@ -1,4 +1,4 @@
-"""What the keys do, beside those that edit a line."""
+"""Bind the chat's own keys, beside those that edit a line."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from hermes.cli.tui.composer import Composer
-from hermes.cli.tui.menu import Menus
+from hermes.cli.tui.menu import MenuQueue
 
 
-class Actions(Struct, frozen=True):
-    """What keys ask of the chat."""
+class KeyActions(Struct, frozen=True):
+    """The actions of the chat that keys trigger."""
 
     stop: Callable[[], None]
     end: Callable[[], None]
@@ -24,13 +24,13 @@ class Actions(Struct, frozen=True):
     edit: Callable[[], None]
 
 
-def bindings(composer: Composer, menus: Menus, actions: Actions) -> KeyBindings:
-    """The chat's own keys; those of emacs or vi come from prompt_toolkit."""
+def build_key_bindings(composer: Composer, menus: MenuQueue, actions: KeyActions) -> KeyBindings:
+    """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
     keys = KeyBindings()
-    free = ~Condition(menus.listens)
-    _line_keys(keys, composer, menus, free)
+    free = ~Condition(menus.is_listening)
+    _bind_line_keys(keys, composer, menus, free)
     for key in ("c-c", "<sigint>"):
-        keys.add(key, eager=True)(_does(actions.stop))
+        keys.add(key, eager=True)(_run_action(actions.stop))
     for names, action in (
         (("c-l",), actions.clear),
         (("c-o",), actions.unfold),
@@ -38,22 +38,22 @@ def bindings(composer: Composer, menus: Menus, actions: Actions) -> KeyBindings:
         (("c-v",), actions.picture),
         (("c-x", "c-e"), actions.edit),
     ):
-        keys.add(*names, filter=free)(_does(action))
+        keys.add(*names, filter=free)(_run_action(action))
     empty = Condition(lambda: not composer.buffer.text)
-    keys.add("c-d", filter=free & empty)(_does(actions.end))
+    keys.add("c-d", filter=free & empty)(_run_action(actions.end))
 
     @keys.add("c-z")
     def _(event: KeyPressEvent) -> None:
         event.app.suspend_to_background()
 
-    _menu_keys(keys, composer, menus)
+    _bind_menu_keys(keys, composer, menus)
     return keys
 
 
-def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter) -> None:
+def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
     buffer = composer.buffer
 
-    takes = Condition(lambda: menus.takes(buffer.text))
+    takes = Condition(lambda: menus.should_take_enter(buffer.text))
 
     @keys.add("enter", filter=~takes & ~is_searching)
     def _(event: KeyPressEvent) -> None:
@@ -61,18 +61,18 @@ def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter
         if state is not None and state.current_completion is not None:
             buffer.complete_state = None
             return
-        menus.pressed()
+        menus.note_other_key()
         buffer.validate_and_handle()
 
     @keys.add("escape", "enter", filter=free)
     @keys.add("c-j")
     def _(event: KeyPressEvent) -> None:
-        menus.pressed()
+        menus.note_other_key()
         buffer.insert_text("\n")
 
     @keys.add("tab", filter=free & ~is_searching)
     def _(event: KeyPressEvent) -> None:
-        composer.complete()
+        composer.complete_line()
 
     @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
     def _(event: KeyPressEvent) -> None:
@@ -80,38 +80,40 @@ def _line_keys(keys: KeyBindings, composer: Composer, menus: Menus, free: Filter
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        menus.pressed()
-        composer.paste(event.data)
+        menus.note_other_key()
+        composer.paste_text(event.data)
 
 
-def _does(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+def _run_action(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
     def act(event: KeyPressEvent) -> None:
         action()
 
     return act
 
 
-def _menu_keys(keys: KeyBindings, composer: Composer, menus: Menus) -> None:
-    """A menu that listens takes arrows, Enter and Esc; letters go into the line, and make it wait for quiet anew."""
-    listens = Condition(menus.listens)
-    filters = Condition(menus.filters)
-    takes = Condition(lambda: menus.takes(composer.buffer.text))
+def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
+    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc; letters go into the line, and make
+    the menu wait for quiet again.
+    """
+    listens = Condition(menus.is_listening)
+    filters = Condition(menus.is_filtering)
+    takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
 
     for names, act, when in (
-        (("up", "c-p", "s-tab"), lambda: menus.move(-1), listens),
-        (("down", "c-n", "tab"), lambda: menus.move(1), listens),
-        (("enter",), menus.take, takes),
-        (("escape", "c-d"), menus.leave, listens),
-        (("backspace",), menus.erase, filters),
+        (("up", "c-p", "s-tab"), lambda: menus.move_choice(-1), listens),
+        (("down", "c-n", "tab"), lambda: menus.move_choice(1), listens),
+        (("enter",), menus.accept_choice, takes),
+        (("escape", "c-d"), menus.dismiss, listens),
+        (("backspace",), menus.erase_letter, filters),
     ):
         for name in names:
-            keys.add(name, filter=when, eager=True)(_does(act))
+            keys.add(name, filter=when, eager=True)(_run_action(act))
 
     @keys.add(Keys.Any, filter=filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        menus.type(event.data)
+        menus.add_letters(event.data)
 
     @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        menus.pressed()
+        menus.note_other_key()
         composer.buffer.insert_text(event.data * event.arg)

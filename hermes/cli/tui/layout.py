@@ -1,4 +1,4 @@
-"""What stands at the bottom of the terminal: what moves, a menu or the input line, completions, the status line."""
+"""Lay out the bottom of the terminal: live lines, a menu or the input line, completions, the status line."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,15 @@ from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
 
 from hermes.cli.tui.composer import Composer
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 
-_MOST_COMPLETIONS = 8
+_MAX_COMPLETIONS = 8
 
 
-class Faces:
-    """Where the layout asks for what it shows. Each gives fragments or says whether something is shown."""
+class LayoutSources:
+    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is
+    shown.
+    """
 
     def __init__(
         self,
@@ -37,8 +39,8 @@ class Faces:
         self.status_shown = status_shown
 
 
-def layout(composer: Composer, faces: Faces) -> Layout:
-    """The layout, with the input line in focus."""
+def build_layout(composer: Composer, sources: LayoutSources) -> Layout:
+    """Build the layout, with the input line in focus."""
     search = SearchBufferControl()
     control = BufferControl(
         buffer=composer.buffer,
@@ -47,10 +49,10 @@ def layout(composer: Composer, faces: Faces) -> Layout:
         input_processors=[
             HighlightIncrementalSearchProcessor(),
             AppendAutoSuggestion(),
-            BeforeInput(faces.prompt),
+            BeforeInput(sources.prompt),
         ],
     )
-    live = Window(FormattedTextControl(faces.live), wrap_lines=False, dont_extend_height=True)
+    live = Window(FormattedTextControl(sources.live), wrap_lines=False, dont_extend_height=True)
     line = Window(
         control,
         wrap_lines=True,
@@ -60,20 +62,20 @@ def layout(composer: Composer, faces: Faces) -> Layout:
     )
     completions = Window(
         CompletionsMenuControl(),
-        height=Dimension(min=1, max=_MOST_COMPLETIONS),
+        height=Dimension(min=1, max=_MAX_COMPLETIONS),
         dont_extend_height=True,
         style="class:completion-menu",
     )
-    found = Window(search, height=1, get_line_prefix=lambda number, wrapped: say("search back: "))
-    status = Window(FormattedTextControl(faces.status), height=1, dont_extend_height=True, style="class:status")
+    found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
+    status = Window(FormattedTextControl(sources.status), height=1, dont_extend_height=True, style="class:status")
     return Layout(
         HSplit(
             [
                 live,
                 line,
                 ConditionalContainer(found, is_searching),
-                ConditionalContainer(completions, has_completions & ~Condition(faces.menu)),
-                ConditionalContainer(status, Condition(faces.status_shown) & ~is_searching),
+                ConditionalContainer(completions, has_completions & ~Condition(sources.menu)),
+                ConditionalContainer(status, Condition(sources.status_shown) & ~is_searching),
             ]
         ),
         focused_element=line,

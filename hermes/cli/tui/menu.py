@@ -1,7 +1,8 @@
-"""Questions as menus that arrows and Enter answer, one at a time. Nothing that is typed answers them.
+"""Ask questions by menus that arrows and Enter answer, one at a time. Nothing that is typed answers them.
 
-A menu takes keys only once it has been on the screen for a moment in which no key was pressed. Letters always go into
-the input line; while there is something in it, Enter sends that, unless an arrow has just moved in the menu.
+A menu takes keys only once it has been on the screen for a moment in which no key was pressed. Letters
+always go into the input line; while there is something in it, Enter sends that, unless an arrow has just
+moved in the menu.
 """
 
 import asyncio
@@ -10,31 +11,31 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from hermes.commands.context import MenuOption
-from hermes.i18n.messages import say
+from hermes.i18n.messages import tr
 
-QUIET = 0.6
+QUIET_SECONDS = 0.6
 """Seconds without a key after which a menu listens."""
-BEAT = 0.2
-"""Seconds between two looks at whether this process, and with it the screen, stood still."""
-MOST_SHOWN = 10
+HEARTBEAT_SECONDS = 0.2
+"""Seconds between two checks whether this process, and with it the screen, stood still."""
+MAX_SHOWN = 10
 """Options shown at once."""
-_BELOW = 4
+_LINES_BELOW = 4
 """Lines below a menu: the input line, the status line, and what is next to them."""
 
-Paint = Callable[[str, str], str]
-Wrap = Callable[[str, str], list[str]]
+PaintText = Callable[[str, str], str]
+WrapText = Callable[[str, str], list[str]]
 
 
-class Menu(Struct, eq=False):
+class ChoiceMenu(Struct, eq=False):
     """One question. `chosen` is where Enter would go; `answer` is set in the end."""
 
     options: Sequence[MenuOption]
     answer: "asyncio.Future[int | None]"
     chosen: int = 0
     lines: Sequence[str] = ()
-    """What stands above the options and goes with them."""
+    """The lines above the options, which are removed with them."""
     asked: int = 0
-    """Lines of the question that stay above it."""
+    """The number of lines of the question that stay above the menu."""
     filter: str = ""
     typing: bool = False
     """Whether letters narrow the options down, as in long lists that the person has asked for."""
@@ -42,8 +43,8 @@ class Menu(Struct, eq=False):
     """Whether an arrow has moved in it since a key was pressed for something else."""
     quiet_since: float = 0.0
 
-    def shown(self) -> list[int]:
-        """The options that are left by what was typed."""
+    def list_matches(self) -> list[int]:
+        """Return the numbers of the options that match the filter."""
         words = self.filter.lower().split()
         return [
             number
@@ -51,55 +52,57 @@ class Menu(Struct, eq=False):
             if all(word in f"{option.label} {option.detail}".lower() for word in words)
         ]
 
-    def move(self, steps: int) -> None:
-        """Go up or down; the ends are ends."""
-        shown = self.shown()
+    def move_choice(self, steps: int) -> None:
+        """Go up or down, and stop at the ends."""
+        shown = self.list_matches()
         if shown:
             at = shown.index(self.chosen) if self.chosen in shown else 0
             self.chosen = shown[max(0, min(at + steps, len(shown) - 1))]
         self.touched = True
 
-    def type(self, letters: str) -> None:
-        """Narrow down by letters."""
+    def add_letters(self, letters: str) -> None:
+        """Narrow the options down by letters."""
         self.filter += letters
-        shown = self.shown()
+        shown = self.list_matches()
         if self.chosen not in shown and shown:
             self.chosen = shown[0]
 
-    def erase(self) -> None:
+    def erase_letter(self) -> None:
         """Take the last letter back."""
         self.filter = self.filter[:-1]
 
-    def take(self) -> None:
-        """Answer with what is chosen."""
-        if not self.answer.done() and self.chosen in self.shown():
+    def accept_choice(self) -> None:
+        """Answer with the chosen option."""
+        if not self.answer.done() and self.chosen in self.list_matches():
             self.answer.set_result(self.chosen)
 
-    def leave(self) -> None:
+    def dismiss(self) -> None:
         """Answer with nothing."""
         if not self.answer.done():
             self.answer.set_result(None)
 
-    def window(self) -> tuple[list[int], int, int]:
-        """The options to draw, and how many are hidden above and below them."""
-        shown = self.shown()
+    def compute_window(self) -> tuple[list[int], int, int]:
+        """Return the options to draw, and how many are hidden above and below them."""
+        shown = self.list_matches()
         at = shown.index(self.chosen) if self.chosen in shown else 0
-        first = max(0, min(at - MOST_SHOWN // 2, len(shown) - MOST_SHOWN))
-        part = shown[first : first + MOST_SHOWN]
+        first = max(0, min(at - MAX_SHOWN // 2, len(shown) - MAX_SHOWN))
+        part = shown[first : first + MAX_SHOWN]
         return part, first, len(shown) - first - len(part)
 
 
-class Menus:
-    """The menus of a chat: one is shown, the others wait in order. `tell` puts a question's lines above it for good."""
+class MenuQueue:
+    """The menus of a chat: one is shown, the others wait in order. `tell` puts a question's lines above it for
+    good.
+    """
 
     def __init__(self, changed: Callable[[], None], tell: Callable[[Sequence[str]], None]) -> None:
         self._changed = changed
         self._tell = tell
         self._turn = asyncio.Lock()
-        self._beat = 0.0
-        self._beating: asyncio.TimerHandle | None = None
+        self._heartbeat_at = 0.0
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._hidden = False
-        self.menu: Menu | None = None
+        self.menu: ChoiceMenu | None = None
 
     async def ask(
         self,
@@ -110,7 +113,8 @@ class Menus:
         typing: bool = False,
         stays: bool = False,
     ) -> int | None:
-        """Show a menu when the one before has its answer; the number of the option taken, None when it was left.
+        """Show a menu when the one before has its answer. Return the number of the option taken, or None when it was
+        dismissed.
 
         With `stays` the question's lines are put into the scrollback, where all of them can be read.
         """
@@ -118,115 +122,117 @@ class Menus:
         async with self._turn:
             if stays:
                 self._tell(lines)
-            self.menu = menu = Menu(options, loop.create_future(), chosen, typing=typing)
+            self.menu = menu = ChoiceMenu(options, loop.create_future(), chosen, typing=typing)
             menu.lines, menu.asked = ((), len(lines)) if stays else (lines, 0)
-            menu.quiet_since = self._beat = loop.time()
-            self._look()
+            menu.quiet_since = self._heartbeat_at = loop.time()
+            self._check_heartbeat()
             self._changed()
             try:
                 return await menu.answer
             finally:
-                if self._beating is not None:
-                    self._beating.cancel()
+                if self._heartbeat_timer is not None:
+                    self._heartbeat_timer.cancel()
                 self.menu = None
                 self._changed()
 
-    def listens(self) -> bool:
-        """Whether arrows and Enter go to the menu."""
+    def is_listening(self) -> bool:
+        """Return whether arrows and Enter go to the menu."""
         menu = self.menu
         if menu is None or self._hidden:
             return False
         now = asyncio.get_running_loop().time()
-        return now - menu.quiet_since >= QUIET and now - self._beat < QUIET
+        return now - menu.quiet_since >= QUIET_SECONDS and now - self._heartbeat_at < QUIET_SECONDS
 
-    def filters(self) -> bool:
-        """Whether letters go to the menu, too."""
-        return self.menu is not None and self.menu.typing and self.listens()
+    def is_filtering(self) -> bool:
+        """Return whether letters go to the menu, too."""
+        return self.menu is not None and self.menu.typing and self.is_listening()
 
-    def takes(self, line: str) -> bool:
-        """Whether Enter goes to the menu, with this in the input line."""
-        return self.listens() and self.menu is not None and (not line or self.menu.touched)
+    def should_take_enter(self, line: str) -> bool:
+        """Return whether Enter goes to the menu, with this text in the input line."""
+        return self.is_listening() and self.menu is not None and (not line or self.menu.touched)
 
-    def pressed(self) -> None:
-        """A key was pressed that is not for the menu: it waits for quiet anew."""
+    def note_other_key(self) -> None:
+        """Wait for quiet again after a key that is not for the menu."""
         if self.menu is not None:
             self.menu.quiet_since = asyncio.get_running_loop().time()
             self.menu.touched = False
 
-    def any_key(self) -> None:
-        """Some key is about to be handled: one that comes before the menu listens is for something else."""
-        if not self.listens():
-            self.pressed()
+    def note_any_key(self) -> None:
+        """Note that some key is about to be handled: one that comes before the menu listens is for something else."""
+        if not self.is_listening():
+            self.note_other_key()
 
-    def hide(self, hidden: bool) -> None:
-        """Another program has the screen, or has given it back: what nobody could see listens to nobody."""
+    def set_hidden(self, hidden: bool) -> None:
+        """Note whether another program has the screen: a menu that nobody can see takes no keys."""
         self._hidden = hidden
-        self.pressed()
+        self.note_other_key()
 
-    def _look(self) -> None:
+    def _check_heartbeat(self) -> None:
         """Notice that the process stood still, as after Ctrl-Z: then nobody could see the menu, either."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if now - self._beat >= QUIET:
-            self.pressed()
-        self._beat = now
-        self._beating = loop.call_later(BEAT, self._look)
+        if now - self._heartbeat_at >= QUIET_SECONDS:
+            self.note_other_key()
+        self._heartbeat_at = now
+        self._heartbeat_timer = loop.call_later(HEARTBEAT_SECONDS, self._check_heartbeat)
         self._changed()
 
-    def move(self, steps: int) -> None:
-        """Go up or down in what is shown."""
+    def move_choice(self, steps: int) -> None:
+        """Go up or down in the shown menu."""
         if self.menu is not None:
-            self.menu.move(steps)
+            self.menu.move_choice(steps)
 
-    def type(self, letters: str) -> None:
-        """Letters for what is shown."""
+    def add_letters(self, letters: str) -> None:
+        """Narrow the shown menu down by letters."""
         if self.menu is not None:
-            self.menu.type(letters)
+            self.menu.add_letters(letters)
 
-    def erase(self) -> None:
-        """Take a letter back."""
+    def erase_letter(self) -> None:
+        """Take a letter of the shown menu's filter back."""
         if self.menu is not None:
-            self.menu.erase()
+            self.menu.erase_letter()
 
-    def take(self) -> None:
-        """Answer with what is chosen."""
+    def accept_choice(self) -> None:
+        """Answer the shown menu with the chosen option."""
         if self.menu is not None:
-            self.menu.take()
+            self.menu.accept_choice()
 
-    def leave(self) -> None:
-        """Answer with nothing."""
+    def dismiss(self) -> None:
+        """Answer the shown menu with nothing."""
         if self.menu is not None:
-            self.menu.leave()
+            self.menu.dismiss()
 
-    def drawn(self, paint: Paint, wrap: Wrap, rows: int) -> list[str]:
-        """The menu as lines, whole options where `rows` of the terminal leave room; empty when there is none."""
+    def render_menu(self, paint: PaintText, wrap: WrapText, rows: int) -> list[str]:
+        """Render the menu as lines, whole options where `rows` of the terminal leave room; empty when there is none."""
         menu = self.menu
         if menu is None:
             return []
-        listens = self.listens()
+        listens = self.is_listening()
         lines = list(menu.lines)
         if menu.typing:
-            lines.append(paint("menu.hint", say("filter: {letters}", letters=menu.filter)))
-        lines += self._options(menu, paint, wrap, rows - len(lines), listens=listens)
-        hidden = menu.asked + len(lines) + _BELOW - rows
+            lines.append(paint("menu.hint", tr("filter: {letters}", letters=menu.filter)))
+        lines += self._render_options(menu, paint, wrap, rows - len(lines), listens=listens)
+        hidden = menu.asked + len(lines) + _LINES_BELOW - rows
         if hidden > 0:
-            lines.append(paint("warning", say("{n} lines of the question are not shown: scroll up", n=hidden)))
-        hint = say("↑ ↓ choose, Enter takes it, Esc leaves") if listens else say("… waiting until you stop typing")
+            lines.append(paint("warning", tr("{n} lines of the question are not shown: scroll up", n=hidden)))
+        hint = tr("↑ ↓ choose, Enter takes it, Esc leaves") if listens else tr("… waiting until you stop typing")
         return [*lines, paint("menu.hint", hint)]
 
-    def _options(self, menu: Menu, paint: Paint, wrap: Wrap, rows: int, *, listens: bool) -> list[str]:
-        """The options to choose from; where there is too little room only what is chosen is shown whole."""
-        part, above, below = menu.window()
+    def _render_options(
+        self, menu: ChoiceMenu, paint: PaintText, wrap: WrapText, rows: int, *, listens: bool
+    ) -> list[str]:
+        """Render the options; where there is too little room only the chosen one is shown whole."""
+        part, above, below = menu.compute_window()
         if not part:
-            return [paint("menu.hint", "    " + say("nothing fits"))]
-        blocks = [self._option(menu, number, wrap, listens=listens) for number in part]
-        tight = sum(len(block) for block in blocks) > rows - _BELOW - 3
-        lines = [paint("menu.hint", "    " + say("{n} more above", n=above))] if above else []
+            return [paint("menu.hint", "    " + tr("nothing fits"))]
+        blocks = [self._render_option(menu, number, wrap, listens=listens) for number in part]
+        tight = sum(len(block) for block in blocks) > rows - _LINES_BELOW - 3
+        lines = [paint("menu.hint", "    " + tr("{n} more above", n=above))] if above else []
         for number, block in zip(part, blocks, strict=True):
             lines += block if not tight or number == menu.chosen else block[:1]
-        return [*lines, paint("menu.hint", "    " + say("{n} more below", n=below))] if below else lines
+        return [*lines, paint("menu.hint", "    " + tr("{n} more below", n=below))] if below else lines
 
-    def _option(self, menu: Menu, number: int, wrap: Wrap, *, listens: bool) -> list[str]:
+    def _render_option(self, menu: ChoiceMenu, number: int, wrap: WrapText, *, listens: bool) -> list[str]:
         option, chosen = menu.options[number], number == menu.chosen
         style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
         return wrap(style, f"{'❯' if chosen else ' '} {option.label}  {option.detail}".rstrip())

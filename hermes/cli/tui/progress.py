@@ -1,4 +1,4 @@
-"""What one turn has done so far, in few words."""
+"""Summarize what one turn has done so far."""
 
 from collections import Counter
 
@@ -6,55 +6,57 @@ from msgspec import Struct, field
 
 from hermes.core.events import ToolEnded
 from hermes.core.parts import ToolStatus
-from hermes.i18n.messages import say, say_many
-from hermes.util.text import one_line
+from hermes.i18n.messages import tr, tr_plural
+from hermes.util.text import to_one_line
 
-CHANGING = ("patch", "write_file")
-_RUNNING = ("terminal", "process", "execute_code")
-_READING = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")
+EDIT_TOOLS = ("patch", "write_file")
+_COMMAND_TOOLS = ("terminal", "process", "execute_code")
+_READ_TOOLS = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")
 
 
-class Running(Struct):
-    """A call under way; `since` is on the loop's clock."""
+class RunningCall(Struct):
+    """A running call; `since` is on the loop's clock."""
 
     name: str
     words: str
     since: float
 
 
-class Deeds(Struct):
-    """What the calls of a turn came to."""
+class TurnSummary(Struct):
+    """Counts what the calls of a turn did."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     changed: list[str] = field(default_factory=list)
     failed: int = 0
 
-    def add(self, ended: ToolEnded, words: str) -> None:
+    def add_call(self, ended: ToolEnded, words: str) -> None:
         """Count a call that has ended."""
         if ended.status is ToolStatus.REFUSED:
             return
         if ended.status is not ToolStatus.OK or ended.failed:
             self.failed += 1
-        if ended.name in CHANGING:
+        if ended.name in EDIT_TOOLS:
             self.changed.append(words.partition(" ")[2] or words)
         self.kinds[ended.name] += 1
 
-    def summary(self) -> str:
-        """A line on what was done; empty when nothing was."""
-        runs = sum(self.kinds[one] for one in _RUNNING)
-        reads = sum(self.kinds[one] for one in _READING)
+    def format_summary(self) -> str:
+        """Return a line on what was done; empty when nothing was."""
+        runs = sum(self.kinds[one] for one in _COMMAND_TOOLS)
+        reads = sum(self.kinds[one] for one in _READ_TOOLS)
         files = list(dict.fromkeys(self.changed))
-        others = sum(self.kinds.values()) - runs - reads - sum(self.kinds[one] for one in CHANGING)
+        others = sum(self.kinds.values()) - runs - reads - sum(self.kinds[one] for one in EDIT_TOOLS)
         parts = []
         if files:
-            names = ", ".join(one_line(one, 40) for one in files[:3]) + (", …" if len(files) > 3 else "")
-            parts.append(say_many("{n} file changed ({names})", "{n} files changed ({names})", len(files), names=names))
+            names = ", ".join(to_one_line(one, 40) for one in files[:3]) + (", …" if len(files) > 3 else "")
+            parts.append(
+                tr_plural("{n} file changed ({names})", "{n} files changed ({names})", len(files), names=names)
+            )
         if runs:
-            parts.append(say_many("{n} command run", "{n} commands run", runs))
+            parts.append(tr_plural("{n} command run", "{n} commands run", runs))
         if reads:
-            parts.append(say_many("{n} look at things", "{n} looks at things", reads))
+            parts.append(tr_plural("{n} look at things", "{n} looks at things", reads))
         if others:
-            parts.append(say_many("{n} other call", "{n} other calls", others))
+            parts.append(tr_plural("{n} other call", "{n} other calls", others))
         if self.failed:
-            parts.append(say_many("{n} of them did not succeed", "{n} of them did not succeed", self.failed))
-        return say(", ").join(parts)
+            parts.append(tr_plural("{n} of them did not succeed", "{n} of them did not succeed", self.failed))
+        return tr(", ").join(parts)

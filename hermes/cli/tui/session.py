@@ -1,4 +1,4 @@
-"""The live session of a chat: what is said to it, what becomes of it, and going over to another one."""
+"""The live session of a chat: sends messages to it, follows its turns, and switches to another one."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.cli.errors import elsewhere_line
-from hermes.cli.tui.questions import Questions
+from hermes.cli.errors import format_remote_notice
+from hermes.cli.tui.questions import QuestionMenus
 from hermes.cli.tui.screen import Screen
 from hermes.commands.context import PostMode
 from hermes.config.display import BusyMode
@@ -17,43 +17,45 @@ from hermes.core.events import Event, MessageAppended, TurnEnded
 from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart
-from hermes.i18n.messages import phrase, say, translated
-from hermes.util.text import inert
+from hermes.i18n.messages import N_, localize, tr
+from hermes.util.text import strip_control_characters
 
 if TYPE_CHECKING:
     from hermes.ipc.remote_session import RemoteSession
     from hermes.runtime.actor import SessionActor
-    from hermes.runtime.mailbox import Inbound
+    from hermes.runtime.mailbox import InboundMessage
     from hermes.sessions.app import App
     from hermes.sessions.port import SessionPort
 
-_REOPEN = (0.2, 1.0, 3.0, 8.0)
-"""Seconds before a session is opened here whose process is gone, time after time."""
-_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, BusyMode.INTERRUPT: PostMode.INTERRUPT}
+_REOPEN_DELAYS = (0.2, 1.0, 3.0, 8.0)
+"""Seconds before each attempt to open a session here whose process has ended."""
+_POST_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, BusyMode.INTERRUPT: PostMode.INTERRUPT}
 
 
-class Talk:
-    """One session after the other of `app`. `broken` is called when this process cannot go on with one."""
+class TuiSession:
+    """Talks with one session of `app` after the other. `broken` is called when this process cannot go on with
+    one.
+    """
 
-    def __init__(self, app: "App", screen: Screen, questions: Questions, broken: Callable[[], None]) -> None:
+    def __init__(self, app: "App", screen: Screen, questions: QuestionMenus, broken: Callable[[], None]) -> None:
         self.app = app
         self._screen = screen
         self._questions = questions
-        self._broken = broken
+        self._on_broken = broken
         self._port: SessionPort | None = None
-        self._mending: set[asyncio.Task[None]] = set()
-        screen.view.heard.append(self._hear)
+        self._reopening: set[asyncio.Task[None]] = set()
+        screen.view.listeners.append(self._handle_event)
 
     @property
     def port(self) -> "SessionPort":
-        """The session that is talked with now. Raises BusyError while the first one is being opened."""
+        """The current session, wherever it lives. Raises BusyError while the first one is being opened."""
         if self._port is None:
-            raise BusyError(phrase("The session is not open yet."), phrase("Try again in a moment."))
+            raise BusyError(N_("The session is not open yet."), N_("Try again in a moment."))
         return self._port
 
     @property
     def actor(self) -> "SessionActor":
-        """The same. Raises BusyError where it lives in another process."""
+        """The current session. Raises BusyError where it lives in another process."""
         from hermes.ipc.session_server import require_local
 
         return require_local(self.port)
@@ -63,69 +65,71 @@ class Talk:
         """Whether a turn runs."""
         return self._port is not None and self._port.busy
 
-    async def begin(self, name: str | None, *, latest: bool, asks: bool) -> None:
+    async def open_first_session(self, name: str | None, *, latest: bool, asks: bool) -> None:
         """Open the first session; without `asks` its questions are answered with no."""
-        self._attach(await self._opened(name, latest=latest, asks=asks), asks)
-        await self.describe(greet=True)
-        self._resume(self.port)
+        self._attach_session(await self._open_or_join(name, latest=latest, asks=asks), asks)
+        await self.refresh_status(greet=True)
+        self._resume_unfinished(self.port)
 
-    async def switch(self, name: str | None, *, greet: bool = True) -> "SessionPort":
-        """Talk with another session; when it cannot be opened nothing has changed."""
+    async def switch_session(self, name: str | None, *, greet: bool = True) -> "SessionPort":
+        """Switch to another session; when it cannot be opened nothing has changed."""
         from hermes.ipc.session_server import close_port, has_messages
 
         before = self.port
         if before.busy and self.remote is None:
-            raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
+            raise BusyError(N_("A turn runs in this session."), N_("Ctrl-C or /stop ends it."))
         if name == before.session_id:
             return before
-        actor = await self._opened(name, latest=False, asks=True)
-        self._attach(actor, asks=True)
+        actor = await self._open_or_join(name, latest=False, asks=True)
+        self._attach_session(actor, asks=True)
         await close_port(self.app, before)
         if has_messages(before):
-            self._screen.tell("notice", say("hermes --resume {id} goes on with it.", id=before.session_id))
-        await self.describe(greet=greet)
-        self._resume(actor)
+            self._screen.tell("notice", tr("hermes --resume {id} goes on with it.", id=before.session_id))
+        await self.refresh_status(greet=greet)
+        self._resume_unfinished(actor)
         return actor
 
-    async def beside(self) -> "SessionActor":
-        """A fresh session that is not shown; its questions are."""
+    async def open_background_session(self) -> "SessionActor":
+        """Open a fresh session that is not shown; its questions are."""
         actor = await self.app.open_session(None, asker=self._questions)
-        self._questions.attach(actor, beside=True)
+        self._questions.attach_session(actor, background=True)
         return actor
 
-    def post(self, inbound: "Inbound", delivery: PostMode = PostMode.USUAL) -> None:
-        """Say something: at once, or as the person has set for while a turn runs. Raises HermesError."""
+    def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:
+        """Send a message: at once, or, while a turn runs, as the person has configured. Raises HermesError."""
         actor = self.port
         usual = delivery is PostMode.USUAL
         if usual:
-            delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else PostMode.QUEUE
-        self._screen.view.over = False
-        ways: dict[PostMode, Callable[[Inbound], asyncio.Future[TurnEnded]]] = {
+            delivery = (
+                _POST_MODES[self._screen.terminal_style.display.busy_input_mode] if actor.busy else PostMode.QUEUE
+            )
+        self._screen.view.turn_over = False
+        ways: dict[PostMode, Callable[[InboundMessage], asyncio.Future[TurnEnded]]] = {
             PostMode.QUEUE: actor.post,
             PostMode.STEER: partial(actor.steer, in_order=usual),  # what was said before comes before
             PostMode.INTERRUPT: actor.interrupt,
         }
-        ways[delivery](inbound).add_done_callback(self._ended)
+        ways[delivery](inbound).add_done_callback(self._finish_post)
 
-    def stop(self) -> bool:
+    def stop_turn(self) -> bool:
         """Stop the running turn, or the judge of its goal; False when none runs."""
         if self._port is None:
             return False
         pursuit = self.app.background_work.find_pursuit(self._port)
         return pursuit.stop() if pursuit is not None else self._port.stop()
 
-    async def describe(self, *, greet: bool) -> None:
-        """Bring the status line up to date; with `greet` show the session's last words, too."""
-        from hermes.cli.tui.resume import recalled, status_of
+    async def refresh_status(self, *, greet: bool) -> None:
+        """Bring the status line up to date; with `greet` show the session's last messages, too."""
+        from hermes.cli.tui.resume import format_recap, load_status
 
-        self._screen.status = await status_of(self.app, self.port)
-        if greet and (lines := await recalled(self.app, self.port, self._screen.look)):
-            self._screen.view.tell(lines)
-        self._screen.changed()
+        self._screen.status = await load_status(self.app, self.port)
+        if greet and (lines := await format_recap(self.app, self.port, self._screen.terminal_style)):
+            self._screen.view.tell_lines(lines)
+        self._screen.request_redraw()
 
     async def close(self) -> None:
-        """Take part no more in a session that lives elsewhere; those that live here are closed by the program."""
-        tasks = list(self._mending)
+        """Leave a session that lives elsewhere; those that live here are closed by the App."""
+        tasks = list(self._reopening)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -135,13 +139,13 @@ class Talk:
 
     @property
     def remote(self) -> "RemoteSession | None":
-        """The session, where it lives in another process."""
+        """The session, where it lives in another process; else None."""
         from hermes.ipc.remote_session import RemoteSession
 
         return self._port if isinstance(self._port, RemoteSession) else None
 
-    async def _opened(self, name: str | None, *, latest: bool, asks: bool) -> "SessionPort":
-        """A session, or a part in one that another process holds."""
+    async def _open_or_join(self, name: str | None, *, latest: bool, asks: bool) -> "SessionPort":
+        """Open a session, or join one that another process holds."""
         try:
             return await self.app.open_session(name, latest=latest, asker=self._questions if asks else None)
         except BusyError:
@@ -150,55 +154,55 @@ class Talk:
             remote = await attach_named_session(self.app, name, latest=latest, asks=asks)
             if remote is None:
                 raise
-            self._screen.tell("notice", elsewhere_line())
+            self._screen.tell("notice", format_remote_notice())
             return remote
 
-    def _attach(self, actor: "SessionPort", asks: bool) -> None:
+    def _attach_session(self, actor: "SessionPort", asks: bool) -> None:
         self._port = actor
         if asks:
-            self._questions.attach(actor)
+            self._questions.attach_session(actor)
         actor.subscribe(self._screen.view)
         if (remote := self.remote) is not None:
             remote.asker = self._questions
-            remote.on_lost.append(lambda: self._lost(remote.session_id, asks))
+            remote.on_lost.append(lambda: self._recover_session(remote.session_id, asks))
         else:
-            self.actor.on_turn_end.append(self._name)
+            self.actor.on_turn_end.append(self._update_title)
 
-    def _lost(self, session_id: str, asks: bool) -> None:
-        """The process in which the session lived is gone: it goes on here."""
-        task = asyncio.create_task(self._mend(session_id, asks), name=f"mend {session_id}")
-        self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+    def _recover_session(self, session_id: str, asks: bool) -> None:
+        """Start to open the session here after the process in which it lived has ended."""
+        task = asyncio.create_task(self._reopen_session(session_id, asks), name=f"mend {session_id}")
+        self._reopening.add(task)
+        task.add_done_callback(self._reopening.discard)
 
-    async def _mend(self, session_id: str, asks: bool) -> None:
+    async def _reopen_session(self, session_id: str, asks: bool) -> None:
         why = ""
-        for pause in _REOPEN:
+        for pause in _REOPEN_DELAYS:
             await asyncio.sleep(pause)
             try:
-                actor = await self._opened(session_id, latest=False, asks=asks)
+                actor = await self._open_or_join(session_id, latest=False, asks=asks)
             except HermesError as error:
                 why = str(error)
                 continue
-            self._attach(actor, asks)
-            await self.describe(greet=False)
-            self._screen.tell("notice", say("The other process has let the session go; it goes on here."))
-            self._resume(actor)
+            self._attach_session(actor, asks)
+            await self.refresh_status(greet=False)
+            self._screen.tell("notice", tr("The other process has let the session go; it goes on here."))
+            self._resume_unfinished(actor)
             return
-        self._screen.tell("error", inert(translated(why)))
-        self._broken()
+        self._screen.tell("error", strip_control_characters(localize(why)))
+        self._on_broken()
 
-    async def _name(self, _state: object, _ended: TurnEnded) -> None:
-        """A session has its title from its first turn on."""
+    async def _update_title(self, _state: object, _ended: TurnEnded) -> None:
+        """Show the title that a session has from its first turn on."""
         status = self._screen.status
         if self._port is not None and status.session == self._port.session_id:
             title = str((await self.app.session_row(self.actor))["title"])
             self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
-    def _resume(self, actor: "SessionPort") -> None:
+    def _resume_unfinished(self, actor: "SessionPort") -> None:
         if actor.unfinished and (ended := actor.resume()) is not None:
-            ended.add_done_callback(self._ended)
+            ended.add_done_callback(self._finish_post)
 
-    def _hear(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         screen = self._screen
         if isinstance(event, MessageAppended) and event.message.role in (Role.TOOL, Role.USER):
             # The first part of a message of the person's own is what its turn began with: that is shown already.
@@ -206,21 +210,21 @@ class Talk:
                 if not isinstance(part, TextPart) or not part.provenance or part.provenance.source is not Source.PERSON:
                     continue
                 if event.message.role is Role.TOOL or part.text in screen.view.queued:
-                    screen.view.joined(part.text)
+                    screen.view.show_joined(part.text)
         pursuit = self.app.background_work.find_pursuit(self._port) if self._port is not None else None
         goal = pursuit.word if pursuit is not None else ""
-        screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued), goal=goal)
+        screen.status = structs.replace(screen.status.apply_event(event), waiting=len(screen.view.queued), goal=goal)
 
-    def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
+    def _finish_post(self, ended: "asyncio.Future[TurnEnded]") -> None:
         if ended.cancelled():
             return
         error = ended.exception()
         if isinstance(error, BusyError):  # where the session lived there is no process any more
-            self._screen.tell("warning", inert(translated(str(error))))
+            self._screen.tell("warning", strip_control_characters(localize(str(error))))
             return
         if error is not None:
-            self._screen.tell("error", inert(translated(str(error))))
+            self._screen.tell("error", strip_control_characters(localize(str(error))))
         if error is not None or ended.result().reason is ExitReason.LOCAL_ERROR:
-            told = say("This session cannot go on in this process; `hermes --continue` opens it again.")
-            self._screen.tell("error", told)
-            self._broken()
+            message = tr("This session cannot go on in this process; `hermes --continue` opens it again.")
+            self._screen.tell("error", message)
+            self._on_broken()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
-from hermes.i18n.messages import joined, phrase, say, translated
-from hermes.util.text import escaped, one_line, visible
+from hermes.i18n.messages import N_, join_sentences, localize, tr
+from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 _STATE_MARKS = {"ok": "ok", "warning": "! "}
 
@@ -22,12 +22,12 @@ async def run_doctor(call: CommandCall) -> None:
     lines = await summarize_health(environ, call.context.app.options.cwd or os.getcwd())
     checks = await check_home(environ)
     lines += [
-        f"{_STATE_MARKS.get(one.state, '!!')} {one.name:<12} {joined(translated(one.said), translated(one.advice))}"
+        f"{_STATE_MARKS.get(one.state, '!!')} {one.name:<12} {join_sentences(localize(one.said), localize(one.advice))}"
         for one in checks
     ]
-    call.context.tell("\n".join(visible(line) for line in lines))
+    call.context.tell("\n".join(escape_confusable_characters(line) for line in lines))
     if any(one.state != "ok" for one in checks):
-        call.context.tell(say("`hermes doctor --fix` mends what is safe to mend."))
+        call.context.tell(tr("`hermes doctor --fix` mends what is safe to mend."))
 
 
 async def show_config(call: CommandCall) -> None:
@@ -40,13 +40,13 @@ async def show_config(call: CommandCall) -> None:
         call.context.tell(_format_setting(row))
         return
     found = [row for row in await asyncio.to_thread(list_settings, environ) if row["source"] != "default"]
-    lines = [_format_setting(row) for row in found] or [say("Nothing is set; everything has its default.")]
-    call.context.tell("\n".join([say("Set in {file}:", file=escaped(str(home.config_file))), *lines]))
-    call.context.tell(say("`hermes config set KEY VALUE` changes one; chats that begin later have it."))
+    lines = [_format_setting(row) for row in found] or [tr("Nothing is set; everything has its default.")]
+    call.context.tell("\n".join([tr("Set in {file}:", file=escape_unseen_characters(str(home.config_file))), *lines]))
+    call.context.tell(tr("`hermes config set KEY VALUE` changes one; chats that begin later have it."))
 
 
 def _format_setting(row: dict[str, object]) -> str:
-    return f"  {row['key']} = {one_line(escaped(str(row['value'])), 100)}  ({row['source'] or '-'})"
+    return f"  {row['key']} = {to_one_line(escape_unseen_characters(str(row['value'])), 100)}  ({row['source'] or '-'})"
 
 
 async def complete_config(call: CommandCall) -> Sequence[MenuOption]:
@@ -61,25 +61,23 @@ async def complete_config(call: CommandCall) -> Sequence[MenuOption]:
 async def show_profile(call: CommandCall) -> None:
     """Show the profile in use and its folder."""
     call.require_no_arguments()
-    from hermes.config.profiles import current_profile
+    from hermes.config.profiles import find_current_profile
 
     on = call.context.app.services
-    name = current_profile(on.environ)
-    folder = escaped(str(on.home.root))
+    name = find_current_profile(on.environ)
+    folder = escape_unseen_characters(str(on.home.root))
     if name:
-        call.context.tell(
-            say("Profile {name}, in {folder}. `hermes profile list` shows all.", name=name, folder=folder)
-        )
+        call.context.tell(tr("Profile {name}, in {folder}. `hermes profile list` shows all.", name=name, folder=folder))
     else:
-        call.context.tell(say("No profile: HERMES_HOME names {folder}.", folder=folder))
+        call.context.tell(tr("No profile: HERMES_HOME names {folder}.", folder=folder))
 
 
 async def show_identity(call: CommandCall) -> None:
     """Show who talks here and what they may do."""
     call.require_no_arguments()
     on = call.context.app.services
-    user = on.environ.get("USER") or on.environ.get("LOGNAME") or say("you")
-    call.context.tell(say("{user}, at this terminal: you may use every command.", user=escaped(user)))
+    user = on.environ.get("USER") or on.environ.get("LOGNAME") or tr("you")
+    call.context.tell(tr("{user}, at this terminal: you may use every command.", user=escape_unseen_characters(user)))
 
 
 async def show_version(call: CommandCall) -> None:
@@ -87,7 +85,7 @@ async def show_version(call: CommandCall) -> None:
     call.require_no_arguments()
     from hermes import __version__
 
-    call.context.tell(say("Hermes {version}", version=__version__))
+    call.context.tell(tr("Hermes {version}", version=__version__))
 
 
 async def describe_update(call: CommandCall) -> None:
@@ -101,17 +99,19 @@ async def describe_update(call: CommandCall) -> None:
     row = await asyncio.to_thread(updater.describe_installation)
     command = row["command"]
     assert isinstance(command, list)
-    where = say("Hermes {version}, in {folder}.", version=row["version"], folder=escaped(str(row["root"])))
+    where = tr(
+        "Hermes {version}, in {folder}.", version=row["version"], folder=escape_unseen_characters(str(row["root"]))
+    )
     call.context.tell(where)
     if command:
         call.context.tell(
-            say(
+            tr(
                 "`hermes update`, outside of a chat, would back up the home and run: {command}",
                 command=shlex.join(command),
             )
         )
     else:
-        call.context.tell(say("Nobody knows how it was installed; update it the same way."))
+        call.context.tell(tr("Nobody knows how it was installed; update it the same way."))
 
 
 COMMANDS = tuple(
@@ -119,11 +119,11 @@ COMMANDS = tuple(
         group=CommandGroup.ABOUT, name=name, aliases=aliases, about=about, usage=usage, run=run, complete=complete
     )
     for name, aliases, about, usage, run, complete in (
-        ("doctor", (), phrase("examine this machine and what Hermes keeps"), "", run_doctor, None),
-        ("config", (), phrase("what is set, and where it comes from"), phrase("[key]"), show_config, complete_config),
-        ("profile", (), phrase("the profile in use and its folder"), "", show_profile, None),
-        ("whoami", (), phrase("who talks here, and what they may do"), "", show_identity, None),
-        ("version", ("v",), phrase("the version of Hermes"), "", show_version, None),
-        ("update", (), phrase("what would update Hermes; nothing is done"), "", describe_update, None),
+        ("doctor", (), N_("examine this machine and what Hermes keeps"), "", run_doctor, None),
+        ("config", (), N_("what is set, and where it comes from"), N_("[key]"), show_config, complete_config),
+        ("profile", (), N_("the profile in use and its folder"), "", show_profile, None),
+        ("whoami", (), N_("who talks here, and what they may do"), "", show_identity, None),
+        ("version", ("v",), N_("the version of Hermes"), "", show_version, None),
+        ("update", (), N_("what would update Hermes; nothing is done"), "", describe_update, None),
     )
 )

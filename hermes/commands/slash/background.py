@@ -9,9 +9,9 @@ from hermes.commands.context import CommandContext, MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.formats import span
-from hermes.i18n.messages import phrase, say
-from hermes.util.text import escaped, inert, one_line
+from hermes.i18n.formats import format_duration
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.background.sessions import BackgroundTask
@@ -24,49 +24,50 @@ async def run_in_background(call: CommandCall) -> None:
     known = context.app.background_work.background
     if not words or words == ["list"]:
         lines = [_format_task(one) for one in known.tasks]
-        context.tell("\n".join(lines) or say("Nothing works in the background. /background PROMPT begins something."))
+        context.tell("\n".join(lines) or tr("Nothing works in the background. /background PROMPT begins something."))
         return
     if words[0] == "stop" and len(words) <= 2:
         if len(words) != 2 or not words[1].isdecimal():
-            raise UsageError(phrase("/background stop takes a number; /background lists them."))
+            raise UsageError(N_("/background stop takes a number; /background lists them."))
         known.stop_task(int(words[1][:9]))
-        context.tell(say("Background session {n} is being stopped.", n=int(words[1][:9])))
+        context.tell(tr("Background session {n} is being stopped.", n=int(words[1][:9])))
         return
     begun = known.start_task(
         call.text, context.open_background_session, context.app.options.cwd, lambda task: _report_task(context, task)
     )
-    context.tell(say("Background session {n} works; you are told when it is done.", n=begun.number))
+    context.tell(tr("Background session {n} works; you are told when it is done.", n=begun.number))
 
 
 def _report_task(context: CommandContext, task: "BackgroundTask") -> None:
     """Show the end of a background session, and its answer."""
-    ended, about = task.ended, one_line(inert(task.prompt), 60)
+    ended, about = task.ended, to_one_line(strip_control_characters(task.prompt), 60)
     if task.failed or ended is None:
         context.tell(
-            say("Background session {n} failed: {why}", n=task.number, why=escaped(task.failed)), Level.WARNING
+            tr("Background session {n} failed: {why}", n=task.number, why=escape_unseen_characters(task.failed)),
+            Level.WARNING,
         )
         return
     if ended.reason is ExitReason.INTERRUPTED:
-        context.tell(say("Background session {n} was stopped ({about}).", n=task.number, about=about))
+        context.tell(tr("Background session {n} was stopped ({about}).", n=task.number, about=about))
         return
-    context.tell(say("Background session {n} is done ({about}):", n=task.number, about=about))
+    context.tell(tr("Background session {n} is done ({about}):", n=task.number, about=about))
     if ended.text:
         context.show(ended.text)
     if ended.error:
-        context.tell(escaped(ended.error), Level.WARNING)
-    context.tell(say("/resume {id} goes on with it.", id=task.session_id))
+        context.tell(escape_unseen_characters(ended.error), Level.WARNING)
+    context.tell(tr("/resume {id} goes on with it.", id=task.session_id))
 
 
 def _format_task(task: "BackgroundTask") -> str:
-    about = one_line(inert(task.prompt), 70)
+    about = to_one_line(strip_control_characters(task.prompt), 70)
     if not task.done:
-        return f"  {task.number}  {say('works')} {span(time.monotonic() - task.began)}  {about}"
+        return f"  {task.number}  {tr('works')} {format_duration(time.monotonic() - task.began)}  {about}"
     if task.failed or task.ended is None:
-        state = say("failed")
+        state = tr("failed")
     elif task.ended.reason is ExitReason.INTERRUPTED:
-        state = say("stopped")
+        state = tr("stopped")
     else:
-        state = say("done") if task.ended.reason.completed else say("failed")
+        state = tr("done") if task.ended.reason.is_completed else tr("failed")
     return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()
 
 
@@ -79,15 +80,15 @@ async def list_agents(call: CommandCall) -> None:
     """List what runs now: this session's turn, background sessions, processes, MCP servers."""
     call.require_no_arguments()
     context = call.context
-    lines = [say("This session: a turn runs.") if context.actor.busy else say("This session: nothing runs.")]
+    lines = [tr("This session: a turn runs.") if context.actor.busy else tr("This session: nothing runs.")]
     pursuit = context.app.background_work.find_pursuit(context.actor)
-    lines += [say("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
+    lines += [tr("Its goal: {word}", word=pursuit.word)] if pursuit is not None and pursuit.word else []
     working = context.app.background_work.background.list_running()
-    lines += [say("In the background:"), *(_format_task(one) for one in working)] if working else []
+    lines += [tr("In the background:"), *(_format_task(one) for one in working)] if working else []
     processes = context.app.live_session(context.actor).tools.state.processes.list_running()
     if processes:
-        lines += [say("Processes of its tools:")]
-        lines += [f"  {one.process_id}  {one_line(inert(one.command), 70)}" for one in processes]
+        lines += [tr("Processes of its tools:")]
+        lines += [f"  {one.process_id}  {to_one_line(strip_control_characters(one.command), 70)}" for one in processes]
     context.tell("\n".join(lines))
 
 
@@ -95,8 +96,8 @@ COMMANDS = (
     SlashCommand(
         name="background",
         aliases=("bg", "btw"),
-        about=phrase("let a session of its own answer beside this one"),
-        usage=phrase("[prompt|list|stop N]"),
+        about=N_("let a session of its own answer beside this one"),
+        usage=N_("[prompt|list|stop N]"),
         group=CommandGroup.WORK,
         run=run_in_background,
         complete=complete_background,
@@ -104,7 +105,7 @@ COMMANDS = (
     SlashCommand(
         name="agents",
         aliases=("tasks",),
-        about=phrase("what works now: the turn, the background, processes"),
+        about=N_("what works now: the turn, the background, processes"),
         group=CommandGroup.WORK,
         run=list_agents,
     ),

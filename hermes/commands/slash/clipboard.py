@@ -6,9 +6,9 @@ from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, Sl
 from hermes.commands.context import MenuOption, Terminal
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Role
-from hermes.i18n.messages import phrase, say
-from hermes.runtime.mailbox import Inbound
-from hermes.util.text import inert, one_line
+from hermes.i18n.messages import N_, tr
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.text import strip_control_characters, to_one_line
 
 
 def _require_terminal(call: CommandCall) -> Terminal:
@@ -20,15 +20,15 @@ async def edit_prompt(call: CommandCall) -> None:
     """Write the next message in an editor, and send it."""
     text = await _require_terminal(call).edit_text(call.text)
     if text is None:
-        call.context.tell(say("Nothing was written, nothing is sent."))
+        call.context.tell(tr("Nothing was written, nothing is sent."))
         return
-    call.context.post_message(Inbound(text=text, cwd=call.context.app.options.cwd))
+    call.context.post_message(InboundMessage(text=text, cwd=call.context.app.options.cwd))
 
 
 async def attach_image(call: CommandCall) -> None:
     """Attach a picture to the next message."""
     if not call.text:
-        raise UsageError(phrase("Name the picture: /image file"))
+        raise UsageError(N_("Name the picture: /image file"))
     _require_terminal(call).attach_picture(call.text.strip("'\""))
 
 
@@ -36,7 +36,7 @@ async def paste_image(call: CommandCall) -> None:
     """Attach the picture in the clipboard to the next message."""
     call.require_no_arguments()
     if not await _require_terminal(call).paste_picture():
-        call.context.tell(say("There is no picture in the clipboard, or no way to it from here."))
+        call.context.tell(tr("There is no picture in the clipboard, or no way to it from here."))
 
 
 async def copy_answer(call: CommandCall) -> None:
@@ -44,8 +44,8 @@ async def copy_answer(call: CommandCall) -> None:
     back = int(call.text) if call.text.isdecimal() else 1
     answers = _list_answers(call)
     if not 0 < back <= len(answers):
-        raise NotFoundError(phrase("There is no such answer in this session."))
-    call.context.tell(await _require_terminal(call).copy_text(inert(answers[-back])))
+        raise NotFoundError(N_("There is no such answer in this session."))
+    call.context.tell(await _require_terminal(call).copy_text(strip_control_characters(answers[-back])))
 
 
 def _list_answers(call: CommandCall) -> list[str]:
@@ -55,38 +55,38 @@ def _list_answers(call: CommandCall) -> list[str]:
 
 async def complete_copy(call: CommandCall) -> Sequence[MenuOption]:
     """Complete the last answers, by how far back they are."""
-    return [MenuOption(str(back), one_line(text, 60)) for back, text in enumerate(_list_answers(call)[:-10:-1], 1)]
+    return [MenuOption(str(back), to_one_line(text, 60)) for back, text in enumerate(_list_answers(call)[:-10:-1], 1)]
 
 
 COMMANDS = (
     SlashCommand(
         name="prompt",
         aliases=("compose",),
-        about=phrase("write the next message in your editor"),
-        usage=phrase("[beginning]"),
+        about=N_("write the next message in your editor"),
+        usage=N_("[beginning]"),
         group=CommandGroup.SESSION,
         run=edit_prompt,
         surfaces=TERMINAL_ONLY,
     ),
     SlashCommand(
         name="image",
-        about=phrase("send a picture along with the next message"),
-        usage=phrase("file"),
+        about=N_("send a picture along with the next message"),
+        usage=N_("file"),
         group=CommandGroup.SESSION,
         run=attach_image,
         surfaces=TERMINAL_ONLY,
     ),
     SlashCommand(
         name="paste",
-        about=phrase("the same with the picture in the clipboard"),
+        about=N_("the same with the picture in the clipboard"),
         group=CommandGroup.SESSION,
         run=paste_image,
         surfaces=TERMINAL_ONLY,
     ),
     SlashCommand(
         name="copy",
-        about=phrase("copy the last answer, or the last but N"),
-        usage=phrase("[N]"),
+        about=N_("copy the last answer, or the last but N"),
+        usage=N_("[N]"),
         group=CommandGroup.SESSION,
         run=copy_answer,
         complete=complete_copy,

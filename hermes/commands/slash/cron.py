@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say
-from hermes.util.text import escaped
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
     from hermes.admin.cron import CronAdmin
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _READ_VERBS = ("list", "show", "history")
 _MAX_HISTORY = 20
 _VERBS = ("list", "show", "add", "pause", "resume", "run", "stop", "remove", "history")
-_USAGE = phrase(
+_USAGE = N_(
     "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
     " history [JOB]. A schedule of several words stands in quotes."
 )
@@ -31,7 +31,7 @@ async def manage_jobs(call: CommandCall) -> None:
     lines = await (_list_jobs(admin, words) if words[0] in _READ_VERBS else _change_job(admin, words))
     if words[0] in ("list", "add", "resume") and not admin.is_served:
         lines.append(format_idle_line())
-    call.context.tell("\n".join(map(escaped, lines)))
+    call.context.tell("\n".join(map(escape_unseen_characters, lines)))
 
 
 async def _list_jobs(admin: "CronAdmin", words: list[str]) -> list[str]:
@@ -40,7 +40,7 @@ async def _list_jobs(admin: "CronAdmin", words: list[str]) -> list[str]:
 
     match words:
         case ["list"]:
-            return [format_job_line(row) for row in await admin.list_jobs()] or [say("There are no jobs.")]
+            return [format_job_line(row) for row in await admin.list_jobs()] or [tr("There are no jobs.")]
         case ["show", name]:
             return format_job(await admin.get_job(name))
         case ["history"]:
@@ -49,7 +49,7 @@ async def _list_jobs(admin: "CronAdmin", words: list[str]) -> list[str]:
             rows = await admin.list_history(name, _MAX_HISTORY)
         case _:
             raise UsageError(_USAGE)
-    return format_history(rows) or [say("Nothing was due yet.")]
+    return format_history(rows) or [tr("Nothing was due yet.")]
 
 
 async def _change_job(admin: "CronAdmin", words: list[str]) -> list[str]:
@@ -65,7 +65,7 @@ async def _change_job(admin: "CronAdmin", words: list[str]) -> list[str]:
         case ["run", name]:
             return [await _run_job(admin, name)]
         case ["stop", name]:
-            return [say("It is being stopped.") if await admin.stop_job(name) else say("It does not run.")]
+            return [tr("It is being stopped.") if await admin.stop_job(name) else tr("It does not run.")]
         case _:
             raise UsageError(_USAGE)
 
@@ -73,10 +73,10 @@ async def _change_job(admin: "CronAdmin", words: list[str]) -> list[str]:
 async def _run_job(admin: "CronAdmin", name: str) -> str:
     """Run a job now, in the scheduler where one runs, else in this process; return its output."""
     if admin.is_served:
-        return say("The job {name} runs now.", name=(await admin.request_run(name))["name"])
+        return tr("The job {name} runs now.", name=(await admin.request_run(name))["name"])
     row = await admin.run_job(name)
     text = str(row["text"]).strip()
-    return text or say("It ended as: {state}. {reason}", state=row["state"], reason=row["reason"])
+    return text or tr("It ended as: {state}. {reason}", state=row["state"], reason=row["reason"])
 
 
 async def complete_cron(call: CommandCall) -> Sequence[MenuOption]:
@@ -92,8 +92,8 @@ async def complete_cron(call: CommandCall) -> Sequence[MenuOption]:
 COMMAND = SlashCommand(
     group=CommandGroup.WORK,
     name="cron",
-    about=phrase("jobs on a clock: list them, make one, run, stop and remove them"),
-    usage=phrase("[verb] [job]"),
+    about=N_("jobs on a clock: list them, make one, run, stop and remove them"),
+    usage=N_("[verb] [job]"),
     run=manage_jobs,
     complete=complete_cron,
 )

@@ -8,13 +8,13 @@ from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, Sl
 from hermes.commands.context import MenuOption, Terminal
 from hermes.config.display import ToolProgress
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 _DETAIL_TEXTS = {
-    ToolProgress.OFF: phrase("only answers, questions and what went wrong"),
-    ToolProgress.SHORT: phrase("a line for calls of one kind in a row"),
-    ToolProgress.ALL: phrase("a line a call, and the first line of its result"),
-    ToolProgress.VERBOSE: phrase("a line a call, and the first dozen lines of its result"),
+    ToolProgress.OFF: N_("only answers, questions and what went wrong"),
+    ToolProgress.SHORT: N_("a line for calls of one kind in a row"),
+    ToolProgress.ALL: N_("a line a call, and the first line of its result"),
+    ToolProgress.VERBOSE: N_("a line a call, and the first dozen lines of its result"),
 }
 
 
@@ -26,7 +26,7 @@ def _require_terminal(call: CommandCall) -> Terminal:
 def _parse_switch(call: CommandCall, now: bool) -> bool:
     """Return the new state for `on`, `off`, `status`, or nothing (which toggles)."""
     if call.text not in ("", "on", "off", "status"):
-        raise UsageError(phrase("/{name} takes `on`, `off` or nothing.", name=call.name))
+        raise UsageError(N_("/{name} takes `on`, `off` or nothing.", name=call.name))
     return {"on": True, "off": False, "status": now}.get(call.text, not now)
 
 
@@ -42,12 +42,12 @@ async def choose_skin(call: CommandCall) -> None:
     name = call.text
     if not name:
         now = names.index(terminal.display.skin) if terminal.display.skin in names else 0
-        taken = await call.context.choose(say("Which skin?"), [MenuOption(one) for one in names], chosen=now)
+        taken = await call.context.choose(tr("Which skin?"), [MenuOption(one) for one in names], chosen=now)
         if taken is None:
             return
         name = names[taken]
     terminal.set_display(structs.replace(terminal.display, skin=name))
-    call.context.tell(say("Skin {name}. `hermes config set display.skin {name}` keeps it.", name=name))
+    call.context.tell(tr("Skin {name}. `hermes config set display.skin {name}` keeps it.", name=name))
 
 
 async def complete_skins(call: CommandCall) -> Sequence[MenuOption]:
@@ -66,25 +66,25 @@ async def toggle_timestamps(call: CommandCall) -> None:
     terminal = _require_terminal(call)
     terminal.set_display(structs.replace(terminal.display, timestamps=_parse_switch(call, terminal.display.timestamps)))
     on = terminal.display.timestamps
-    call.context.tell(say("Messages carry the time.") if on else say("Messages carry no time."))
+    call.context.tell(tr("Messages carry the time.") if on else tr("Messages carry no time."))
 
 
 async def choose_detail(call: CommandCall) -> None:
     """Show more or less of the work: the named amount, or the next one."""
     terminal, amounts = _require_terminal(call), list(_DETAIL_TEXTS)
     if call.text and call.text not in tuple(ToolProgress):
-        raise UsageError(phrase("There is no amount {name!r}.", name=call.text), ", ".join(amounts))
+        raise UsageError(N_("There is no amount {name!r}.", name=call.text), ", ".join(amounts))
     at = amounts.index(terminal.display.tool_progress)
     amount = ToolProgress(call.text) if call.text else amounts[(at + 1) % len(amounts)]
     terminal.set_display(structs.replace(terminal.display, tool_progress=amount))
     call.context.tell(
-        say("Of its work is shown, {amount}: {what}.", amount=amount.value, what=say(_DETAIL_TEXTS[amount]))
+        tr("Of its work is shown, {amount}: {what}.", amount=amount.value, what=tr(_DETAIL_TEXTS[amount]))
     )
 
 
 async def complete_detail(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the amounts."""
-    return [MenuOption(amount.value, say(what)) for amount, what in _DETAIL_TEXTS.items()]
+    return [MenuOption(amount.value, tr(what)) for amount, what in _DETAIL_TEXTS.items()]
 
 
 async def redraw_screen(call: CommandCall) -> None:
@@ -105,31 +105,31 @@ COMMANDS = tuple(
         complete=complete,
     )
     for name, aliases, about, usage, run, complete in (
-        ("skin", (), phrase("choose the colours"), phrase("[name]"), choose_skin, complete_skins),
+        ("skin", (), N_("choose the colours"), N_("[name]"), choose_skin, complete_skins),
         (
             "statusbar",
             ("sb",),
-            phrase("show or hide the line below the input"),
-            phrase("[on|off]"),
+            N_("show or hide the line below the input"),
+            N_("[on|off]"),
             toggle_statusbar,
             complete_switch,
         ),
         (
             "timestamps",
             ("ts",),
-            phrase("show the time with each message, or not"),
-            phrase("[on|off]"),
+            N_("show the time with each message, or not"),
+            N_("[on|off]"),
             toggle_timestamps,
             complete_switch,
         ),
         (
             "verbose",
             (),
-            phrase("how much of its work is shown"),
-            phrase("[off|short|all|verbose]"),
+            N_("how much of its work is shown"),
+            N_("[off|short|all|verbose]"),
             choose_detail,
             complete_detail,
         ),
-        ("redraw", (), phrase("draw the screen anew"), "", redraw_screen, None),
+        ("redraw", (), N_("draw the screen anew"), "", redraw_screen, None),
     )
 )

@@ -9,9 +9,9 @@ from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Level
-from hermes.i18n.formats import compact, moment
-from hermes.i18n.messages import phrase, say
-from hermes.util.text import escaped
+from hermes.i18n.formats import format_compact, format_time
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_unseen_characters
 
 _FORMATS = ("md", "html", "jsonl")
 
@@ -24,16 +24,16 @@ async def export_conversation(call: CommandCall) -> None:
         form = next(iter(words[at + 1 : at + 2]), "")
         words = [*words[:at], *words[at + 2 :]]
     if len(words) > 1 or any(one.startswith("--") for one in words):
-        raise UsageError(phrase("/{name} takes a file and --format md, html or jsonl.", name=call.name))
+        raise UsageError(N_("/{name} takes a file and --format md, html or jsonl.", name=call.name))
     named = words[0] if words else f"{call.context.actor.session_id}.{form or 'md'}"
     form = form or named.rpartition(".")[2].lower()
     if form not in _FORMATS:
-        raise UsageError(phrase("There is no format {name!r}.", name=form), "--format md, html, jsonl")
+        raise UsageError(N_("There is no format {name!r}.", name=form), "--format md, html, jsonl")
     target, there = await asyncio.to_thread(_resolve_target, call.context.app.options.cwd, named)
     if there and not await call.context.confirm(
-        say("{file} is there already. Write over it?", file=escaped(str(target)))
+        tr("{file} is there already. Write over it?", file=escape_unseen_characters(str(target)))
     ):
-        call.context.tell(say("Nothing was written."))
+        call.context.tell(tr("Nothing was written."))
         return
     from hermes.admin.export import export_session
     from hermes.admin.sessions import SessionAdmin
@@ -44,8 +44,8 @@ async def export_conversation(call: CommandCall) -> None:
     try:
         await asyncio.to_thread(write_atomic, target, export_session(found, form))
     except OSError as error:
-        raise StoreError(phrase("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
-    call.context.tell(say("Written: {file}", file=escaped(str(target))))
+        raise StoreError(N_("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
+    call.context.tell(tr("Written: {file}", file=escape_unseen_characters(str(target))))
 
 
 def _resolve_target(folder: str, named: str) -> tuple[Path, bool]:
@@ -68,24 +68,31 @@ async def manage_backups(call: CommandCall) -> None:
         case [] | ["list"]:
             rows = await asyncio.to_thread(list_backups, on.environ)
             lines = [
-                f"  {row['name']}  {moment(float(str(row['made_at'])))}  {compact(_size_bytes(row))}B" for row in rows
+                f"  {row['name']}  {format_time(float(str(row['made_at'])))}  {format_compact(_size_bytes(row))}B"
+                for row in rows
             ]
-            call.context.tell("\n".join(escaped(line) for line in lines) or say("There is no backup yet."))
-            call.context.tell(say("/snapshot create makes one; `hermes restore FILE` puts one back."))
+            call.context.tell(
+                "\n".join(escape_unseen_characters(line) for line in lines) or tr("There is no backup yet.")
+            )
+            call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` puts one back."))
         case ["create"]:
             made = await asyncio.to_thread(create_backup, on.environ)
             call.context.tell(
-                say("Made: {file} ({size}B)", file=escaped(str(made["file"])), size=compact(_size_bytes(made)))
+                tr(
+                    "Made: {file} ({size}B)",
+                    file=escape_unseen_characters(str(made["file"])),
+                    size=format_compact(_size_bytes(made)),
+                )
             )
             if made["keys"]:
-                call.context.tell(say("Keys are in it: keep it as you keep them."), Level.WARNING)
+                call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:
             raise UsageError(
-                phrase("A home is put back while no chat is open."),
-                phrase("`hermes restore FILE`; /snapshot list names them."),
+                N_("A home is put back while no chat is open."),
+                N_("`hermes restore FILE`; /snapshot list names them."),
             )
         case _:
-            raise UsageError(phrase("/snapshot takes `create`, `list` or nothing."))
+            raise UsageError(N_("/snapshot takes `create`, `list` or nothing."))
 
 
 def _size_bytes(row: dict[str, object]) -> int:
@@ -101,8 +108,8 @@ COMMANDS = (
     SlashCommand(
         name="export",
         aliases=("save",),
-        about=phrase("write this conversation into a file"),
-        usage=phrase("[file] [--format md|html|jsonl]"),
+        about=N_("write this conversation into a file"),
+        usage=N_("[file] [--format md|html|jsonl]"),
         group=CommandGroup.SESSION,
         run=export_conversation,
         complete=complete_export,
@@ -110,8 +117,8 @@ COMMANDS = (
     SlashCommand(
         name="snapshot",
         aliases=("snap",),
-        about=phrase("back up all that Hermes keeps, or list backups"),
-        usage=phrase("[create|list]"),
+        about=N_("back up all that Hermes keeps, or list backups"),
+        usage=N_("[create|list]"),
         group=CommandGroup.ABOUT,
         run=manage_backups,
         complete=complete_snapshot,

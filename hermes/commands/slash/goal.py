@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import BusyError
-from hermes.i18n.messages import phrase, say, translated
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.background.goals import GoalPursuit
-from hermes.util.text import inert
+from hermes.util.text import strip_control_characters
 
 _SUBCOMMANDS = ("show", "status", "pause", "resume", "clear")
 _STATE_TEXTS = {
-    "active": phrase("It is worked on"),
-    "paused": phrase("It is paused"),
-    "reached": phrase("It is reached"),
+    "active": N_("It is worked on"),
+    "paused": N_("It is paused"),
+    "reached": N_("It is reached"),
 }
 
 
@@ -26,32 +26,35 @@ async def manage_goal(call: CommandCall) -> None:
             context.tell(_describe_goal(pursuit))
             return
         case "pause":
-            await pursuit.pause(phrase("you wanted that"))
+            await pursuit.pause(N_("you wanted that"))
         case "clear":
             await pursuit.clear()
-            context.tell(say("There is no goal any more."))
+            context.tell(tr("There is no goal any more."))
         case "resume":
             _require_idle(call)
             await pursuit.resume()
         case text:
             _require_idle(call)
             await pursuit.set_goal(context.app.redact_text(text))
-            context.tell(say("The goal is set. Ctrl-C, /goal pause or a message of yours pauses it."))
+            context.tell(tr("The goal is set. Ctrl-C, /goal pause or a message of yours pauses it."))
     await context.refresh_view()
 
 
 def _require_idle(call: CommandCall) -> None:
     if call.context.actor.busy:
-        raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
+        raise BusyError(N_("A turn runs in this session."), N_("Ctrl-C or /stop ends it."))
 
 
 def _describe_goal(pursuit: GoalPursuit) -> str:
     row = pursuit.row
     if row is None:
-        return say("There is no goal. /goal TEXT sets one.")
-    state = say(_STATE_TEXTS[row.state])
-    lines = [say("Goal: {text}", text=inert(row.text)), f"{state}, {pursuit.word}" if pursuit.word else state]
-    lines += [translated(inert(row.why))] if row.why else []
+        return tr("There is no goal. /goal TEXT sets one.")
+    state = tr(_STATE_TEXTS[row.state])
+    lines = [
+        tr("Goal: {text}", text=strip_control_characters(row.text)),
+        f"{state}, {pursuit.word}" if pursuit.word else state,
+    ]
+    lines += [localize(strip_control_characters(row.why))] if row.why else []
     return "\n".join(lines)
 
 
@@ -62,8 +65,8 @@ async def complete_goal(_call: CommandCall) -> Sequence[MenuOption]:
 
 COMMAND = SlashCommand(
     name="goal",
-    about=phrase("a standing goal: it goes on turn by turn until a judge says that it is reached"),
-    usage=phrase("[text|show|pause|resume|clear]"),
+    about=N_("a standing goal: it goes on turn by turn until a judge says that it is reached"),
+    usage=N_("[text|show|pause|resume|clear]"),
     group=CommandGroup.WORK,
     run=manage_goal,
     complete=complete_goal,

@@ -8,15 +8,15 @@ from hermes.admin.skills import skill_admin
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say, say_many
+from hermes.i18n.messages import N_, tr, tr_plural
 
 if TYPE_CHECKING:
     from hermes.admin.skills import SkillAdmin
 
 _SKILL_VERBS = ("pending", "diff", "approve", "reject", "view", "rollback", "log")
-_SKILL_USAGE = phrase("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
+_SKILL_USAGE = N_("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
 _DECISION_VERBS = ("approve", "reject", "undo")
-_EMPTY_TEXTS = {"pending": phrase("No change waits."), "log": phrase("Nothing was ever changed.")}
+_EMPTY_TEXTS = {"pending": N_("No change waits."), "log": N_("Nothing was ever changed.")}
 _MEMORY_VERBS = ("pending", "approve", "reject", "undo", "log", "add", "remove")
 
 
@@ -27,20 +27,20 @@ async def manage_skills(call: CommandCall) -> None:
     admin = skill_admin(call.context.app)
     match call.words:
         case [] | ["list"]:
-            lines = [format_skill(row) for row in await admin.list_skills()] or [say("There are no skills.")]
+            lines = [format_skill(row) for row in await admin.list_skills()] or [tr("There are no skills.")]
         case ["pending"]:
-            lines = [format_skill_change(row) for row in await admin.list_pending()] or [say("No change waits.")]
+            lines = [format_skill_change(row) for row in await admin.list_pending()] or [tr("No change waits.")]
         case ["diff", which]:
             lines = format_skill_diff(*await admin.diff_change(which))
         case ["view", name]:
             await _show_skill(call, admin, name)
             return
         case ["install" | "search" | "remove", *_]:
-            raise UsageError(phrase("Skills are installed and removed outside of a chat."), "hermes skills --help")
+            raise UsageError(N_("Skills are installed and removed outside of a chat."), "hermes skills --help")
         case [verb, which]:
             lines = await _run_skill_verb(admin, verb, which)
         case _:
-            raise UsageError(phrase(_SKILL_USAGE))
+            raise UsageError(N_(_SKILL_USAGE))
     call.context.tell("\n".join(lines))
 
 
@@ -64,9 +64,9 @@ async def _run_skill_verb(admin: "SkillAdmin", verb: str, which: str) -> list[st
     if verb == "rollback":
         return [format_decided_change(await admin.rollback_skill(which, None))]
     if verb == "log":
-        none = say("No change of a skill of that name is known.")
+        none = tr("No change of a skill of that name is known.")
         return [format_skill_change(row) for row in await admin.list_log(which)] or [none]
-    raise UsageError(phrase(_SKILL_USAGE))
+    raise UsageError(N_(_SKILL_USAGE))
 
 
 async def complete_skills(call: CommandCall) -> Sequence[MenuOption]:
@@ -90,16 +90,14 @@ async def manage_memory(call: CommandCall) -> None:
             lines = [line for row in await admin.list_files() for line in format_memory_file(row)]
         case [("pending" | "log") as verb]:
             rows = await {"pending": admin.list_pending, "log": admin.list_log}[verb]()
-            lines = [line for row in rows for line in format_memory_change(row)] or [say(_EMPTY_TEXTS[verb])]
+            lines = [line for row in rows for line in format_memory_change(row)] or [tr(_EMPTY_TEXTS[verb])]
         case [verb, number] if verb in _DECISION_VERBS and number.isdecimal():
             lines = [await decide_change(admin, verb, int(number[:18]))]
         case [("add" | "remove") as verb, _, *_]:
             write = {"add": admin.add_entry, "remove": admin.remove_entry}[verb]
             lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
-            raise UsageError(
-                phrase("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS.")
-            )
+            raise UsageError(N_("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."))
     call.context.tell("\n".join(lines))
 
 
@@ -119,25 +117,25 @@ async def reload_skills(call: CommandCall) -> None:
     rows = await skill_admin(call.context.app).list_skills()
     usable = sum(row["state"] == "ok" for row in rows)
     call.context.tell(
-        say_many("{n} skill can be used.", "{n} skills can be used.", usable)
+        tr_plural("{n} skill can be used.", "{n} skills can be used.", usable)
         + " "
-        + say("The agent hears of new ones after /new or /compress.")
+        + tr("The agent hears of new ones after /new or /compress.")
     )
 
 
 COMMANDS = (
     SlashCommand(
         name="skills",
-        about=phrase("what the agent can look up; decide on changes that wait"),
-        usage=phrase("[pending|diff|approve|reject|view|log|rollback] [which]"),
+        about=N_("what the agent can look up; decide on changes that wait"),
+        usage=N_("[pending|diff|approve|reject|view|log|rollback] [which]"),
         group=CommandGroup.KNOWLEDGE,
         run=manage_skills,
         complete=complete_skills,
     ),
     SlashCommand(
         name="memory",
-        about=phrase("what is remembered; decide on changes that wait"),
-        usage=phrase("[pending|approve|reject|undo|log|add|remove] [which]"),
+        about=N_("what is remembered; decide on changes that wait"),
+        usage=N_("[pending|approve|reject|undo|log|add|remove] [which]"),
         group=CommandGroup.KNOWLEDGE,
         run=manage_memory,
         complete=complete_memory,
@@ -145,7 +143,7 @@ COMMANDS = (
     SlashCommand(
         name="reload-skills",
         aliases=("reload_skills",),
-        about=phrase("look for new skills"),
+        about=N_("look for new skills"),
         group=CommandGroup.KNOWLEDGE,
         run=reload_skills,
     ),

@@ -11,9 +11,9 @@ from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Level
-from hermes.i18n.formats import number
-from hermes.i18n.messages import joined, phrase, say, translated
-from hermes.util.text import escaped, one_line
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import N_, join_sentences, localize, tr
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.admin.models.session_overrides import ModelFit, OverrideEditor
@@ -35,12 +35,14 @@ def describe_cache_reset(count: int | None) -> str:
     Returns an empty text for a short conversation. None means that the change was stopped.
     """
     if count is None:
-        return say("It was stopped; the next message begins with what was there before.")
+        return tr("It was stopped; the next message begins with what was there before.")
     if not count:
-        return say("Nothing was said yet, so that costs nothing.")
+        return tr("Nothing was said yet, so that costs nothing.")
     if count < _MIN_REPORTED_BYTES:
         return ""
-    return say("The next request sends {n} bytes of this conversation without help from a cache.", n=number(count))
+    return tr(
+        "The next request sends {n} bytes of this conversation without help from a cache.", n=format_number(count)
+    )
 
 
 async def choose_model(call: CommandCall) -> None:
@@ -54,9 +56,9 @@ async def choose_model(call: CommandCall) -> None:
         provider = next(iter(words[at + 1 : at + 2]), "")
         words = [*words[:at], *words[at + 2 :]]
         if not provider:
-            raise UsageError(phrase("--provider needs a name; /provider lists them."))
+            raise UsageError(N_("--provider needs a name; /provider lists them."))
     if len(words) > 1 or any(word.startswith("-") for word in words):
-        raise UsageError(phrase("/model takes a name, --provider NAME and --global."))
+        raise UsageError(N_("/model takes a name, --provider NAME and --global."))
     choices = _session_choices(call)
     name = words[0] if words else await _pick_model(call, provider)
     if name is not None:
@@ -72,25 +74,25 @@ async def _pick_model(call: CommandCall, provider: str) -> str | None:
         provider=provider or endpoint.record.name, base_url="" if provider else choices.current.base_url
     )
     if not provider:
-        now = say(
-            "The model is {model} from {provider}.", model=endpoint.model, provider=translated(endpoint.record.title)
+        now = tr(
+            "The model is {model} from {provider}.", model=endpoint.model, provider=localize(endpoint.record.title)
         )
-        call.context.tell(escaped(now))
+        call.context.tell(escape_unseen_characters(now))
     if here.provider == "local":
-        call.context.tell(say("The embedded model stands alone; /provider shows where others are."))
+        call.context.tell(tr("The embedded model stands alone; /provider shows where others are."))
         return None
     try:
         listed = await list_model_names(call.context.app.services.environ, here)
     except HermesError as error:
-        call.context.tell(joined(translated(error.message), translated(error.hint)), Level.WARNING)
-        return await call.context.ask(say("The model's name"))
+        call.context.tell(join_sentences(localize(error.message), localize(error.hint)), Level.WARNING)
+        return await call.context.ask(tr("The model's name"))
     names = [one.name for one in listed]
     options = [
-        MenuOption(one.name, say("{n} tokens", n=number(one.context_length)) if one.context_length else "")
+        MenuOption(one.name, tr("{n} tokens", n=format_number(one.context_length)) if one.context_length else "")
         for one in listed
     ]
     chosen = names.index(endpoint.model) if endpoint.model in names else 0
-    taken = await call.context.choose(say("Which model?"), options, chosen=chosen) if names else None
+    taken = await call.context.choose(tr("Which model?"), options, chosen=chosen) if names else None
     return None if taken is None else names[taken]
 
 
@@ -101,33 +103,31 @@ async def _switch_model(
     choices.check_idle()
     found = await choices.open_model(choices.resolve_choice(name, provider))
     if not found.fits and not await context.confirm(_small_window_question(found)):
-        context.tell(say("Nothing was changed."))
+        context.tell(tr("Nothing was changed."))
         return
     endpoint = found.model.endpoint
     count = await choices.switch_model(found)
     context.tell(
-        joined(
-            say(
-                "{model} from {provider} answers now.", model=endpoint.model, provider=translated(endpoint.record.title)
-            ),
+        join_sentences(
+            tr("{model} from {provider} answers now.", model=endpoint.model, provider=localize(endpoint.record.title)),
             describe_cache_reset(count),
         )
     )
     if save_globally:
         changed = choices.save_model(found)
-        context.tell(say("Kept in config.yaml: {keys}.", keys=", ".join(changed) or say("it was so already")))
+        context.tell(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed) or tr("it was so already")))
     else:
-        context.tell(say("It holds until this session is closed; --global keeps it."))
+        context.tell(tr("It holds until this session is closed; --global keeps it."))
     await context.refresh_view()
 
 
 def _small_window_question(found: "ModelFit") -> str:
-    return say(
+    return tr(
         "{model} has a window of {window} tokens, and this conversation has about {tokens}: it will be condensed, or "
         "refused. Switch all the same?",
         model=found.model.endpoint.model,
-        window=number(found.window or 0),
-        tokens=number(found.tokens),
+        window=format_number(found.window or 0),
+        tokens=format_number(found.tokens),
     )
 
 
@@ -139,8 +139,8 @@ async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
     here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
     if call.text.startswith("-") or here.provider == "local":
         return [
-            MenuOption("--provider", say("another provider's")),
-            MenuOption("--global", say("keep it in config.yaml")),
+            MenuOption("--provider", tr("another provider's")),
+            MenuOption("--global", tr("keep it in config.yaml")),
         ]
     return [MenuOption(one.name) for one in await list_model_names(call.context.app.services.environ, here)]
 
@@ -153,16 +153,16 @@ async def choose_provider(call: CommandCall) -> None:
         here = call.context.actor.conversation.client.endpoint.record.name
         names = [one.label for one in options]
         if not options:
-            call.context.tell(say("No key of another provider was found; `hermes setup` helps with one."))
+            call.context.tell(tr("No key of another provider was found; `hermes setup` helps with one."))
             return
         chosen = names.index(here) if here in names else 0
-        taken = await call.context.choose(say("Which provider?"), options, chosen=chosen)
+        taken = await call.context.choose(tr("Which provider?"), options, chosen=chosen)
         if taken is None:
             return
         name = names[taken]
-    from hermes.providers.records import record
+    from hermes.providers.records import load_record
 
-    name = record(name).name
+    name = load_record(name).name
     picked = await _pick_model(call, name)
     if picked is not None:
         await _switch_model(call, _session_choices(call), picked, name, save_globally=False)
@@ -184,20 +184,20 @@ async def set_reasoning(call: CommandCall) -> None:
     terminal, choices = call.context.terminal, _session_choices(call)
     if call.text in _VISIBILITY_WORDS:
         if terminal is None:
-            raise UsageError(phrase("Reasoning is shown in terminals only."))
+            raise UsageError(N_("Reasoning is shown in terminals only."))
         shown = call.text == "show"
         terminal.set_display(structs.replace(terminal.display, show_reasoning=shown))
-        call.context.tell(say("Reasoning is shown as it comes.") if shown else say("Reasoning is not shown."))
+        call.context.tell(tr("Reasoning is shown as it comes.") if shown else tr("Reasoning is not shown."))
         return
     if call.text:
         count = await choices.set_effort(call.text)
-        told = say("Reasoning effort: {effort}.", effort=choices.effort or say("as the provider has it"))
-        call.context.tell(joined(told, describe_cache_reset(count)))
+        told = tr("Reasoning effort: {effort}.", effort=choices.effort or tr("as the provider has it"))
+        call.context.tell(join_sentences(told, describe_cache_reset(count)))
         return
-    call.context.tell(say("Reasoning effort: {effort}.", effort=choices.effort or say("as the provider has it")))
+    call.context.tell(tr("Reasoning effort: {effort}.", effort=choices.effort or tr("as the provider has it")))
     if terminal is not None:
         is_shown = terminal.display.show_reasoning
-        call.context.tell(say("Reasoning is shown as it comes.") if is_shown else say("Reasoning is not shown."))
+        call.context.tell(tr("Reasoning is shown as it comes.") if is_shown else tr("Reasoning is not shown."))
 
 
 async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
@@ -214,36 +214,38 @@ async def choose_personality(call: CommandCall) -> None:
         options = await list_personalities(call)
         names = [one.label for one in options]
         chosen = names.index(choices.personality) if choices.personality in names else 0
-        taken = await call.context.choose(say("Which personality?"), options, chosen=chosen)
+        taken = await call.context.choose(tr("Which personality?"), options, chosen=chosen)
         if taken is None:
             return
         name = names[taken]
     count = await choices.set_personality(name)
-    call.context.tell(joined(say("Personality: {name}.", name=escaped(name)), describe_cache_reset(count)))
-    call.context.tell(say("`hermes config set agent.personality {name}` keeps it.", name=escaped(name)))
+    call.context.tell(
+        join_sentences(tr("Personality: {name}.", name=escape_unseen_characters(name)), describe_cache_reset(count))
+    )
+    call.context.tell(tr("`hermes config set agent.personality {name}` keeps it.", name=escape_unseen_characters(name)))
 
 
 async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
     """List the personalities."""
     known = _session_choices(call).list_personalities()
     return [
-        MenuOption("none", say("as SOUL.md says")),
-        *(MenuOption(name, one_line(text, 90)) for name, text in known.items()),
+        MenuOption("none", tr("as SOUL.md says")),
+        *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
     ]
 
 
 async def describe_fast(call: CommandCall) -> None:
     """Tell what makes answers faster."""
     call.context.tell(
-        say("No provider is asked for a faster lane in this version. /reasoning low and a smaller /model are quicker.")
+        tr("No provider is asked for a faster lane in this version. /reasoning low and a smaller /model are quicker.")
     )
 
 
 COMMANDS = (
     SlashCommand(
         name="model",
-        about=phrase("show or switch the model of this session; --global keeps it"),
-        usage=phrase("[name] [--provider name] [--global]"),
+        about=N_("show or switch the model of this session; --global keeps it"),
+        usage=N_("[name] [--provider name] [--global]"),
         group=CommandGroup.MODEL,
         run=choose_model,
         complete=complete_model,
@@ -251,8 +253,8 @@ COMMANDS = (
     ),
     SlashCommand(
         name="provider",
-        about=phrase("choose a provider, then one of its models"),
-        usage=phrase("[name]"),
+        about=N_("choose a provider, then one of its models"),
+        usage=N_("[name]"),
         group=CommandGroup.MODEL,
         run=choose_provider,
         complete=list_providers,
@@ -260,16 +262,16 @@ COMMANDS = (
     ),
     SlashCommand(
         name="reasoning",
-        about=phrase("how much the model thinks, and whether that is shown"),
-        usage=phrase("[none|low|medium|high|default|show|hide]"),
+        about=N_("how much the model thinks, and whether that is shown"),
+        usage=N_("[none|low|medium|high|default|show|hide]"),
         group=CommandGroup.MODEL,
         run=set_reasoning,
         complete=complete_reasoning,
     ),
     SlashCommand(
         name="personality",
-        about=phrase("how the agent is to be in this session"),
-        usage=phrase("[name|none|default]"),
+        about=N_("how the agent is to be in this session"),
+        usage=N_("[name|none|default]"),
         group=CommandGroup.MODEL,
         run=choose_personality,
         complete=list_personalities,
@@ -277,7 +279,7 @@ COMMANDS = (
     ),
     SlashCommand(
         name="fast",
-        about=phrase("what makes answers quicker"),
+        about=N_("what makes answers quicker"),
         group=CommandGroup.MODEL,
         run=describe_fast,
     ),

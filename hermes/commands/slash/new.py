@@ -1,7 +1,7 @@
 """`/new` and `/clear`: start a fresh session; the previous one is kept."""
 
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 
 async def start_session(call: CommandCall) -> None:
@@ -9,7 +9,7 @@ async def start_session(call: CommandCall) -> None:
     actor = await call.context.open_session(None)
     if call.text:
         await call.context.app.services.store.rename_session(actor.session_id, call.text)
-    call.context.tell(say("A new session: {id}.", id=actor.session_id))
+    call.context.tell(tr("A new session: {id}.", id=actor.session_id))
 
 
 async def clear_and_start(call: CommandCall) -> None:
@@ -24,8 +24,8 @@ COMMANDS = (
     SlashCommand(
         name="new",
         aliases=("reset",),
-        about=phrase("begin a new session; the one before is kept"),
-        usage=phrase("[title]"),
+        about=N_("begin a new session; the one before is kept"),
+        usage=N_("[title]"),
         group=CommandGroup.SESSION,
         run=start_session,
         opens=True,
@@ -33,7 +33,7 @@ COMMANDS = (
     ),
     SlashCommand(
         name="clear",
-        about=phrase("clear the screen and begin a new session"),
+        about=N_("clear the screen and begin a new session"),
         group=CommandGroup.SESSION,
         run=clear_and_start,
         opens=True,

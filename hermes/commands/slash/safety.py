@@ -8,8 +8,8 @@ from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.outcomes import AnswerScope
-from hermes.i18n.messages import phrase, say, say_many, translated
-from hermes.util.text import escaped, one_line, visible
+from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 
 async def answer_approvals(call: CommandCall) -> None:
@@ -20,133 +20,135 @@ async def answer_approvals(call: CommandCall) -> None:
     environ = call.context.app.services.environ
     rows = await list_pending_approvals(environ)
     if not rows:
-        call.context.tell(say("No question waits for an answer."))
+        call.context.tell(tr("No question waits for an answer."))
         return
     options = [
         MenuOption(
-            one_line(_visible_field(row, "subject"), 120), f"{_visible_field(row, 'tool')} · {row['session_id']}"
+            to_one_line(_visible_field(row, "subject"), 120), f"{_visible_field(row, 'tool')} · {row['session_id']}"
         )
         for row in rows
     ]
-    taken = await call.context.choose(say("Which question?"), options)
+    taken = await call.context.choose(tr("Which question?"), options)
     if taken is None:
         return
     row = rows[taken]
     lines = [
         _visible_field(row, "subject"),
         _visible_field(row, "reason"),
-        *([say("in {folder}", folder=_visible_field(row, "cwd"))] if row["cwd"] else []),
+        *([tr("in {folder}", folder=_visible_field(row, "cwd"))] if row["cwd"] else []),
     ]
     call.context.tell("\n".join(lines))
     offered = [
-        (AnswerScope.DENY, MenuOption(say("No"))),
-        (AnswerScope.ONCE, MenuOption(say("Yes, this once"), _visible_field(row, "once_covers"))),
+        (AnswerScope.DENY, MenuOption(tr("No"))),
+        (AnswerScope.ONCE, MenuOption(tr("Yes, this once"), _visible_field(row, "once_covers"))),
     ]
     if row["session_covers"]:
         offered.append(
-            (AnswerScope.SESSION, MenuOption(say("Yes, for its session"), _visible_field(row, "session_covers")))
+            (AnswerScope.SESSION, MenuOption(tr("Yes, for its session"), _visible_field(row, "session_covers")))
         )
     if row["always_covers"]:
-        offered.append((AnswerScope.ALWAYS, MenuOption(say("Yes, from now on"), _visible_field(row, "always_covers"))))
-    answer = await call.context.choose(say("Your answer?"), [option for _, option in offered])
+        offered.append((AnswerScope.ALWAYS, MenuOption(tr("Yes, from now on"), _visible_field(row, "always_covers"))))
+    answer = await call.context.choose(tr("Your answer?"), [option for _, option in offered])
     if answer is None:
         return
     await answer_approval(environ, str(row["id"]), offered[answer][0])
-    call.context.tell(say("Denied.") if answer == 0 else say("Allowed."))
+    call.context.tell(tr("Denied.") if answer == 0 else tr("Allowed."))
 
 
 def _visible_field(row: dict[str, object], name: str) -> str:
-    return visible(str(row[name]))
+    return escape_confusable_characters(str(row[name]))
 
 
 async def describe_sandbox(call: CommandCall) -> None:
     """Describe what confines commands, and how to change it."""
     call.require_no_arguments()
     context, on = call.context, call.context.app.services
-    lines = [translated(await context.app.live_session(context.actor).tools.context.backend.line(whole=True))]
+    lines = [localize(await context.app.live_session(context.actor).tools.context.backend.describe(detailed=True))]
     terminal = on.settings.terminal
     if context.app.live_session(context.actor).tools.context.backend.name == "sandbox":
         more = ", ".join(terminal.sandbox.writable)
-        lines.append(say("Network: {mode}", mode=str(terminal.sandbox.network)))
-        lines += [say("Also writable: {folders}", folders=more)] if more else []
+        lines.append(tr("Network: {mode}", mode=str(terminal.sandbox.network)))
+        lines += [tr("Also writable: {folders}", folders=more)] if more else []
     hosts = ", ".join(on.settings.security.allowed_hosts)
-    lines += [say("Hosts without a question: {hosts}", hosts=hosts)] if hosts else []
+    lines += [tr("Hosts without a question: {hosts}", hosts=hosts)] if hosts else []
     if context.app.is_yolo(context.actor):
-        lines.append(say("NO QUESTIONS are asked in this session (/yolo ends that)."))
-    lines.append(say("`hermes config set terminal.backend NAME` changes it for chats that begin later."))
-    context.tell("\n".join(escaped(line) for line in lines))
+        lines.append(tr("NO QUESTIONS are asked in this session (/yolo ends that)."))
+    lines.append(tr("`hermes config set terminal.backend NAME` changes it for chats that begin later."))
+    context.tell("\n".join(escape_unseen_characters(line) for line in lines))
 
 
 async def trust_folder(call: CommandCall) -> None:
     """Trust a folder after confirmation, as `hermes trust` does, or list the trusted folders."""
     from hermes.admin.trust import trust_files
-    from hermes.config.trusted import change_trust, is_trusted, trusted_folders
+    from hermes.config.trusted import is_trusted, read_trusted_folders, set_trust
 
     on = call.context.app.services
     if call.text == "list":
-        folders = await asyncio.to_thread(trusted_folders, on.home.trust_file)
-        call.context.tell("\n".join(visible(one) for one in folders) or say("No folder is trusted yet."))
+        folders = await asyncio.to_thread(read_trusted_folders, on.home.trust_file)
+        call.context.tell(
+            "\n".join(escape_confusable_characters(one) for one in folders) or tr("No folder is trusted yet.")
+        )
         return
     folder = await asyncio.to_thread(_resolve_folder, call)
-    shown = visible(folder)
-    if is_trusted(folder, trusted_folders(on.home.trust_file)):
-        call.context.tell(say("{folder} is trusted already.", folder=shown))
+    shown = escape_confusable_characters(folder)
+    if is_trusted(folder, read_trusted_folders(on.home.trust_file)):
+        call.context.tell(tr("{folder} is trusted already.", folder=shown))
         return
-    question = say("Vouch for {folder}? Its files' text counts as yours, and what it brings may act.", folder=shown)
+    question = tr("Vouch for {folder}? Its files' text counts as yours, and what it brings may act.", folder=shown)
     if not await call.context.confirm(question):
-        call.context.tell(say("Nothing was changed."))
+        call.context.tell(tr("Nothing was changed."))
         return
-    await asyncio.to_thread(lambda: change_trust(on.home.trust_file, folder, trusted=True))
+    await asyncio.to_thread(lambda: set_trust(on.home.trust_file, folder, trusted=True))
     files = await trust_files(on.home, folder)
     call.context.tell(
-        say("{folder} is trusted, with all below it. It counts for sessions that begin now.", folder=shown)
+        tr("{folder} is trusted, with all below it. It counts for sessions that begin now.", folder=shown)
     )
     if files:
         call.context.tell(
-            say_many("{n} marked file in it counts as yours.", "{n} marked files in it count as yours.", files)
+            tr_plural("{n} marked file in it counts as yours.", "{n} marked files in it count as yours.", files)
         )
 
 
 def _resolve_folder(call: CommandCall) -> str:
     """Return the folder to trust, resolved. Raises UsageError for none, and for one that is too wide."""
-    from hermes.config.trusted import too_wide
+    from hermes.config.trusted import check_trust_scope
 
     named = os.path.expanduser(call.text) if call.text else call.context.app.options.cwd or os.getcwd()
     folder = os.path.realpath(named)
     if not os.path.isdir(folder):
-        raise UsageError(phrase("{folder} is not a folder.", folder=visible(folder)))
+        raise UsageError(N_("{folder} is not a folder.", folder=escape_confusable_characters(folder)))
     home = call.context.app.services.environ.get("HOME") or os.path.expanduser("~")
-    why, _ = too_wide(folder, home)
+    why, _ = check_trust_scope(folder, home)
     if why:
         raise UsageError(
-            phrase("{folder} is not trusted: {why}.", folder=visible(folder), why=why),
-            phrase("Name the project's folder."),
+            N_("{folder} is not trusted: {why}.", folder=escape_confusable_characters(folder), why=why),
+            N_("Name the project's folder."),
         )
     return folder
 
 
 async def complete_trust(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the only subcommand."""
-    return [MenuOption("list", say("what is trusted"))]
+    return [MenuOption("list", tr("what is trusted"))]
 
 
 COMMANDS = (
     SlashCommand(
         name="approvals",
-        about=phrase("what waits for your yes, in whichever session; answer it"),
+        about=N_("what waits for your yes, in whichever session; answer it"),
         group=CommandGroup.WORK,
         run=answer_approvals,
     ),
     SlashCommand(
         name="sandbox",
-        about=phrase("what holds commands back, and how to change it"),
+        about=N_("what holds commands back, and how to change it"),
         group=CommandGroup.WORK,
         run=describe_sandbox,
     ),
     SlashCommand(
         name="trust",
-        about=phrase("vouch for a folder's files, after a yes"),
-        usage=phrase("[folder|list]"),
+        about=N_("vouch for a folder's files, after a yes"),
+        usage=N_("[folder|list]"),
         group=CommandGroup.WORK,
         run=trust_folder,
         complete=complete_trust,

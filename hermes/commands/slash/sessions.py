@@ -6,9 +6,9 @@ from hermes.admin.sessions import SessionAdmin, SessionNode
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.messages import Role
-from hermes.i18n.formats import moment
-from hermes.i18n.messages import phrase, say, say_many
-from hermes.util.text import escaped, inert, one_line
+from hermes.i18n.formats import format_time
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _MAX_LISTED = 200
 _MAX_HITS = 20
@@ -32,10 +32,10 @@ def _last_update(node: SessionNode) -> float:
 
 
 def _session_option(node: SessionNode, depth: int) -> MenuOption:
-    title = one_line(escaped(node.title), 60) or node.id
-    count = say_many("{n} message", "{n} messages", node.messages)
+    title = to_one_line(escape_unseen_characters(node.title), 60) or node.id
+    count = tr_plural("{n} message", "{n} messages", node.messages)
     lead = "   " * (depth - 1) + "└─ " if depth else ""
-    return MenuOption(lead + title, f"{moment(node.updated_at)} · {count} · {node.id}")
+    return MenuOption(lead + title, f"{format_time(node.updated_at)} · {count} · {node.id}")
 
 
 async def choose_session(call: CommandCall) -> None:
@@ -46,11 +46,11 @@ async def choose_session(call: CommandCall) -> None:
     here = call.context.port.session_id
     nodes = list(_flatten_tree(await _session_admin(call).list_tree(_MAX_LISTED)))
     if not [node for node, _ in nodes if node.id != here]:
-        call.context.tell(say("There is no other session yet."))
+        call.context.tell(tr("There is no other session yet."))
         return
     chosen = next((at for at, (node, _) in enumerate(nodes) if node.id != here), 0)
     options = [_session_option(node, depth) for node, depth in nodes]
-    taken = await call.context.choose(say("Go on with which session?"), options, chosen=chosen)
+    taken = await call.context.choose(tr("Go on with which session?"), options, chosen=chosen)
     if taken is not None and nodes[taken][0].id != here:
         await call.context.open_session(nodes[taken][0].id)
 
@@ -58,37 +58,37 @@ async def choose_session(call: CommandCall) -> None:
 async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
     """Complete the ids and titles of the newest sessions."""
     rows = await _session_admin(call).list_newest(50)
-    return [MenuOption(str(row["id"]), one_line(escaped(str(row["title"])), 60)) for row in rows]
+    return [MenuOption(str(row["id"]), to_one_line(escape_unseen_characters(str(row["title"])), 60)) for row in rows]
 
 
 async def manage_title(call: CommandCall) -> None:
     """Show the session's title, or change it."""
     store, session_id = call.context.app.services.store, call.context.actor.session_id
     if call.text:
-        await store.rename_session(session_id, one_line(call.text, 200))
+        await store.rename_session(session_id, to_one_line(call.text, 200))
     row = await call.context.app.session_row(call.context.actor)
-    name = escaped(str(row["title"]))
-    call.context.tell(say("This session is called “{title}”.", title=name) if name else say("It has no title yet."))
+    name = escape_unseen_characters(str(row["title"]))
+    call.context.tell(tr("This session is called “{title}”.", title=name) if name else tr("It has no title yet."))
     await call.context.refresh_view()
 
 
 async def search_messages(call: CommandCall) -> None:
     """Search all stored messages."""
     if not call.text:
-        call.context.tell(say("Say what to look for: /search words"))
+        call.context.tell(tr("Say what to look for: /search words"))
         return
     hits = await _session_admin(call).search_messages(call.text, limit=_MAX_HITS, newest=True)
     if not hits:
-        call.context.tell(say("No message has these words."))
+        call.context.tell(tr("No message has these words."))
         return
     options = [
         MenuOption(
-            one_line(escaped(str(hit["snippet"])), 100),
-            f"{moment(float(str(hit['created_at'])))} · {hit['session_id']}",
+            to_one_line(escape_unseen_characters(str(hit["snippet"])), 100),
+            f"{format_time(float(str(hit['created_at'])))} · {hit['session_id']}",
         )
         for hit in hits
     ]
-    taken = await call.context.choose(say("Found; go on with which session?"), options)
+    taken = await call.context.choose(tr("Found; go on with which session?"), options)
     if taken is not None:
         await call.context.open_session(str(hits[taken]["session_id"]))
 
@@ -102,10 +102,10 @@ async def show_history(call: CommandCall) -> None:
         if not message.synthetic and message.role in (Role.USER, Role.ASSISTANT) and message.text.strip()
     ]
     if not said:
-        call.context.tell(say("Nothing was said in this session yet."))
+        call.context.tell(tr("Nothing was said in this session yet."))
     for message in said[-count:]:
         if message.role is Role.USER:
-            call.context.tell(f"› {inert(message.text)}")
+            call.context.tell(f"› {strip_control_characters(message.text)}")
         else:
             call.context.show(message.text)
 
@@ -113,7 +113,7 @@ async def show_history(call: CommandCall) -> None:
 COMMANDS = (
     SlashCommand(
         name="sessions",
-        about=phrase("choose among your sessions and their branches, and go on with one"),
+        about=N_("choose among your sessions and their branches, and go on with one"),
         group=CommandGroup.SESSION,
         run=choose_session,
         opens=True,
@@ -121,8 +121,8 @@ COMMANDS = (
     ),
     SlashCommand(
         name="resume",
-        about=phrase("go on with a session: an id, its beginning, or its title"),
-        usage=phrase("[session]"),
+        about=N_("go on with a session: an id, its beginning, or its title"),
+        usage=N_("[session]"),
         group=CommandGroup.SESSION,
         run=choose_session,
         opens=True,
@@ -131,15 +131,15 @@ COMMANDS = (
     ),
     SlashCommand(
         name="title",
-        about=phrase("show or set the session's title"),
-        usage=phrase("[title]"),
+        about=N_("show or set the session's title"),
+        usage=N_("[title]"),
         group=CommandGroup.SESSION,
         run=manage_title,
     ),
     SlashCommand(
         name="search",
-        about=phrase("look through everything that was ever said"),
-        usage=phrase("words"),
+        about=N_("look through everything that was ever said"),
+        usage=N_("words"),
         group=CommandGroup.SESSION,
         run=search_messages,
         opens=True,
@@ -147,8 +147,8 @@ COMMANDS = (
     ),
     SlashCommand(
         name="history",
-        about=phrase("show the last messages of this session"),
-        usage=phrase("[number]"),
+        about=N_("show the last messages of this session"),
+        usage=N_("[number]"),
         group=CommandGroup.SESSION,
         run=show_history,
     ),

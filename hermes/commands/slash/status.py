@@ -1,9 +1,9 @@
 """`/status`: show this session's model, context window, backend and usage."""
 
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
-from hermes.i18n.formats import number
-from hermes.i18n.messages import phrase, say, say_many, translated
-from hermes.util.text import escaped
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.util.text import escape_unseen_characters
 
 
 async def show_status(call: CommandCall) -> None:
@@ -11,30 +11,30 @@ async def show_status(call: CommandCall) -> None:
     call.require_no_arguments()
     app, actor = call.context.app, call.context.actor
     row = await app.session_row(actor)
-    count = say_many("{n} message", "{n} messages", int(str(row["message_count"])))
-    title = escaped(str(row["title"]))
-    named = say("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
-    lines = [named if title else say("Session {id}, {count}.", id=actor.session_id, count=count)]
+    count = tr_plural("{n} message", "{n} messages", int(str(row["message_count"])))
+    title = escape_unseen_characters(str(row["title"]))
+    named = tr("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
+    lines = [named if title else tr("Session {id}, {count}.", id=actor.session_id, count=count)]
     endpoint = actor.conversation.client.endpoint
     window = await app.context_length(actor)
-    length = say("{n} tokens", n=number(window)) if window is not None else say("not known")
+    length = tr("{n} tokens", n=format_number(window)) if window is not None else tr("not known")
     lines.append(
-        say(
+        tr(
             "Model {model} from {provider}, window: {length}.",
             model=endpoint.model,
-            provider=translated(endpoint.record.title),
+            provider=localize(endpoint.record.title),
             length=length,
         )
     )
-    lines.append(translated(await app.describe_backend(actor)))
+    lines.append(localize(await app.describe_backend(actor)))
     if app.is_yolo(actor):
         lines.append(
-            say("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
+            tr("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
         )
-    used = say(
+    used = tr(
         "Tokens used so far: {input} in, {output} out.",
-        input=number(int(str(row["input_tokens"]))),
-        output=number(int(str(row["output_tokens"]))),
+        input=format_number(int(str(row["input_tokens"]))),
+        output=format_number(int(str(row["output_tokens"]))),
     )
     call.context.tell("\n".join([*lines, used]))
 
@@ -42,7 +42,7 @@ async def show_status(call: CommandCall) -> None:
 COMMAND = SlashCommand(
     name="status",
     aliases=("session",),
-    about=phrase("this session's id, model, window and tokens used so far"),
+    about=N_("this session's id, model, window and tokens used so far"),
     group=CommandGroup.ABOUT,
     run=show_status,
 )

@@ -8,29 +8,29 @@ from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, Sl
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say
-from hermes.runtime.mailbox import Inbound
-from hermes.util.text import inert
+from hermes.i18n.messages import N_, tr
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.text import strip_control_characters
 
 
 async def stop_turn(call: CommandCall) -> None:
     """Stop the running turn; without one, or with `all`, stop the background processes too."""
     if call.text not in ("", "all"):
-        raise UsageError(phrase("/stop, or /stop all: there is no other word for it."))
+        raise UsageError(N_("/stop, or /stop all: there is no other word for it."))
     pursuit = call.context.app.background_work.find_pursuit(call.context.actor)
     stopped = pursuit.stop() if pursuit is not None else call.context.actor.stop()
     if stopped and not call.text:
         return
     for line in await call.context.app.live_session(call.context.actor).tools.stop_processes() or [
-        say("No background process runs.")
+        tr("No background process runs.")
     ]:
-        call.context.tell(inert(line))
+        call.context.tell(strip_control_characters(line))
 
 
 async def _post_message(call: CommandCall, delivery: PostMode) -> None:
     if not call.text:
-        raise UsageError(phrase("Say what: /{name} message", name=call.name))
-    call.context.post_message(Inbound(text=call.text, cwd=call.context.app.options.cwd), delivery)
+        raise UsageError(N_("Say what: /{name} message", name=call.name))
+    call.context.post_message(InboundMessage(text=call.text, cwd=call.context.app.options.cwd), delivery)
 
 
 async def queue_message(call: CommandCall) -> None:
@@ -49,9 +49,9 @@ async def interrupt_turn(call: CommandCall) -> None:
 
 
 _MODE_TEXTS = {
-    BusyMode.STEER: phrase("it joins the turn when its next tools are done"),
-    BusyMode.QUEUE: phrase("it waits for a turn of its own"),
-    BusyMode.INTERRUPT: phrase("the turn is stopped, and it is answered next"),
+    BusyMode.STEER: N_("it joins the turn when its next tools are done"),
+    BusyMode.QUEUE: N_("it waits for a turn of its own"),
+    BusyMode.INTERRUPT: N_("the turn is stopped, and it is answered next"),
 }
 
 
@@ -62,58 +62,56 @@ async def choose_busy_mode(call: CommandCall) -> None:
     if call.text in tuple(BusyMode):
         terminal.set_display(structs.replace(terminal.display, busy_input_mode=BusyMode(call.text)))
     elif call.text not in ("", "status"):
-        raise UsageError(phrase("There is no mode {name!r}.", name=call.text), phrase("steer, queue or interrupt"))
+        raise UsageError(N_("There is no mode {name!r}.", name=call.text), N_("steer, queue or interrupt"))
     mode = terminal.display.busy_input_mode
-    call.context.tell(
-        say("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=say(_MODE_TEXTS[mode]))
-    )
+    call.context.tell(tr("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=tr(_MODE_TEXTS[mode])))
 
 
 async def complete_busy(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the three modes."""
-    return [MenuOption(mode.value, say(what)) for mode, what in _MODE_TEXTS.items()]
+    return [MenuOption(mode.value, tr(what)) for mode, what in _MODE_TEXTS.items()]
 
 
 async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the only word."""
-    return [MenuOption("all", say("the background processes, too"))]
+    return [MenuOption("all", tr("the background processes, too"))]
 
 
 COMMANDS = (
     SlashCommand(
         name="stop",
-        about=phrase("stop the turn; with `all`, or when none runs, the background processes too"),
-        usage=phrase("[all]"),
+        about=N_("stop the turn; with `all`, or when none runs, the background processes too"),
+        usage=N_("[all]"),
         group=CommandGroup.WORK,
         run=stop_turn,
         complete=complete_stop,
     ),
     SlashCommand(
         name="steer",
-        about=phrase("let a message join the running turn at its next step"),
-        usage=phrase("message"),
+        about=N_("let a message join the running turn at its next step"),
+        usage=N_("message"),
         group=CommandGroup.WORK,
         run=steer_turn,
     ),
     SlashCommand(
         name="queue",
         aliases=("q",),
-        about=phrase("let a message wait for a turn of its own"),
-        usage=phrase("message"),
+        about=N_("let a message wait for a turn of its own"),
+        usage=N_("message"),
         group=CommandGroup.WORK,
         run=queue_message,
     ),
     SlashCommand(
         name="interrupt",
-        about=phrase("stop the turn and answer this message next"),
-        usage=phrase("message"),
+        about=N_("stop the turn and answer this message next"),
+        usage=N_("message"),
         group=CommandGroup.WORK,
         run=interrupt_turn,
     ),
     SlashCommand(
         name="busy",
-        about=phrase("what Enter does while a turn runs"),
-        usage=phrase("[steer|queue|interrupt]"),
+        about=N_("what Enter does while a turn runs"),
+        usage=N_("[steer|queue|interrupt]"),
         group=CommandGroup.WORK,
         run=choose_busy_mode,
         complete=complete_busy,

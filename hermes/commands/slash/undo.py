@@ -9,9 +9,9 @@ from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
-from hermes.i18n.formats import moment
-from hermes.i18n.messages import phrase, say, say_many
-from hermes.util.text import escaped, inert, one_line
+from hermes.i18n.formats import format_time
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.file_diffs import FileDiff
@@ -30,15 +30,15 @@ def _parse_count(call: CommandCall, *, default: int) -> int:
     if not call.text:
         return default
     if not call.text.isdecimal() or not int(call.text[:9]) > 0:
-        raise UsageError(phrase("/{name} takes a number from 1 on.", name=call.name))
+        raise UsageError(N_("/{name} takes a number from 1 on.", name=call.name))
     return int(call.text[:9])
 
 
 async def undo_turns(call: CommandCall) -> None:
     """Undo the last turns and their file changes; the first undone message can be edited again."""
     done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
-    told = say_many("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
-    call.context.tell(told + (" " + say("/redo brings it back until something new is said.") if done.redo else ""))
+    told = tr_plural("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
+    call.context.tell(told + (" " + tr("/redo brings it back until something new is said.") if done.redo else ""))
     _report_files(call, done.files)
     call.context.prefill_input(done.text)
     await call.context.refresh_view()
@@ -48,7 +48,7 @@ async def redo_turns(call: CommandCall) -> None:
     """Redo the last undo."""
     call.require_no_arguments()
     done = await _session_undo(call).redo_turns()
-    call.context.tell(say_many("{n} message is back.", "{n} messages are back.", done.messages))
+    call.context.tell(tr_plural("{n} message is back.", "{n} messages are back.", done.messages))
     _report_files(call, done.files)
     await call.context.refresh_view()
 
@@ -58,7 +58,7 @@ async def retry_turn(call: CommandCall) -> None:
     call.require_no_arguments()
     inbound = await _session_undo(call).undo_last_turn()
     if call.context.terminal is None or not call.context.terminal.full:  # the full chat shows what is said in it
-        call.context.tell(say("Again: {text}", text=one_line(inert(inbound.text), 200)))
+        call.context.tell(tr("Again: {text}", text=to_one_line(strip_control_characters(inbound.text), 200)))
     call.context.post_message(inbound if inbound.cwd else structs.replace(inbound, cwd=call.context.app.options.cwd))
 
 
@@ -67,13 +67,13 @@ async def restore_files(call: CommandCall) -> None:
     session_undo = _session_undo(call)
     rows = await session_undo.list_checkpoints()
     if not rows:
-        call.context.tell(say("No files of this session were copied before they were changed."))
+        call.context.tell(tr("No files of this session were copied before they were changed."))
         return
     if call.text:
         number = _parse_count(call, default=1)
     else:
         taken = await call.context.choose(
-            say("Put files back as they were before which turn?"), [_checkpoint_option(one) for one in rows]
+            tr("Put files back as they were before which turn?"), [_checkpoint_option(one) for one in rows]
         )
         if taken is None:
             return
@@ -90,9 +90,9 @@ async def complete_checkpoints(call: CommandCall) -> Sequence[MenuOption]:
 
 
 def _checkpoint_option(one: "CheckpointSummary") -> MenuOption:
-    said = say("files were put back") if one.restore else escaped(one.said)
-    files = say_many("{n} file", "{n} files", len(one.files))
-    return MenuOption(one_line(said, 80) or moment(one.at), f"{moment(one.at)} · {files}")
+    said = tr("files were put back") if one.restore else escape_unseen_characters(one.said)
+    files = tr_plural("{n} file", "{n} files", len(one.files))
+    return MenuOption(to_one_line(said, 80) or format_time(one.at), f"{format_time(one.at)} · {files}")
 
 
 async def show_diff(call: CommandCall) -> None:
@@ -100,22 +100,22 @@ async def show_diff(call: CommandCall) -> None:
     number = _parse_count(call, default=1)
     session_undo = _session_undo(call)
     if not call.text and not await session_undo.list_checkpoints():
-        call.context.tell(say("The agent has changed no file in this session."))
+        call.context.tell(tr("The agent has changed no file in this session."))
         return
     found = await session_undo.diff_since(number)
     if not found:
-        call.context.tell(say("Nothing differs from how it was then."))
+        call.context.tell(tr("Nothing differs from how it was then."))
         return
     for one in found:
         call.context.show(_format_diff(one))
 
 
 def _format_diff(one: "FileDiff") -> str:
-    head = f"**{inert(one.path).replace('*', '')}** ({one.change}, +{one.added} −{one.removed})"
+    head = f"**{strip_control_characters(one.path).replace('*', '')}** ({one.change}, +{one.added} −{one.removed})"
     if not one.text:
-        return f"{head} {inert(one.note)}"
-    lines = inert(one.text).split("\n")
-    cut = [say("… more lines")] if one.cut or len(lines) > _MAX_DIFF_LINES else []
+        return f"{head} {strip_control_characters(one.note)}"
+    lines = strip_control_characters(one.text).split("\n")
+    cut = [tr("… more lines")] if one.cut or len(lines) > _MAX_DIFF_LINES else []
     body = "\n".join([*lines[:_MAX_DIFF_LINES], *cut]).replace("```", "'''")
     return f"{head}\n\n```diff\n{body}\n```"
 
@@ -124,35 +124,42 @@ def _report_files(call: CommandCall, files: "RestoreResult", *, always: bool = F
     """Show which files were restored, and why others were skipped."""
     tell = call.context.tell
     if files.restored:
-        tell(say("Put back: {files}", files=_format_names(files.restored)))
+        tell(tr("Put back: {files}", files=_format_names(files.restored)))
     if files.deleted:
-        tell(say("Deleted again: {files}", files=_format_names(files.deleted)))
+        tell(tr("Deleted again: {files}", files=_format_names(files.deleted)))
     for one in files.left[:_MAX_NAMED_FILES]:
-        tell(say("Left as it is: {file}: {why}", file=escaped(one.path), why=escaped(one.why)), Level.WARNING)
+        tell(
+            tr(
+                "Left as it is: {file}: {why}",
+                file=escape_unseen_characters(one.path),
+                why=escape_unseen_characters(one.why),
+            ),
+            Level.WARNING,
+        )
     if files.lost:
-        tell(say("No copy could be kept of: {files}", files=_format_names(files.lost)), Level.WARNING)
+        tell(tr("No copy could be kept of: {files}", files=_format_names(files.lost)), Level.WARNING)
     if always and not (files.restored or files.deleted or files.left):
-        tell(say("All files are as they were then."))
+        tell(tr("All files are as they were then."))
 
 
 def _format_names(files: Sequence[str]) -> str:
     more = f" … +{len(files) - _MAX_NAMED_FILES}" if len(files) > _MAX_NAMED_FILES else ""
-    return ", ".join(escaped(one) for one in files[:_MAX_NAMED_FILES]) + more
+    return ", ".join(escape_unseen_characters(one) for one in files[:_MAX_NAMED_FILES]) + more
 
 
 async def create_branch(call: CommandCall) -> None:
     """Continue in a new session that begins with this conversation; this one stays as it is."""
     if not call.context.actor.conversation.messages:
-        call.context.tell(say("Nothing was said in this session yet: there is nothing to branch from."))
+        call.context.tell(tr("Nothing was said in this session yet: there is nothing to branch from."))
         return
     made = await _session_undo(call).create_branch(call.text)
     await call.context.open_session(made.id, greet=False)
     call.context.tell(
-        say(
+        tr(
             "This is a branch of {parent} now: {id} “{title}”. /sessions shows both.",
             parent=made.parent,
             id=made.id,
-            title=escaped(made.title),
+            title=escape_unseen_characters(made.title),
         )
     )
 
@@ -160,30 +167,30 @@ async def create_branch(call: CommandCall) -> None:
 COMMANDS = (
     SlashCommand(
         name="undo",
-        about=phrase("take back the last turn, or N, and what it did to files"),
-        usage=phrase("[N]"),
+        about=N_("take back the last turn, or N, and what it did to files"),
+        usage=N_("[N]"),
         group=CommandGroup.SESSION,
         run=undo_turns,
         while_busy=False,
     ),
     SlashCommand(
         name="redo",
-        about=phrase("bring back what /undo took back last"),
+        about=N_("bring back what /undo took back last"),
         group=CommandGroup.SESSION,
         run=redo_turns,
         while_busy=False,
     ),
     SlashCommand(
         name="retry",
-        about=phrase("take the last answer back and ask the same again"),
+        about=N_("take the last answer back and ask the same again"),
         group=CommandGroup.SESSION,
         run=retry_turn,
         while_busy=False,
     ),
     SlashCommand(
         name="rollback",
-        about=phrase("put files back as they were before a turn"),
-        usage=phrase("[number]"),
+        about=N_("put files back as they were before a turn"),
+        usage=N_("[number]"),
         group=CommandGroup.SESSION,
         run=restore_files,
         complete=complete_checkpoints,
@@ -191,8 +198,8 @@ COMMANDS = (
     ),
     SlashCommand(
         name="diff",
-        about=phrase("what the agent has changed in files since a turn"),
-        usage=phrase("[number]"),
+        about=N_("what the agent has changed in files since a turn"),
+        usage=N_("[number]"),
         group=CommandGroup.SESSION,
         run=show_diff,
         complete=complete_checkpoints,
@@ -200,8 +207,8 @@ COMMANDS = (
     SlashCommand(
         name="branch",
         aliases=("fork",),
-        about=phrase("go on in a copy of this conversation; this one stays"),
-        usage=phrase("[title]"),
+        about=N_("go on in a copy of this conversation; this one stays"),
+        usage=N_("[title]"),
         group=CommandGroup.SESSION,
         run=create_branch,
         while_busy=False,

@@ -6,8 +6,8 @@ from hermes.admin.usage import session_usage
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import Surface
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import phrase, say
-from hermes.util.text import escaped
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_unseen_characters
 
 _MAX_COLUMNS = 100
 _MAX_CALLS = 60
@@ -34,22 +34,23 @@ async def show_usage(call: CommandCall) -> None:
     tokens = await _load_prompt_tokens(call)
     if len(tokens) > 1:
         steps = tokens[-min(room, _MAX_CALLS) :]
-        lines += ["", say("prompt tokens of the last {n} calls", n=len(steps)), draw_sparkline(steps, words=words)]
+        lines += ["", tr("prompt tokens of the last {n} calls", n=len(steps)), draw_sparkline(steps, words=words)]
     costs = [
-        total.nano or 0 for total in await app.services.store.spend_totals(0, session_id=actor.session_id, by="hour")
+        total.nano or 0
+        for total in await app.services.store.list_spend_totals(0, session_id=actor.session_id, by="hour")
     ]
     if len(costs) > 1 and any(costs):
-        lines += ["", say("cost by hour of the day"), draw_sparkline(costs, words=words)]
+        lines += ["", tr("cost by hour of the day"), draw_sparkline(costs, words=words)]
     if call.context.surface is Surface.CHAT:
         lines += await _quota_lines(call)
     lines += [
         "",
-        say(
+        tr(
             "Since {time}; /insights shows all sessions.",
             time=time.strftime("%H:%M", time.localtime(await _session_start(call))),
         ),
     ]
-    call.context.tell("\n".join(escaped(line) for line in lines))
+    call.context.tell("\n".join(escape_unseen_characters(line) for line in lines))
 
 
 async def _quota_lines(call: CommandCall) -> list[str]:
@@ -62,8 +63,8 @@ async def _quota_lines(call: CommandCall) -> list[str]:
     on, options = app.services, app.live_session(call.context.actor).options
     may, now = role_rights(on.settings.gateway, person.role), on.clock.now()
     cap = person_cap(options.person, options.usd_per_day, now)
-    standings = await on.store.standings((cap,)) if cap is not None else []
-    turns = len(await on.store.chats.done_since(person.id, "message", now - 3600)) if may.turns_per_hour else 0
+    standings = await on.store.list_cap_usage((cap,)) if cap is not None else []
+    turns = len(await on.store.chats.list_action_times(person.id, "message", now - 3600)) if may.turns_per_hour else 0
     return format_remaining_quota(turns, may.turns_per_hour or 0, standings)
 
 
@@ -93,7 +94,7 @@ async def show_insights(call: CommandCall) -> None:
     from hermes.commands.views.insights import format_insights
 
     if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
-        raise UsageError(phrase("/insights takes a number of days, from 1 to 3660."))
+        raise UsageError(N_("/insights takes a number of days, from 1 to 3660."))
     on, days = call.context.app.services, int(call.text) if call.text else _DEFAULT_DAYS
     report = await compute_insights(on.store, on.settings, on.clock.now(), days=days)
     room, words = _chart_size(call)
@@ -103,20 +104,20 @@ async def show_insights(call: CommandCall) -> None:
 COMMANDS = (
     SlashCommand(
         name="usage",
-        about=phrase("tokens and money of this session, over time"),
+        about=N_("tokens and money of this session, over time"),
         group=CommandGroup.ABOUT,
         run=show_usage,
     ),
     SlashCommand(
         name="context",
-        about=phrase("what fills the model's window"),
+        about=N_("what fills the model's window"),
         group=CommandGroup.ABOUT,
         run=show_context,
     ),
     SlashCommand(
         name="insights",
-        about=phrase("what was done and what it cost in the last days"),
-        usage=phrase("[days]"),
+        about=N_("what was done and what it cost in the last days"),
+        usage=N_("[days]"),
         group=CommandGroup.ABOUT,
         run=show_insights,
     ),

@@ -3,7 +3,7 @@
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import Surface
 from hermes.core.events import Level
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 
 async def toggle_yolo(call: CommandCall) -> None:
@@ -12,20 +12,20 @@ async def toggle_yolo(call: CommandCall) -> None:
     context = call.context
     on = not context.app.is_yolo(context.actor)
     if on:
-        warning = say(
+        warning = tr(
             "NO QUESTIONS: until this session is closed everything that would need your yes runs without it: deleting, "
             "sending, running what was downloaded. Only what is never allowed stays refused. /yolo ends it."
         )
         context.tell(warning, Level.WARNING)
     context.app.set_yolo(context.actor, on=on)
     if not on:
-        context.tell(say("Questions are asked again."))
+        context.tell(tr("Questions are asked again."))
     await context.refresh_view()
 
 
 COMMAND = SlashCommand(
     name="yolo",
-    about=phrase("ask nothing in this session (refusals stand); again: ask as before"),
+    about=N_("ask nothing in this session (refusals stand); again: ask as before"),
     group=CommandGroup.WORK,
     run=toggle_yolo,
     surfaces=frozenset({Surface.TERMINAL}),

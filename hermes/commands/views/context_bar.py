@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hermes.i18n.formats import compact
-from hermes.i18n.messages import say
+from hermes.i18n.formats import format_compact
+from hermes.i18n.messages import tr
 from hermes.markup.charts import fit_text, text_width
 from hermes.sessions.context_usage import FREE, KINDS, Share
 
@@ -31,28 +31,39 @@ def draw_context_bar(parts: Sequence[Share], window: int | None, columns: int, *
             marks[part.kind] * count for part, count in zip(shown, _allocate_columns(shown, columns), strict=True)
         )
         lines += [drawn, ""]
-    names = max((text_width(say(part.kind)) for part in shown), default=0)
+    names = max((text_width(tr(part.kind)) for part in shown), default=0)
     for part in shown:
         share = f"{part.tokens / total:.0%}"
         if words:
             lines.append(
-                say("{kind}: {tokens} tokens, {share}", kind=say(part.kind), tokens=compact(part.tokens), share=share)
+                tr(
+                    "{kind}: {tokens} tokens, {share}",
+                    kind=tr(part.kind),
+                    tokens=format_compact(part.tokens),
+                    share=share,
+                )
             )
         else:
-            lines.append(f"{marks[part.kind]} {fit_text(say(part.kind), names)}  {compact(part.tokens):>6}  {share:>4}")
+            lines.append(
+                f"{marks[part.kind]} {fit_text(tr(part.kind), names)}  {format_compact(part.tokens):>6}  {share:>4}"
+            )
     lines.append(_format_summary(used, window))
     return lines
 
 
 def _format_summary(used: int, window: int | None) -> str:
     if not window:
-        return say("About {used} tokens; how many fit is not known.", used=compact(used))
+        return tr("About {used} tokens; how many fit is not known.", used=format_compact(used))
     if used > window:
-        return say("About {used} tokens, more than the {window} that fit.", used=compact(used), window=compact(window))
-    return say(
+        return tr(
+            "About {used} tokens, more than the {window} that fit.",
+            used=format_compact(used),
+            window=format_compact(window),
+        )
+    return tr(
         "About {used} of {window} tokens ({share}).",
-        used=compact(used),
-        window=compact(window),
+        used=format_compact(used),
+        window=format_compact(window),
         share=f"{used / window:.0%}",
     )
 

@@ -2,37 +2,37 @@
 
 from collections.abc import Sequence
 
-from hermes.i18n.formats import moment, span
-from hermes.i18n.messages import phrase, say, translated
+from hermes.i18n.formats import format_duration, format_time
+from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 _STATES = {
-    "active": phrase("active"),
-    "paused": phrase("paused"),
-    "done": phrase("done"),
-    "unreadable": phrase("unreadable"),
-    "due": phrase("waits"),
-    "claimed": phrase("runs"),
-    "ran": phrase("ran"),
-    "skipped": phrase("skipped"),
-    "missed": phrase("missed"),
-    "failed": phrase("failed"),
+    "active": N_("active"),
+    "paused": N_("paused"),
+    "done": N_("done"),
+    "unreadable": N_("unreadable"),
+    "due": N_("waits"),
+    "claimed": N_("runs"),
+    "ran": N_("ran"),
+    "skipped": N_("skipped"),
+    "missed": N_("missed"),
+    "failed": N_("failed"),
 }
 
 
 def format_idle_line() -> str:
     """Return the notice for when no process runs jobs."""
-    return say("Jobs run while `hermes gateway` runs, and none runs now.")
+    return tr("Jobs run while `hermes gateway` runs, and none runs now.")
 
 
 def format_job_line(row: Plain) -> str:
     """Format a job as one line."""
-    state = say(_STATES[str(row["state"])])
+    state = tr(_STATES[str(row["state"])])
     if row.get("wrong"):
-        return f"{row['id']}  {row['name']}  {state}: {one_line(str(row['wrong']))}"
+        return f"{row['id']}  {row['name']}  {state}: {to_one_line(str(row['wrong']))}"
     at = row["next_at"]
-    due = say("next: {when}", when=moment(float(str(at)))) if at is not None else ""
+    due = tr("next: {when}", when=format_time(float(str(at)))) if at is not None else ""
     parts = (row["id"], row["name"], state, f"{row['schedule']} ({row['zone']})", due)
     return "  ".join(str(part) for part in parts if part)
 
@@ -52,17 +52,17 @@ def format_history(rows: Sequence[Plain]) -> list[str]:
 
 
 def _format_instant(row: Plain) -> str:
-    when = moment(float(str(row["at"])))
+    when = format_time(float(str(row["at"])))
     if row["instants"] != 1:
-        last = moment(float(str(row["through"])))
-        when = say("{n} times, {first} to {last}", n=row["instants"], first=when, last=last)
-    state = say(_STATES[str(row["state"])])
-    why = translated(str(row["reason"])) if row["reason"] else ""
+        last = format_time(float(str(row["through"])))
+        when = tr("{n} times, {first} to {last}", n=row["instants"], first=when, last=last)
+    state = tr(_STATES[str(row["state"])])
+    why = localize(str(row["reason"])) if row["reason"] else ""
     took = ""
     if row["began_at"] is not None and row["ended_at"] is not None:
-        took = span(float(str(row["ended_at"])) - float(str(row["began_at"])))
-    wrong = say("not delivered: {why}", why=row["delivery_why"]) if row["delivery"] == "failed" else ""
-    owed = say("still to be delivered") if row["delivery"] == "owed" else ""
+        took = format_duration(float(str(row["ended_at"])) - float(str(row["began_at"])))
+    wrong = tr("not delivered: {why}", why=row["delivery_why"]) if row["delivery"] == "failed" else ""
+    owed = tr("still to be delivered") if row["delivery"] == "owed" else ""
     parts = (when, row["job"], state, why, took, wrong, owed)
     return "  ".join(str(part) for part in parts if part)
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from hermes.commands.views.usage import format_cache_share, format_cost_line
-from hermes.i18n.formats import compact, number, span
-from hermes.i18n.messages import say
+from hermes.i18n.formats import format_compact, format_duration, format_number
+from hermes.i18n.messages import tr
 from hermes.markup.charts import BarRow, draw_bars, draw_sparkline
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import escaped, one_line
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 _MAX_ROWS = 10
 _MAX_DAYS = 14
@@ -18,34 +18,34 @@ def format_insights(report: Plain, room: int, *, words: bool = False) -> list[st
     total = report["total"]
     assert isinstance(total, dict)
     if not total["calls"]:
-        return [say("Nothing was used since {day}.", day=report["since"])]
+        return [tr("Nothing was used since {day}.", day=report["since"])]
     lines = [
-        say(
+        tr(
             "Since {day}: {sessions} sessions, {turns} turns, {calls} model calls",
             day=report["since"],
-            sessions=number(int(str(report["sessions"]))),
-            turns=number(int(str(report["turns"]))),
-            calls=number(total["calls"]),
+            sessions=format_number(int(str(report["sessions"]))),
+            turns=format_number(int(str(report["turns"]))),
+            calls=format_number(total["calls"]),
         ),
-        say(
+        tr(
             "{read} tokens in, {written} out",
-            read=compact(total["input_tokens"]),
-            written=compact(total["output_tokens"]),
+            read=format_compact(total["input_tokens"]),
+            written=format_compact(total["output_tokens"]),
         )
         + format_cache_share(total),
         format_cost_line(total),
     ]
     lines += _format_days(_as_rows(report["days"]), room, words=words)
-    lines += _format_section(say("models"), _model_rows(_as_rows(report["models"])), room, words=words)
-    lines += _format_section(say("tools"), _tool_rows(_as_rows(report["tools"])), room, words=words)
+    lines += _format_section(tr("models"), _model_rows(_as_rows(report["models"])), room, words=words)
+    lines += _format_section(tr("tools"), _tool_rows(_as_rows(report["tools"])), room, words=words)
     lines += _format_hours(report["hours"], words=words)
-    return [escaped(line) for line in lines]
+    return [escape_unseen_characters(line) for line in lines]
 
 
 def _format_days(rows: Sequence[Mapping[str, object]], room: int, *, words: bool) -> list[str]:
     """Format tokens by day: all days as a sparkline, the newest with their numbers."""
     used = [_count_tokens(row) for row in rows]
-    lines = ["", say("tokens by day")]
+    lines = ["", tr("tokens by day")]
     if not words and len(used) > 1:
         lines.append(draw_sparkline(used[-room:]))
     newest = [row for row in rows[-_MAX_DAYS:] if row["calls"]]
@@ -55,22 +55,24 @@ def _format_days(rows: Sequence[Mapping[str, object]], room: int, *, words: bool
 
 
 def _model_rows(rows: Sequence[Mapping[str, object]]) -> list[BarRow]:
-    return [BarRow(one_line(str(row["key"]), 40), _count_tokens(row), _format_usage(row)) for row in rows[:_MAX_ROWS]]
+    return [
+        BarRow(to_one_line(str(row["key"]), 40), _count_tokens(row), _format_usage(row)) for row in rows[:_MAX_ROWS]
+    ]
 
 
 def _tool_rows(rows: Sequence[Mapping[str, object]]) -> list[BarRow]:
     found = []
     for row in rows[:_MAX_ROWS]:
         each, calls = row["seconds_each"], int(str(row["calls"]))
-        took = "" if each is None else f"  {span(float(str(each)))}"
-        found.append(BarRow(one_line(str(row["tool"]), 40), calls, number(calls) + took))
+        took = "" if each is None else f"  {format_duration(float(str(each)))}"
+        found.append(BarRow(to_one_line(str(row["tool"]), 40), calls, format_number(calls) + took))
     return found
 
 
 def _format_hours(hours: object, *, words: bool) -> list[str]:
     assert isinstance(hours, list)
     top = max(range(24), key=lambda hour: hours[hour])
-    said = say("busiest hour: {hour}, {calls} calls", hour=f"{top:02}:00", calls=number(hours[top]))
+    said = tr("busiest hour: {hour}, {calls} calls", hour=f"{top:02}:00", calls=format_number(hours[top]))
     drawn = [] if words else [f"{draw_sparkline(hours)}  00–23"]
     return ["", *drawn, said]
 
@@ -80,14 +82,14 @@ def _format_section(title: str, rows: list[BarRow], room: int, *, words: bool) -
 
 
 def _format_usage(row: Mapping[str, object]) -> str:
-    return f"{compact(_count_tokens(row))}  {_format_cost(row)}"
+    return f"{format_compact(_count_tokens(row))}  {_format_cost(row)}"
 
 
 def _format_cost(row: Mapping[str, object]) -> str:
     """Format an amount of money in few characters; an unknown price never looks like zero."""
     unknown, amount = int(str(row["calls_of_unknown_cost"])), float(str(row["usd"]))
     if unknown == row["calls"]:
-        return say("unpriced")
+        return tr("unpriced")
     return f"${amount:,.2f}" + ("+" if unknown else "") if amount >= 0.01 or not amount else f"${amount:.4f}"
 
 

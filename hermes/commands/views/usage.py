@@ -1,22 +1,22 @@
 """Format usage and costs as lines, for CLI verbs and slash commands."""
 
-from hermes.i18n.messages import ENGLISH, phrase, say, say_many, spoken, translated
+from hermes.i18n.messages import ENGLISH, N_, get_language, localize, tr, tr_plural
 from hermes.sessions.formats.openai_format import Plain
-from hermes.util.text import inert
+from hermes.util.text import strip_control_characters
 
 _CERTAINTY_NAMES = {
-    "reported": phrase("as reported"),
-    "computed": phrase("by list price"),
-    "upper_bound": phrase("at most"),
+    "reported": N_("as reported"),
+    "computed": N_("by list price"),
+    "upper_bound": N_("at most"),
 }
 
 
 def format_session_usage(report: Plain) -> list[str]:
     """Format one session's usage, for `/usage`."""
     if not report["calls"]:
-        return [say("Nothing was used in this session yet.")]
+        return [tr("Nothing was used in this session yet.")]
     lines = [
-        say_many(
+        tr_plural(
             "{n} call, {read:,} tokens in, {written:,} out",
             "{n} calls, {read:,} tokens in, {written:,} out",
             int(str(report["calls"])),
@@ -24,27 +24,27 @@ def format_session_usage(report: Plain) -> list[str]:
             written=report["output_tokens"],
         ),
         format_cost_line(report),
-        say(
+        tr(
             "cache: {read:,} tokens read, {written:,} written{saved}",
             read=report["cache_read_tokens"],
             written=report["cache_write_tokens"],
             saved=format_cache_share(report),
         ),
     ]
-    comma, stop = (", ", "; ") if spoken() == ENGLISH else ("，", "；")
+    comma, stop = (", ", "; ") if get_language() == ENGLISH else ("，", "；")
     epochs = report["epochs"]
     for epoch in epochs if isinstance(epochs, list) else ():
         cost: list[str] = []
         if epoch["uncached_bytes"]:
             cost.append(
-                say_many("{n} byte of it was sent anew", "{n} bytes of it were sent anew", epoch["uncached_bytes"])
+                tr_plural("{n} byte of it was sent anew", "{n} bytes of it were sent anew", epoch["uncached_bytes"])
             )
         if epoch["first_prompt_tokens"]:
-            cost.append(say("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
-        reason = translated(inert(str(epoch["reason"])))
+            cost.append(tr("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
+        reason = localize(strip_control_characters(str(epoch["reason"])))
         lines.append(
             "  "
-            + say(
+            + tr(
                 "part {n} of the conversation: {what}",
                 n=epoch["number"],
                 what=stop.join(part for part in (reason, comma.join(cost)) if part),
@@ -59,19 +59,19 @@ def format_cap_limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> 
     if cap["usd"] is not None:
         whole = format_dollars(cap["usd"])
         parts.append(
-            say("{left} of {whole} left", left=format_dollars(cap[usd_left]), whole=whole) if usd_left else whole
+            tr("{left} of {whole} left", left=format_dollars(cap[usd_left]), whole=whole) if usd_left else whole
         )
     if cap["tokens"] is not None:
         many = cap["tokens"]
-        left = say("{left:,} of {whole:,} tokens left", left=cap[tokens_left], whole=many) if tokens_left else ""
-        parts.append(left or say("{n:,} tokens", n=many))
+        left = tr("{left:,} of {whole:,} tokens left", left=cap[tokens_left], whole=many) if tokens_left else ""
+        parts.append(left or tr("{n:,} tokens", n=many))
     return ", ".join(parts)
 
 
 def format_cost_line(row: Plain) -> str:
     """Format the line of a report that says what it cost."""
     return (
-        format_cost(row) if row["calls_of_unknown_cost"] == row["calls"] else say("cost: {cost}", cost=format_cost(row))
+        format_cost(row) if row["calls_of_unknown_cost"] == row["calls"] else tr("cost: {cost}", cost=format_cost(row))
     )
 
 
@@ -79,11 +79,11 @@ def format_epoch_notice(reason: str, count: int) -> str:
     """Format the notice that requests start from a fresh prefix; empty where nothing is sent again."""
     if not count:
         return ""
-    return say_many(
+    return tr_plural(
         "From here on the provider reads the conversation anew ({reason}): {n} byte.",
         "From here on the provider reads the conversation anew ({reason}): {n} bytes.",
         count,
-        reason=translated(inert(reason)),
+        reason=localize(strip_control_characters(reason)),
     )
 
 
@@ -91,12 +91,12 @@ def format_cost(row: Plain) -> str:
     """Format a cost with its certainty; of calls without a known cost, say only that."""
     unknown, calls = int(str(row["calls_of_unknown_cost"])), int(str(row["calls"]))
     if not unknown:
-        return say(
-            "{amount} ({how})", amount=format_dollars(row["usd"]), how=say(_CERTAINTY_NAMES[str(row["cost_status"])])
+        return tr(
+            "{amount} ({how})", amount=format_dollars(row["usd"]), how=tr(_CERTAINTY_NAMES[str(row["cost_status"])])
         )
     if unknown == calls:
-        return say("cost not known: the model has no listed price")
-    return say_many(
+        return tr("cost not known: the model has no listed price")
+    return tr_plural(
         "{usd} and {n} call of unknown cost",
         "{usd} and {n} calls of unknown cost",
         unknown,
@@ -110,11 +110,11 @@ def format_cache_share(row: Plain) -> str:
         return ""
     rate, amount = float(str(row["cache_hit_rate"])), row["cache_saved_usd"]
     if amount is None:
-        return say("; {rate:.0%} from cache", rate=rate)
+        return tr("; {rate:.0%} from cache", rate=rate)
     gain = float(str(amount))
     if gain < 0:
-        return say("; {rate:.0%} from cache, which cost {amount}", rate=rate, amount=format_dollars(-gain))
-    return say("; {rate:.0%} from cache, which saved {amount}", rate=rate, amount=format_dollars(gain))
+        return tr("; {rate:.0%} from cache, which cost {amount}", rate=rate, amount=format_dollars(-gain))
+    return tr("; {rate:.0%} from cache, which saved {amount}", rate=rate, amount=format_dollars(gain))
 
 
 def format_dollars(amount: object) -> str:

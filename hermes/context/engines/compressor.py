@@ -1,6 +1,7 @@
-"""The built-in context engine: clears old results first, then lets a summary stand for the middle.
+"""The built-in context engine: it clears old results first, then replaces the middle by a summary.
 
-What goes through the whole conversation runs in a thread: other sessions of the process go on meanwhile.
+Work over the whole conversation runs in a thread, so that other sessions of the process go on
+meanwhile.
 """
 
 import asyncio
@@ -9,66 +10,75 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from hermes.context.assembly import Pins, notes_of, record
-from hermes.context.boundaries import Room, middle, weight
-from hermes.context.digest import MOST, digest, is_digest
-from hermes.context.engine import UNKNOWN_WINDOW, Change, Compaction, Kept, Load, Occasion, Setup, Trigger
-from hermes.context.pins import Said, kept_words, paths_in, rules_in, said_in
-from hermes.context.pointing import Lookup
-from hermes.context.pruning import pruned, shortened
-from hermes.context.summary import Notes, Wish, cut_at_line, summarise
+from hermes.context.assembly import PinnedText, build_record_message, extract_notes
+from hermes.context.boundaries import RetentionLimits, estimate_message_tokens, find_middle
+from hermes.context.digest import MAX_DIGEST, build_digest, is_digest
+from hermes.context.engine import (
+    ASSUMED_WINDOW,
+    Compaction,
+    CompactionRequest,
+    CompactionTrigger,
+    ContextLoad,
+    EngineSetup,
+    MessageReplacement,
+    NoCompaction,
+)
+from hermes.context.pins import UserStatement, collect_paths, collect_statements, find_instructions, fit_statements
+from hermes.context.pointing import OriginalsLookup
+from hermes.context.pruning import clear_old_results, shorten_long_results
+from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.llm.exchange import Emit
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.tools.tool import Tool
-from hermes.util.text import sentence
+from hermes.util.text import end_sentence
 
-COOLDOWN = 600.0
+FAILURE_COOLDOWN = 600.0
 """Seconds after a failed summary in which the model is not asked again."""
-WORDS_SHARE = 0.1
-"""The part of the window that the person's own words may take before any of them leave."""
-_ENOUGH = 0.6
-"""The part of the threshold that clearing results must reach to be enough."""
-_FULL = 0.9
-"""The part of the window from which on waiting is no choice."""
-_MIN_NOTES = 2_000
+USER_TEXT_SHARE = 0.1
+"""The share of the window that the user's own words may take before any of them are dropped."""
+_ENOUGH_CLEARED = 0.6
+"""Clearing is enough when the conversation falls below this share of the threshold."""
+_CRITICAL_SHARE = 0.9
+"""The share of the window from which on waiting is no choice."""
+_MIN_NOTES_TOKENS = 2_000
 
 
-class Memo(Struct, frozen=True):
-    """What is known from one compaction to the next."""
+class CompactionMemo(Struct, frozen=True):
+    """What the engine remembers from one compaction to the next."""
 
     finished: tuple[int, ...] = ()
     quotes: tuple[tuple[int, int, int], ...] = ()
     """Standing instructions that a model named: number of the message, and where in the person's words."""
     through: int = 0
-    """The last message that a model's notes know of."""
+    """The last message that a model's notes cover."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What one compaction has to do with. Tokens are estimated ones."""
+class CompactionPlan(Struct, frozen=True, kw_only=True):
+    """The inputs of one compaction. Tokens are estimates."""
 
     active: list[StoredMessage]
     sizes: list[int]
     start: int
     end: int
-    past: list[StoredMessage]
+    originals: list[StoredMessage]
     """The originals of everything that is condensed, now or before."""
-    room: int
+    content_limit: int
     """What all messages may take in the end."""
-    words: int
-    """What the person's words may take."""
-    budget: int
-    """What the notes may have."""
-    lookup: Lookup
+    user_text_limit: int
+    """What the user's words may take."""
+    notes_budget: int
+    """What the notes may take."""
+    lookup: OriginalsLookup
 
 
 class Compressor:
-    """Clears, then condenses. What it does is told in `docs/compression.md`."""
+    """Clears old results, then condenses the middle. `docs/compression.md` describes it."""
 
     name = "compressor"
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: EngineSetup) -> None:
         self._setup = setup
         self._settings = setup.settings
         self._ratio = 1.0
@@ -77,217 +87,244 @@ class Compressor:
         """When the model may be asked again."""
 
     def on_usage(self, counted: int, estimated: int) -> None:
-        """Learn how the estimate compares with a count."""
+        """Learn how the estimate compares with a provider's count."""
         if counted > 0 and estimated > 0:
             self._ratio = min(max(counted / estimated, 0.25), 4.0)
 
-    def should_compress(self, load: Load) -> bool:
-        """Whether the threshold is passed, by the provider's count or else by the corrected estimate."""
-        return load.window is not None and self._tokens(load) >= self._threshold(load)
+    def should_compress(self, load: ContextLoad) -> bool:
+        """Return whether the threshold is passed, by the provider's count or else by the corrected estimate."""
+        return load.window is not None and self._estimate_load(load) >= self._compute_threshold(load)
 
     def tools(self) -> Sequence[Tool]:
-        """None: what was condensed is found by `session_search`."""
+        """Return no tools: condensed messages are found by `session_search`."""
         return ()
 
-    async def compress(self, occasion: Occasion, emit: Emit) -> Compaction | Kept:
+    async def compress(self, occasion: CompactionRequest, emit: Emit) -> Compaction | NoCompaction:
         """Clear old results if that is enough, else condense the middle."""
-        plan, cleared, freed = await asyncio.to_thread(self._looked, occasion)
-        if cleared and sum(plan.sizes) - freed <= _ENOUGH * plan.room:
+        plan, cleared, freed = await asyncio.to_thread(self._plan_clearing, occasion)
+        if cleared and sum(plan.sizes) - freed <= _ENOUGH_CLEARED * plan.content_limit:
             count = len(cleared)
             said = f"{count} old tool {'output was' if count == 1 else 'outputs were'} cleared; the originals are kept."
             return Compaction(changes=cleared, memo=occasion.memo, notice=said)
-        if not plan.past or plan.start == plan.end:
-            return await asyncio.to_thread(self._shortened, plan, occasion)
-        return await self._condensed(plan, occasion, emit)
+        if not plan.originals or plan.start == plan.end:
+            return await asyncio.to_thread(self._shorten_large_results, plan, occasion)
+        return await self._condense_middle(plan, occasion, emit)
 
-    def _looked(self, occasion: Occasion) -> tuple[Plan, tuple[Change, ...], int]:
-        """Where to cut, what can be cleared there, and the tokens that this saves."""
-        plan = self._plan(occasion)
-        cleared = pruned(plan.active[plan.start : plan.end], plan.lookup)
-        return plan, cleared, _freed(plan, cleared)
+    def _plan_clearing(self, occasion: CompactionRequest) -> tuple[CompactionPlan, tuple[MessageReplacement, ...], int]:
+        """Plan the compaction; return the plan, the results that can be cleared, and the tokens that this saves."""
+        plan = self._plan_compaction(occasion)
+        cleared = clear_old_results(plan.active[plan.start : plan.end], plan.lookup)
+        return plan, cleared, _count_freed_tokens(plan, cleared)
 
-    def _tokens(self, load: Load) -> int:
+    def _estimate_load(self, load: ContextLoad) -> int:
         return load.counted if load.counted is not None else int(load.estimated * self._ratio)
 
-    def _threshold(self, load: Load) -> int:
-        """Tokens from which on a conversation is condensed; where prompt and tools alone take most of that, what they
-        leave of the window counts instead."""
-        window = load.window or UNKNOWN_WINDOW
+    def _compute_threshold(self, load: ContextLoad) -> int:
+        """Return the number of tokens from which on a conversation is condensed.
+
+        Where the prompt and the tools alone take most of it, the threshold applies to what they leave of the
+        window.
+        """
+        window = load.window or ASSUMED_WINDOW
         plain = int(self._settings.threshold * window)
         frame = int(load.frame * self._ratio)
         if 2 * frame <= plain:
             return plain
         return frame + int(self._settings.threshold * max(0, window - frame))
 
-    def _plan(self, occasion: Occasion) -> Plan:
-        """Where to cut, and what there is room for."""
+    def _plan_compaction(self, occasion: CompactionRequest) -> CompactionPlan:
+        """Decide where to cut and how much room there is."""
         load, settings = occasion.load, self._settings
         active = [row for row in occasion.rows if row.state is MessageState.ACTIVE]
-        sizes = [weight(row.message) for row in active]
+        sizes = [estimate_message_tokens(row.message) for row in active]
         content = sum(sizes)
-        ratio = max(self._tokens(load) / max(1, load.estimated), 0.25)
-        window = int((load.window or UNKNOWN_WINDOW) / ratio)
-        threshold = int(self._threshold(load) / ratio)
+        ratio = max(self._estimate_load(load) / max(1, load.estimated), 0.25)
+        window = int((load.window or ASSUMED_WINDOW) / ratio)
+        threshold = int(self._compute_threshold(load) / ratio)
         room = max(threshold - load.frame, 200)
-        if occasion.trigger is not Trigger.PREFLIGHT:
+        if occasion.trigger is not CompactionTrigger.PREFLIGHT:
             # The provider knows better than anybody's number, and the person wants it shorter than it is.
             room = max(min(room, content // 2), 200)
             threshold = min(threshold, room)
             window = min(window, load.frame + 2 * room)
-        kept = Room(
+        kept = RetentionLimits(
             first=settings.protect_first_n,
             first_tokens=room // 4,
             last=settings.protect_last_n,
             last_tokens=int(settings.target_ratio * threshold),
             most=int(0.6 * room),
         )
-        start, end = middle(active, sizes, kept, occasion.made)
+        start, end = find_middle(active, sizes, kept, occasion.replacement_ids)
         covered = sum(sizes[start:end])
-        ceiling = max(min(window // 20, settings.summary_max_tokens), min(_MIN_NOTES, window // 8))
-        return Plan(
+        ceiling = max(min(window // 20, settings.summary_max_tokens), min(_MIN_NOTES_TOKENS, window // 8))
+        return CompactionPlan(
             active=active,
             sizes=sizes,
             start=start,
             end=end,
-            past=_past(occasion, active[:start], active[end - 1] if start < end else None),
-            room=room,
-            words=min(int(WORDS_SHARE * window), room // 2),
-            budget=min(max(covered // 5, min(_MIN_NOTES, window // 8)), ceiling),
-            lookup=Lookup(self._setup.session_id, occasion.searchable),
+            originals=_collect_originals(occasion, active[:start], active[end - 1] if start < end else None),
+            content_limit=room,
+            user_text_limit=min(int(USER_TEXT_SHARE * window), room // 2),
+            notes_budget=min(max(covered // 5, min(_MIN_NOTES_TOKENS, window // 8)), ceiling),
+            lookup=OriginalsLookup(self._setup.session_id, occasion.searchable),
         )
 
-    async def _condensed(self, plan: Plan, occasion: Occasion, emit: Emit) -> Compaction | Kept:
-        """Let a record stand for the middle: a model's notes in it, or as a last resort a digest."""
-        memo = _memo(occasion.memo)
-        before = _notes_so_far(occasion)
-        outcome = await self._notes(plan, occasion, memo, before, emit)
-        if isinstance(outcome, Notes):
+    async def _condense_middle(
+        self, plan: CompactionPlan, occasion: CompactionRequest, emit: Emit
+    ) -> Compaction | NoCompaction:
+        """Replace the middle by a record, with a model's notes in it or, as a last resort, a digest."""
+        memo = _decode_memo(occasion.memo)
+        before = _find_previous_notes(occasion)
+        outcome = await self._request_notes(plan, occasion, memo, before, emit)
+        if isinstance(outcome, SummaryNotes):
             self._ask_from = 0.0
-            learned = await asyncio.to_thread(_learned, memo, outcome, plan.past)
-            found = await asyncio.to_thread(self._assembled, plan, learned, outcome.text)
+            learned = await asyncio.to_thread(_update_memo, memo, outcome, plan.originals)
+            found = await asyncio.to_thread(self._build_compaction, plan, learned, outcome.text)
             return (
-                found if isinstance(found, Kept) else _with_notice(found, outcome.remark, warning=bool(outcome.remark))
+                found
+                if isinstance(found, NoCompaction)
+                else _add_notice(found, outcome.remark, warning=bool(outcome.remark))
             )
-        waits = self._tokens(occasion.load) < _FULL * (occasion.load.window or UNKNOWN_WINDOW)
-        if occasion.trigger is Trigger.ASKED or (occasion.trigger is Trigger.PREFLIGHT and waits):
-            return Kept(f"No summary could be had: {sentence(outcome.message)}")
-        return await asyncio.to_thread(self._digested, plan, memo, before, outcome)
+        waits = self._estimate_load(occasion.load) < _CRITICAL_SHARE * (occasion.load.window or ASSUMED_WINDOW)
+        if occasion.trigger is CompactionTrigger.ASKED or (occasion.trigger is CompactionTrigger.PREFLIGHT and waits):
+            return NoCompaction(f"No summary could be had: {end_sentence(outcome.message)}")
+        return await asyncio.to_thread(self._compact_with_digest, plan, memo, before, outcome)
 
-    def _digested(self, plan: Plan, memo: Memo, before: str, failure: Failure) -> Compaction | Kept:
-        """The last resort. What a model's notes do not know of yet they will be told of the next time."""
-        fresh = [row for row in plan.past if row.id > memo.through]
-        pins = self._pins(plan, memo)[0].text(plan.past[0].id, plan.past[-1].id)
-        room = min(max(MOST - len(pins), MOST // 4), 2 * plan.room)
-        found = self._assembled(plan, memo, digest(fresh, before, plan.lookup, room))
+    def _compact_with_digest(
+        self, plan: CompactionPlan, memo: CompactionMemo, before: str, failure: Failure
+    ) -> Compaction | NoCompaction:
+        """Compact with a digest, the last resort. A model's notes will cover it the next time."""
+        fresh = [row for row in plan.originals if row.id > memo.through]
+        pins = self._collect_pins(plan, memo)[0].render_pins(plan.originals[0].id, plan.originals[-1].id)
+        room = min(max(MAX_DIGEST - len(pins), MAX_DIGEST // 4), 2 * plan.content_limit)
+        found = self._build_compaction(plan, memo, build_digest(fresh, before, plan.lookup, room))
         said = f"No summary could be had ({failure.message}), so a digest made without a model stands for it."
-        return found if isinstance(found, Kept) else _with_notice(found, said, warning=True)
+        return found if isinstance(found, NoCompaction) else _add_notice(found, said, warning=True)
 
-    async def _notes(self, plan: Plan, occasion: Occasion, memo: Memo, before: str, emit: Emit) -> Notes | Failure:
-        """A model's notes; a failure begins a time in which nobody is asked, unless the person wants it."""
-        fresh = [row for row in plan.past if row.id > memo.through]
+    async def _request_notes(
+        self, plan: CompactionPlan, occasion: CompactionRequest, memo: CompactionMemo, before: str, emit: Emit
+    ) -> SummaryNotes | Failure:
+        """Ask a model for notes.
+
+        After a failure no model is asked for a while, unless the user wants it.
+        """
+        fresh = [row for row in plan.originals if row.id > memo.through]
         now = self._setup.clock.monotonic()
-        if now < self._ask_from and occasion.trigger is not Trigger.ASKED:
+        if now < self._ask_from and occasion.trigger is not CompactionTrigger.ASKED:
             left = int(self._ask_from - now)
             said = f"after a failure the model is not asked for another {left} seconds"
             return Failure(kind=FailureKind.BAD_RESPONSE, message=said)
-        wish = Wish(
+        wish = SummaryRequest(
             rows=fresh,
-            before=before,
-            said=await asyncio.to_thread(said_in, plan.past, memo.finished),
+            previous_notes=before,
+            statements=await asyncio.to_thread(collect_statements, plan.originals, memo.finished),
             hints=await occasion.remember([row.message for row in fresh]),
-            now=next((one.text for one in reversed(said_in(plan.active[plan.end :]))), ""),
-            budget=plan.budget,
-            window=occasion.load.window or UNKNOWN_WINDOW,
+            newest_message=next((one.text for one in reversed(collect_statements(plan.active[plan.end :]))), ""),
+            budget=plan.notes_budget,
+            window=occasion.load.window or ASSUMED_WINDOW,
         )
-        outcome = await summarise(wish, self._setup.condensing, emit)
+        outcome = await summarize_messages(wish, self._setup.summary_task, emit)
         if isinstance(outcome, Failure):
-            self._ask_from = self._setup.clock.monotonic() + COOLDOWN
+            self._ask_from = self._setup.clock.monotonic() + FAILURE_COOLDOWN
         return outcome
 
-    def _pins(self, plan: Plan, memo: Memo) -> tuple[Pins, int]:
-        """What is kept word for word, and how many of the person's messages had to be shortened for want of room."""
+    def _collect_pins(self, plan: CompactionPlan, memo: CompactionMemo) -> tuple[PinnedText, int]:
+        """Collect what is kept word for word, and count the user's messages that were shortened for want of room."""
         # Whether something was answered is seen in what follows it, which may stand behind the middle.
-        past = {row.id for row in plan.past}
-        said = [one for one in said_in([*plan.past, *plan.active[plan.end :]], memo.finished) if one.number in past]
+        past = {row.id for row in plan.originals}
+        said = [
+            one
+            for one in collect_statements([*plan.originals, *plan.active[plan.end :]], memo.finished)
+            if one.number in past
+        ]
         quotes: dict[int, list[tuple[int, int]]] = {}
         for number, start, end in memo.quotes:
             quotes.setdefault(number, []).append((start, end))
-        kept, shortened_words = kept_words(said, plan.words, plan.room // 2, plan.lookup)
-        return Pins(rules_in(said, quotes), kept, paths_in(plan.past), plan.lookup), shortened_words
+        kept, shortened_words = fit_statements(said, plan.user_text_limit, plan.content_limit // 2, plan.lookup)
+        return PinnedText(
+            find_instructions(said, quotes), kept, collect_paths(plan.originals), plan.lookup
+        ), shortened_words
 
-    def _assembled(self, plan: Plan, memo: Memo, notes: str) -> Compaction | Kept:
-        """The record in the middle's place, when it is shorter."""
+    def _build_compaction(self, plan: CompactionPlan, memo: CompactionMemo, notes: str) -> Compaction | NoCompaction:
+        """Build the compaction that puts the record in the middle's place, if it is shorter."""
         replaced = sum(plan.sizes[plan.start : plan.end])
-        pins, lost = self._pins(plan, memo)
-        left = 4 * replaced - len(pins.text(plan.past[0].id, plan.past[-1].id))
+        pins, lost = self._collect_pins(plan, memo)
+        left = 4 * replaced - len(pins.render_pins(plan.originals[0].id, plan.originals[-1].id))
         if len(notes) > max(left, 400):
             notes = cut_at_line(notes, max(left, 400) * 3 // 4)
         covered = plan.active[plan.start : plan.end]
-        message = record(pins, plan.past, notes, [row.message for row in (*plan.past, *covered)])
-        if weight(message) >= replaced:
-            return Kept("What it would be condensed to is no shorter.")
+        message = build_record_message(
+            pins, plan.originals, notes, [row.message for row in (*plan.originals, *covered)]
+        )
+        if estimate_message_tokens(message) >= replaced:
+            return NoCompaction("What it would be condensed to is no shorter.")
         said = f"{lost} older messages of yours were too long to be kept word for word." if lost else ""
-        change = Change(tuple(row.id for row in covered), message)
+        change = MessageReplacement(tuple(row.id for row in covered), message)
         return Compaction(changes=(change,), memo=msgspec.json.encode(memo), notice=said, warning=bool(lost))
 
-    def _shortened(self, plan: Plan, occasion: Occasion) -> Compaction | Kept:
-        """Where nothing is between beginning and end: results that are too large for the window lose their middles."""
-        if occasion.trigger is Trigger.PREFLIGHT:
-            return Kept("There is nothing older that could be condensed.")
-        changes = shortened(plan.active, max(1_000, plan.room), plan.lookup)
-        if not changes or _freed(plan, changes) < sum(plan.sizes) // 10:
-            return Kept("There is nothing older that could be condensed.")
+    def _shorten_large_results(self, plan: CompactionPlan, occasion: CompactionRequest) -> Compaction | NoCompaction:
+        """Cut the middles of results that are too large for the window, when nothing else can be condensed."""
+        if occasion.trigger is CompactionTrigger.PREFLIGHT:
+            return NoCompaction("There is nothing older that could be condensed.")
+        changes = shorten_long_results(plan.active, max(1_000, plan.content_limit), plan.lookup)
+        if not changes or _count_freed_tokens(plan, changes) < sum(plan.sizes) // 10:
+            return NoCompaction("There is nothing older that could be condensed.")
         return Compaction(
             changes=changes, memo=occasion.memo, notice="Long tool outputs were shortened; the originals are kept."
         )
 
 
-def engine(setup: Setup) -> Compressor:
-    """The engine for one session."""
+def engine(setup: EngineSetup) -> Compressor:
+    """Return the engine for one session."""
     return Compressor(setup)
 
 
-def _notes_so_far(occasion: Occasion) -> str:
-    """The newest notes that a model wrote; a digest that took their place since has forgotten parts of them."""
-    records = sorted((row for row in occasion.rows if row.id in occasion.made), key=lambda row: -row.id)
-    found = (notes for row in records if (notes := notes_of(row.message)) and not is_digest(notes))
+def _find_previous_notes(occasion: CompactionRequest) -> str:
+    """Return the newest notes that a model wrote.
+
+    A digest that took their place since lacks parts of them.
+    """
+    records = sorted((row for row in occasion.rows if row.id in occasion.replacement_ids), key=lambda row: -row.id)
+    found = (notes for row in records if (notes := extract_notes(row.message)) and not is_digest(notes))
     return next(found, "")
 
 
-def _memo(raw: bytes) -> Memo:
+def _decode_memo(raw: bytes) -> CompactionMemo:
     try:
-        return msgspec.json.decode(raw, type=Memo)
+        return msgspec.json.decode(raw, type=CompactionMemo)
     except msgspec.DecodeError:
-        return Memo()
+        return CompactionMemo()
 
 
-def _learned(memo: Memo, notes: Notes, past: Sequence[StoredMessage]) -> Memo:
-    """What is known now. A number or a quote that is not the person's is no news."""
-    said: dict[int, Said] = {one.number: one for one in said_in(past)}
+def _update_memo(memo: CompactionMemo, notes: SummaryNotes, past: Sequence[StoredMessage]) -> CompactionMemo:
+    """Return the memo with what the notes say. Numbers and quotes that are not the user's are ignored."""
+    said: dict[int, UserStatement] = {one.number: one for one in collect_statements(past)}
     quotes = dict.fromkeys(memo.quotes)
     for number, quote in notes.quotes:
         start = said[number].text.find(quote) if number in said else -1
         if start >= 0:
             quotes[number, start, start + len(quote)] = None
     finished = sorted({*memo.finished, *(notes.finished & said.keys())})
-    return Memo(tuple(finished), tuple(quotes), max(row.id for row in past))
+    return CompactionMemo(tuple(finished), tuple(quotes), max(row.id for row in past))
 
 
-def _past(occasion: Occasion, head: Sequence[StoredMessage], last: StoredMessage | None) -> list[StoredMessage]:
-    """The originals up to the row `last`, without those that stay at the beginning."""
+def _collect_originals(
+    occasion: CompactionRequest, head: Sequence[StoredMessage], last: StoredMessage | None
+) -> list[StoredMessage]:
+    """Return the originals up to the row `last`, without those that stay at the beginning."""
     if last is None:
         return []
     kept = {row.id for row in head}
     place = next(number for number, row in enumerate(occasion.rows) if row.id == last.id)
-    return [row for row in occasion.rows[: place + 1] if row.id not in kept and row.id not in occasion.made]
+    return [row for row in occasion.rows[: place + 1] if row.id not in kept and row.id not in occasion.replacement_ids]
 
 
-def _freed(plan: Plan, changes: Sequence[Change]) -> int:
-    """The tokens that changes to single messages save."""
+def _count_freed_tokens(plan: CompactionPlan, changes: Sequence[MessageReplacement]) -> int:
+    """Return the tokens that changes to single messages save."""
     sizes = {row.id: size for row, size in zip(plan.active, plan.sizes, strict=True)}
-    return sum(sizes[change.covered[0]] - weight(change.message) for change in changes)
+    return sum(sizes[change.covered[0]] - estimate_message_tokens(change.message) for change in changes)
 
 
-def _with_notice(found: Compaction, text: str, *, warning: bool) -> Compaction:
+def _add_notice(found: Compaction, text: str, *, warning: bool) -> Compaction:
     notice = f"{found.notice} {text}".strip()
     return msgspec.structs.replace(found, notice=notice, warning=found.warning or warning)

@@ -1,4 +1,6 @@
-"""Commands that the kernel holds back: what they may write, read, reach and signal is decided outside of them."""
+"""Runs commands that the kernel confines: what they may write, read, reach and signal is decided outside
+of them.
+"""
 
 import asyncio
 import os
@@ -9,32 +11,32 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Command, Exit, Network, Sink, Stopped, by_signal
-from hermes.execution.local import LocalBackend, LocalRunning
-from hermes.execution.sandbox.bubblewrap import ALONE, BwrapBox, Exits, trial
-from hermes.execution.sandbox.denied import denied_path, never_opened
-from hermes.execution.sandbox.egress_proxy import Hosts, Proxy, Resolve
-from hermes.execution.sandbox.landlock import LandlockBox
-from hermes.execution.sandbox.network import Loopback, make_loopback
-from hermes.execution.sandbox.planted_files import Plants
+from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
+from hermes.execution.local import LocalBackend, LocalCommand
+from hermes.execution.sandbox.bubblewrap import NO_EXITS, BubblewrapSandbox, NetworkExits, build_trial
+from hermes.execution.sandbox.denied import explain_closed_path, find_denied_path
+from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
+from hermes.execution.sandbox.landlock import LandlockSandbox
+from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
+from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import (
     PROJECT_FILES,
-    Kind,
-    Layout,
+    PathAccess,
+    SandboxLayout,
     SandboxPolicy,
-    code_places,
-    fixed_places,
-    grant_refused,
-    lay_out,
-    with_fixed,
+    add_fixed_paths,
+    build_layout,
+    explain_grant_refusal,
+    find_code_paths,
+    find_fixed_paths,
 )
-from hermes.execution.sandbox.probe import Held, Probe, Way
-from hermes.execution.sandbox.seatbelt import SeatbeltBox
-from hermes.execution.sandbox.tmpdir import Room
-from hermes.execution.supervisor import Wardens
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
+from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import is_or_below
 
-_OUTWARD = frozenset(
+_SERVICE_VARIABLES = frozenset(
     {
         "SSH_AUTH_SOCK",
         "SSH_AGENT_PID",
@@ -55,7 +57,7 @@ _OUTWARD = frozenset(
     }
 )
 """Variables that lead to services of this machine, and to temporary folders that are not the session's."""
-_UNASKED = {
+_NO_PHONE_HOME_VARIABLES = {
     "npm_config_update_notifier": "false",
     "NO_UPDATE_NOTIFIER": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -69,19 +71,25 @@ _UNASKED = {
     "NEXT_TELEMETRY_DISABLED": "1",
     "DO_NOT_TRACK": "1",
 }
-"""Variables by which programs leave their own looks for updates, and their reports home, unless a person set them: each
-would be a question about a host that nobody wanted to reach."""
-_OWN_LOOPBACK = "Commands cannot share a loopback interface here, so a server that one starts is not reached by others"
-_LESS = b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
-_TOO_MANY = "The workspace has too many folders to look for git hooks in all of them."
-_ORDER = (Network.OFF, Network.ALLOWLIST, Network.ON)
+"""Variables by which programs stop their own update checks and usage reports, unless a person set them:
+each would cause a question about a host that nobody wanted to reach.
+"""
+_NO_SHARED_LOOPBACK = (
+    "Commands cannot share a loopback interface here, so a server that one starts is not reached by others"
+)
+_LESS_NETWORK_NOTE = (
+    b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
+)
+_TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
+_NETWORK_ORDER = (NetworkMode.OFF, NetworkMode.ALLOWLIST, NetworkMode.ON)
 
 
 class SandboxBackend:
-    """Runs commands as `LocalBackend` does, each in a box.
+    """Runs commands as `LocalBackend` does, each in a sandbox.
 
-    What makes the box is found out at the first command; where nothing can, every start raises `ToolError`. `resolve`
-    finds the addresses of a name for the proxy. The other parameters are those of `LocalBackend`.
+    The mechanism of the sandbox is found out at the first command; where there is none, every start raises
+    `ToolError`. `resolve` finds the addresses of a name for the proxy. The other parameters are those of
+    `LocalBackend`.
     """
 
     name = "sandbox"
@@ -92,17 +100,19 @@ class SandboxBackend:
         environment: Mapping[str, str],
         policy: SandboxPolicy,
         *,
-        passed: Collection[str] = (),
-        held: Sequence[int] = (),
-        wardens: Wardens | None = None,
-        probe: Probe | None = None,
-        resolve: Resolve | None = None,
+        passed_variables: Collection[str] = (),
+        held_handles: Sequence[int] = (),
+        supervisors: Supervisors | None = None,
+        probe: SandboxProbe | None = None,
+        resolve: ResolveHost | None = None,
     ) -> None:
-        inner = {name: value for name, value in environment.items() if name not in _OUTWARD}
-        said = {name.lower() for name in inner}
-        inner |= {name: value for name, value in _UNASKED.items() if name.lower() not in said}
-        self._local = LocalBackend(inner, passed=passed, held=held, wardens=wardens)
-        code = policy.code or code_places(str(Path(__file__).resolve().parents[2]))
+        inner = {name: value for name, value in environment.items() if name not in _SERVICE_VARIABLES}
+        set_names = {name.lower() for name in inner}
+        inner |= {name: value for name, value in _NO_PHONE_HOME_VARIABLES.items() if name.lower() not in set_names}
+        self._local = LocalBackend(
+            inner, passed_variables=passed_variables, held_handles=held_handles, supervisors=supervisors
+        )
+        code = policy.code or find_code_paths(str(Path(__file__).resolve().parents[2]))
         workspace = os.path.realpath(policy.places.workspace)
         self._policy = msgspec.structs.replace(
             policy,
@@ -110,329 +120,377 @@ class SandboxBackend:
             places=msgspec.structs.replace(policy.places, workspace=workspace),
             writable=tuple(map(os.path.realpath, policy.writable)),
         )
-        self._probe = probe or Probe(environment)
-        self._hosts = Hosts(policy.hosts, resolve)
-        self._room: Room | None = None
-        self._granted: list[str] = []
-        self._running: list[SandboxRunning] = []
-        self._fixed: tuple[str, ...] = ()
-        self._plants = Plants()
-        self._looking = asyncio.Lock()
-        self._loopbacks: dict[Network, Loopback | None] = {}
-        self._making = asyncio.Lock()
-        self._told_left = False
+        self._probe = probe or SandboxProbe(environment)
+        self._hosts = AllowedHosts(policy.hosts, resolve)
+        self._tmpdir: SandboxTmpdir | None = None
+        self._granted_paths: list[str] = []
+        self._commands: list[SandboxedCommand] = []
+        self._fixed_paths: tuple[str, ...] = ()
+        self._planted_files = PlantedFiles()
+        self._look_lock = asyncio.Lock()
+        self._loopbacks: dict[NetworkMode, LoopbackNetwork | None] = {}
+        self._loopback_lock = asyncio.Lock()
+        self._has_told_leftovers = False
         self.notices: list[str] = []
-        """Lines for the person: what commands left that was taken out of the way. The model reads them as output."""
+        """Lines for the person: what commands left that was moved aside. The model reads them as output."""
 
-    async def held(self) -> Held:
-        """What holds here. Raises `ToolError` when nothing does."""
-        held = await self._probe.held()
-        if not held.usable:
+    async def require_support(self) -> SandboxSupport:
+        """Return what the sandbox enforces here. Raises `ToolError` when it enforces nothing."""
+        support = await self._probe.find_support()
+        if not support.is_usable:
             raise ToolError(
-                f"Commands are to run in a sandbox, and there is none here: {held.reason}.",
+                f"Commands are to run in a sandbox, and there is none here: {support.reason}.",
                 "Install bubblewrap, or set terminal.backend to local to run them without.",
             )
-        return held
+        return support
 
-    async def start(self, command: Command, sink: Sink) -> "SandboxRunning":
-        """Start a command in its box. Raises `ToolError` when it cannot be started, or not be held back."""
-        held = await self.held()
-        network = min(self._policy.network, command.network, key=_ORDER.index)
-        if network is not Network.ON and not held.network:
+    async def start(self, command: ShellCommand, sink: OutputSink) -> "SandboxedCommand":
+        """Start a command in its sandbox. Raises `ToolError` when it cannot be started, or not be confined."""
+        support = await self.require_support()
+        network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
+        if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
         async with AsyncExitStack() as undo:
-            layout = await self._looked_at(command)
+            layout = await self._prepare_layout(command)
             later: list[bytes] = []
-            proxy: Proxy | None = None
-            if network is Network.ALLOWLIST and held.hosts:
-                proxy = Proxy(self._hosts, command.door, _teller(sink if command.interactive else later.append))
+            proxy: EgressProxy | None = None
+            if network is NetworkMode.ALLOWLIST and support.hosts:
+                proxy = EgressProxy(
+                    self._hosts,
+                    command.permissions,
+                    _make_refusal_printer(sink if command.interactive else later.append),
+                )
             with ExitStack() as given:
-                exits = await self._exits(held, network, proxy, undo, given)
-                with self._box(held, command, layout, network, exits) as box:
-                    inner = await self._local.start(command, sink, box)
-            running = SandboxRunning(self, inner, sink, layout, undo.pop_all())
+                exits = await self._make_exits(support, network, proxy, undo, given)
+                with self._make_wrapper(support, command, layout, network, exits) as wrapper:
+                    local_command = await self._local.start(command, sink, wrapper)
+            running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
             running.network = network
             running.proxy = proxy
-            running.later = later
-            running.told = held.way is Way.BUBBLEWRAP
-        self._running.append(running)
+            running.closing_notes = later
+            running.has_shell_code = support.mechanism is SandboxMechanism.BUBBLEWRAP
+        self._commands.append(running)
         return running
 
-    async def look(self, layout: Layout, sink: Sink) -> None:
-        """Take what programs would obey out of the way, after a command that could have made it."""
-        fixed = held_by_kernel(layout) if (await self.held()).way is not Way.LANDLOCK else _never
-        async with self._looking:
-            notes = await asyncio.to_thread(self._plants.look, layout.of(Kind.WRITE), PROJECT_FILES, fixed)
-            complete = self._plants.complete
+    async def quarantine_planted(self, layout: SandboxLayout, sink: OutputSink) -> None:
+        """Quarantine files that programs would obey, after a command that could have made them."""
+        fixed = (
+            make_fixed_check(layout)
+            if (await self.require_support()).mechanism is not SandboxMechanism.LANDLOCK
+            else _is_never_fixed
+        )
+        async with self._look_lock:
+            notes = await asyncio.to_thread(
+                self._planted_files.quarantine_new, layout.paths_with(PathAccess.WRITE), PROJECT_FILES, fixed
+            )
+            complete = self._planted_files.is_complete
         if not complete:
-            notes.append(_TOO_MANY)
+            notes.append(_TOO_MANY_FOLDERS)
         self.notices += notes
         for note in notes:
             sink(f"\n[sandbox: {note}]\n".encode("utf-8", "replace"))
 
-    def left_in(self, layout: Layout) -> bytes:
-        """A line for the model, once a session: that what lies in /tmp will not stay."""
-        left = self._room.left(layout) if self._room is not None and not self._told_left else ""
-        self._told_left = self._told_left or bool(left)
+    def note_leftovers(self, layout: SandboxLayout) -> bytes:
+        """Return a line for the model, once a session: that files in /tmp will not stay."""
+        left = self._tmpdir.find_leftovers(layout) if self._tmpdir is not None and not self._has_told_leftovers else ""
+        self._has_told_leftovers = self._has_told_leftovers or bool(left)
         return f"\n[sandbox: {left} is this session's own and goes when it ends]\n".encode() if left else b""
 
-    def more_network(self, than: "SandboxRunning") -> bool:
-        """Whether another command runs that may reach more, and so is in another network."""
-        reach = _ORDER.index(than.network)
-        return any(_ORDER.index(one.network) > reach and not one.over for one in self._running)
+    def has_wider_network(self, than: "SandboxedCommand") -> bool:
+        """Return whether another command runs that may reach more, and so is in another network."""
+        reach = _NETWORK_ORDER.index(than.network)
+        return any(_NETWORK_ORDER.index(one.network) > reach and not one.is_over for one in self._commands)
 
-    def layout(self, command: Command | None = None) -> Layout:
-        """How the folders of this machine are seen now, by this command with what was opened to it alone."""
-        alone = command.writable if command is not None else ()
-        opened = [one for one in alone if os.path.realpath(one) == one and not grant_refused(one, self._policy)]
-        changing = command.settings if command is not None else ()
-        fixed = [one for one in self._fixed if one not in changing]
-        return with_fixed(lay_out(self._policy, (*self._granted, *opened)), fixed)
+    def current_layout(self, command: ShellCommand | None = None) -> SandboxLayout:
+        """Return how commands see the folders of this machine now, with what was opened to this command alone."""
+        alone = command.writable_paths if command is not None else ()
+        opened = [one for one in alone if os.path.realpath(one) == one and not explain_grant_refusal(one, self._policy)]
+        changing = command.git_settings if command is not None else ()
+        fixed = [one for one in self._fixed_paths if one not in changing]
+        return add_fixed_paths(build_layout(self._policy, (*self._granted_paths, *opened)), fixed)
 
-    async def line(self, *, whole: bool = False) -> str:
-        """What holds on this machine, found out by trying."""
-        return (await self._probe.held()).line(self._policy.network, whole=whole)
+    async def describe(self, *, detailed: bool = False) -> str:
+        """Describe what the sandbox enforces on this machine, found out by trying."""
+        return (await self._probe.find_support()).describe(self._policy.network, detailed=detailed)
 
     def take_notices(self) -> list[str]:
-        """What was taken out of the way since the last time."""
+        """Return the notices about quarantined files since the last call."""
         notices, self.notices = self.notices, []
+        """Lines for the person: what commands left that was moved aside. The model reads them as output."""
         return notices
 
-    def outside(self, path: str) -> str:
-        """Where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
+    def to_local_path(self, path: str) -> str:
+        """Return where a path that a command names lies on this machine: /tmp is a folder of the session's own."""
         plain = os.path.normpath(path)
-        if self._open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
+        if self._is_open(plain) or not any(is_or_below(plain, one) for one in self._policy.private):
             return path  # the usual cases, and the layout costs a look at the disk
-        room = self._opened()
-        there = room.outside(path, self.layout())
-        if there != path and not is_or_below(os.path.realpath(there), room.root):
-            return os.path.join(room.nothing, os.path.basename(plain))  # a link of a command's means its own places
-        return there
+        tmpdir = self._get_tmpdir()
+        local_path = tmpdir.to_local_path(path, self.current_layout())
+        if local_path != path and not is_or_below(os.path.realpath(local_path), tmpdir.root):
+            return os.path.join(
+                tmpdir.empty_folder, os.path.basename(plain)
+            )  # a link of a command's means its own places
+        return local_path
 
-    def inside(self, path: str) -> str:
-        """How commands name a path of this machine."""
-        return self._room.inside(path) if self._room is not None else path
+    def to_command_path(self, path: str) -> str:
+        """Return how commands name a path of this machine."""
+        return self._tmpdir.to_command_path(path) if self._tmpdir is not None else path
 
-    def _open(self, path: str) -> bool:
-        """Whether a path lies in a folder that commands see, and may write, as this machine does."""
-        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted)
+    def _is_open(self, path: str) -> bool:
+        """Return whether a path lies in a folder that commands see, and may write, as this machine does."""
+        roots = (self._policy.places.workspace, *self._policy.writable, *self._granted_paths)
         return any(is_or_below(path, root) for root in roots)
 
-    def writable(self, path: str) -> bool:
-        """Whether commands may write here: in the workspace, what was granted, and the session's own /tmp."""
+    def is_writable(self, path: str) -> bool:
+        """Return whether commands may write this path: in the workspace, what was granted, and the session's own
+        /tmp.
+        """
         places = self._policy.places
-        if not self._open(path):
-            return self._opened().inside(path) != path
+        if not self._is_open(path):
+            return self._get_tmpdir().to_command_path(path) != path
         # As in the layout: in the home itself only what is in folders without a dot.
         of_home = os.path.relpath(path, places.home) if is_or_below(path, places.home) else ""
         return not (of_home.startswith(".") and is_or_below(places.home, places.workspace))
 
-    def gone(self, path: str) -> bool:
-        """Whether there is no such folder."""
-        return not os.path.isdir(self.outside(path))
+    def is_missing_folder(self, path: str) -> bool:
+        """Return whether there is no such folder."""
+        return not os.path.isdir(self.to_local_path(path))
 
-    def denied_path(self, output: str, cwd: str) -> str:
-        """The file or folder that a command was kept from writing, as its output tells; empty when it tells of none.
+    def find_denied_path(self, output: str, cwd: str) -> str:
+        """Return the file or folder that a command was kept from writing, judging by its output; "" when there is
+        none.
 
-        What no grant would open is not named.
+        A path that no grant would open is not returned.
         """
-        return denied_path(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
+        return find_denied_path(
+            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
+        )
 
-    def never_opened(self, output: str, cwd: str) -> str:
-        """Why the file or folder that a command was kept from writing is opened to nobody; empty when it is not so."""
-        return never_opened(output, self.layout(), cwd, lambda path: grant_refused(path, self._policy))
+    def explain_closed_path(self, output: str, cwd: str) -> str:
+        """Explain why the path that a command was kept from writing is opened to nobody; "" when that is not so."""
+        return explain_closed_path(
+            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
+        )
 
-    def grant(self, path: str) -> None:
+    def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
         path = os.path.realpath(path)
-        why = grant_refused(path, self._policy)
-        if not why and not os.path.exists(path):
-            why = "it does not exist"
-        if why:
-            raise ToolError(f"{path} is not opened to commands: {why}.")
-        self._granted.append(path)
+        reason = explain_grant_refusal(path, self._policy)
+        if not reason and not os.path.exists(path):
+            reason = "it does not exist"
+        if reason:
+            raise ToolError(f"{path} is not opened to commands: {reason}.")
+        self._granted_paths.append(path)
 
     async def close(self) -> None:
-        """End what is left in the sandbox, look at what that left, and give back what the session had."""
-        await asyncio.gather(*(one.stop() for one in self._running if not one.over))
-        for one in self._running:
-            await one.settle()
-            await one.let_go()
-        self._running.clear()
+        """End what is left in the sandbox, check what that left, and release what the session had."""
+        await asyncio.gather(*(one.stop() for one in self._commands if not one.is_over))
+        for one in self._commands:
+            await one.settle_if_over()
+            await one.release()
+        self._commands.clear()
         await self._local.close()
         for shared in self._loopbacks.values():
             if shared is not None:
                 shared.close()
         self._loopbacks.clear()
-        if self._room is not None:
-            await self._room.close()
-            self._room = None
+        if self._tmpdir is not None:
+            await self._tmpdir.close()
+            self._tmpdir = None
 
-    async def _looked_at(self, command: Command) -> Layout:
-        """The layout for a command that starts now. With none under way, what lies there is the person's own."""
-        for one in self._running:
-            await one.settle()
-        gone = [one for one in self._running if one.over]
-        self._running = [one for one in self._running if one not in gone]
-        for one in gone:
-            await one.let_go()
-        async with self._looking:
-            if not self._running:
-                await asyncio.to_thread(self._begin)
-            return await asyncio.to_thread(self.layout, command)
+    async def _prepare_layout(self, command: ShellCommand) -> SandboxLayout:
+        """Return the layout for a command that starts now.
 
-    def _begin(self) -> None:
-        layout = lay_out(self._policy, self._granted)
-        self._plants.begin(layout.of(Kind.WRITE), PROJECT_FILES)
-        self._fixed = fixed_places(layout, self._plants.git_dirs())
-        if not self._plants.complete and _TOO_MANY not in self.notices:
-            self.notices.append(_TOO_MANY)
-
-    def _opened(self) -> Room:
-        if self._room is None:
-            self._room = Room([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
-        return self._room
-
-    async def _exits(
-        self, held: Held, network: Network, proxy: Proxy | None, undo: AsyncExitStack, given: ExitStack
-    ) -> Exits:
-        """What leads out of the command's box; `undo` closes it when all is over, `given` what the box has by then."""
-        if held.way is not Way.BUBBLEWRAP or network is Network.ON:
-            return ALONE
-        shared = await self._shared(held, network)
-        if proxy is None:
-            return Exits(shared=shared.spaces) if shared is not None else ALONE
-        undo.push_async_callback(proxy.close)
-        if shared is not None:
-            undo.callback(shared.shut, proxy)
-            return Exits(shared=shared.spaces, proxy=shared.open(proxy))
-        door = given.enter_context(proxy.open())  # the end of the box's copies is seen here
-        return Exits(door=door.fileno())
-
-    async def _shared(self, held: Held, network: Network) -> Loopback | None:
-        """The loopback interface of this session's commands that may reach as much; None: each has its own.
-
-        Not one for all: what must not reach the proxy must not reach what can.
+        With no command running, the files that exist are the person's own.
         """
-        async with self._making:
+        for one in self._commands:
+            await one.settle_if_over()
+        finished = [one for one in self._commands if one.is_over]
+        self._commands = [one for one in self._commands if one not in finished]
+        for one in finished:
+            await one.release()
+        async with self._look_lock:
+            if not self._commands:
+                await asyncio.to_thread(self._record_baseline)
+            return await asyncio.to_thread(self.current_layout, command)
+
+    def _record_baseline(self) -> None:
+        layout = build_layout(self._policy, self._granted_paths)
+        self._planted_files.record_baseline(layout.paths_with(PathAccess.WRITE), PROJECT_FILES)
+        self._fixed_paths = find_fixed_paths(layout, self._planted_files.list_git_dirs())
+        if not self._planted_files.is_complete and _TOO_MANY_FOLDERS not in self.notices:
+            self.notices.append(_TOO_MANY_FOLDERS)
+
+    def _get_tmpdir(self) -> SandboxTmpdir:
+        if self._tmpdir is None:
+            self._tmpdir = SandboxTmpdir([os.path.realpath(one) for one in self._policy.private if os.path.isdir(one)])
+        return self._tmpdir
+
+    async def _make_exits(
+        self,
+        support: SandboxSupport,
+        network: NetworkMode,
+        proxy: EgressProxy | None,
+        undo: AsyncExitStack,
+        handed_over: ExitStack,
+    ) -> NetworkExits:
+        """Return the ways out of the command's sandbox.
+
+        `undo` closes them when all is over, `handed_over` closes what the sandbox has copies of by then.
+        """
+        if support.mechanism is not SandboxMechanism.BUBBLEWRAP or network is NetworkMode.ON:
+            return NO_EXITS
+        loopback = await self._get_loopback(support, network)
+        if proxy is None:
+            return NetworkExits(shared=loopback.namespaces) if loopback is not None else NO_EXITS
+        undo.push_async_callback(proxy.close)
+        if loopback is not None:
+            undo.callback(loopback.remove_proxy, proxy)
+            return NetworkExits(shared=loopback.namespaces, proxy=loopback.add_proxy(proxy))
+        proxy_socket = handed_over.enter_context(proxy.open())  # the end of the box's copies is seen here
+        return NetworkExits(proxy_socket=proxy_socket.fileno())
+
+    async def _get_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
+        """Return the loopback interface shared by the commands that may reach as much; None: each has its own.
+
+        There is one for each network mode, so that a command without the proxy cannot reach commands that have
+        it.
+        """
+        async with self._loopback_lock:
             if network not in self._loopbacks:
-                self._loopbacks[network] = await self._made(held, network)
+                self._loopbacks[network] = await self._make_loopback(support, network)
             return self._loopbacks[network]
 
-    async def _made(self, held: Held, network: Network) -> Loopback | None:
-        why = "no process can stand over them"
-        if await self._local.wardened():
+    async def _make_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
+        reason = "no process can stand over them"
+        if await self._local.is_supervised():
             try:
-                return await make_loopback(trial(held.program), listen=network is Network.ALLOWLIST)
+                return await make_loopback(build_trial(support.program), listen=network is NetworkMode.ALLOWLIST)
             except ToolError as error:
-                why = str(error)
-        told = f"{_OWN_LOOPBACK} ({why})."
-        if told not in self.notices:
-            self.notices.append(told)
+                reason = str(error)
+        notice = f"{_NO_SHARED_LOOPBACK} ({reason})."
+        if notice not in self.notices:
+            self.notices.append(notice)
         return None
 
-    def _box(
-        self, held: Held, command: Command, layout: Layout, network: Network, exits: Exits
-    ) -> BwrapBox | LandlockBox | SeatbeltBox:
-        room = self._opened()
-        if held.way is Way.BUBBLEWRAP:
-            return BwrapBox(command, room, layout, network, program=held.program, abi=held.abi, exits=exits)
-        if held.way is Way.SEATBELT:
-            return SeatbeltBox(command, room, layout, network)
-        return LandlockBox(command, room, layout, network, abi=held.abi)
+    def _make_wrapper(
+        self,
+        support: SandboxSupport,
+        command: ShellCommand,
+        layout: SandboxLayout,
+        network: NetworkMode,
+        exits: NetworkExits,
+    ) -> BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox:
+        tmpdir = self._get_tmpdir()
+        if support.mechanism is SandboxMechanism.BUBBLEWRAP:
+            return BubblewrapSandbox(
+                command, tmpdir, layout, network, program=support.program, abi=support.abi, exits=exits
+            )
+        if support.mechanism is SandboxMechanism.SEATBELT:
+            return SeatbeltSandbox(command, tmpdir, layout, network)
+        return LandlockSandbox(command, tmpdir, layout, network, abi=support.abi)
 
 
-class SandboxRunning:
-    """A command in its box. What it may have left is looked at once it has ended, before that is told."""
+class SandboxedCommand:
+    """A command in its sandbox. When it has ended, what it left is checked before the end is reported."""
 
     def __init__(
-        self, backend: SandboxBackend, running: LocalRunning, sink: Sink, layout: Layout, things: AsyncExitStack
+        self,
+        backend: SandboxBackend,
+        local_command: LocalCommand,
+        sink: OutputSink,
+        layout: SandboxLayout,
+        resources: AsyncExitStack,
     ) -> None:
         self._backend = backend
-        self._running = running
+        self._local_command = local_command
         self._sink = sink
         self._layout = layout
-        self._things = things
-        self._settling = asyncio.Lock()
-        self._settled = False
-        self.network = Network.ON
-        self.proxy: Proxy | None = None
-        self.later: list[bytes] = []
-        """What is told after its output, so that no shortening takes it away."""
-        self.told = False
-        """Whether its exit code is told by a shell or another program above it, which have a code for a signal."""
+        self._resources = resources
+        self._settle_lock = asyncio.Lock()
+        self._is_settled = False
+        self.network = NetworkMode.ON
+        self.proxy: EgressProxy | None = None
+        self.closing_notes: list[bytes] = []
+        """What is printed after its output, so that no shortening removes it."""
+        self.has_shell_code = False
+        """Whether its exit code is reported by a shell or another program above it, which have a code for a
+        signal.
+        """
 
     @property
     def pid(self) -> int:
-        """The process id of what made the box; also its process group."""
-        return self._running.pid
+        """The process id of what made the sandbox, which is also its process group."""
+        return self._local_command.pid
 
     @property
-    def heard(self) -> frozenset[str] | None:
+    def contacted_hosts(self) -> frozenset[str] | None:
         """The hosts from which anything came: what its proxy saw, since there is no other way in."""
-        if self.network is Network.ON:
+        if self.network is NetworkMode.ON:
             return None
-        return self.proxy.heard if self.proxy is not None else frozenset()
+        return self.proxy.contacted_hosts if self.proxy is not None else frozenset()
 
     @property
-    def over(self) -> bool:
-        """Whether its end has been told, and nothing is known to be left of it."""
-        return self._running.over
+    def is_over(self) -> bool:
+        """Whether its end has been reported, and nothing is known to be left of it."""
+        return self._local_command.is_over
 
-    async def wait(self) -> Exit:
-        """Wait for its end, for the last of its output, and for what it left to be looked at."""
-        ended = await self._running.wait()
-        await self._settle()
-        if self.told and (left := self._backend.left_in(self._layout)):
+    async def wait(self) -> CommandExit:
+        """Wait for its end, for the last of its output, and for the check of what it left."""
+        ended = await self._local_command.wait()
+        await self._check_leftovers()
+        if self.has_shell_code and (left := self._backend.note_leftovers(self._layout)):
             self._sink(left)
-        while self.later:
-            self._sink(self.later.pop(0))
-        if ended.code and self._backend.more_network(self):
-            self._sink(_LESS)
-        return msgspec.structs.replace(ended, code=by_signal(ended.code) if self.told else ended.code)
+        while self.closing_notes:
+            self._sink(self.closing_notes.pop(0))
+        if ended.code and self._backend.has_wider_network(self):
+            self._sink(_LESS_NETWORK_NOTE)
+        return msgspec.structs.replace(
+            ended, code=normalize_exit_code(ended.code) if self.has_shell_code else ended.code
+        )
 
-    async def stop(self) -> Stopped:
-        """End the whole tree, as `LocalRunning` does."""
-        stopped = await self._running.stop()
-        if stopped is Stopped.GONE:
-            await self._settle()
+    async def stop(self) -> StopOutcome:
+        """End the whole tree, as `LocalCommand` does."""
+        stopped = await self._local_command.stop()
+        if stopped is StopOutcome.GONE:
+            await self._check_leftovers()
         return stopped
 
     async def write(self, data: bytes) -> None:
         """Send input."""
-        await self._running.write(data)
+        await self._local_command.write(data)
 
     def close_input(self) -> None:
-        """End of input."""
-        self._running.close_input()
+        """Signal the end of input."""
+        self._local_command.close_input()
 
-    async def settle(self) -> None:
-        """Look at what it left, if it has ended and nobody waited for that."""
-        if self.over:
-            await self._settle()
+    async def settle_if_over(self) -> None:
+        """Check what it left, if it has ended and nobody waited for that."""
+        if self.is_over:
+            await self._check_leftovers()
 
-    async def let_go(self) -> None:
-        """Close what was held for it."""
-        await self._things.aclose()
+    async def release(self) -> None:
+        """Close the resources that were kept open for it."""
+        await self._resources.aclose()
 
-    async def _settle(self) -> None:
-        async with self._settling:
-            if not self._settled:
-                await self._backend.look(self._layout, self._sink)
-                self._settled = True
-            if self.over:
-                await self.let_go()
+    async def _check_leftovers(self) -> None:
+        async with self._settle_lock:
+            if not self._is_settled:
+                await self._backend.quarantine_planted(self._layout, self._sink)
+                self._is_settled = True
+            if self.is_over:
+                await self.release()
 
 
-def _teller(sink: Sink) -> Callable[[str], None]:
-    """Tells the model of a refusal; few programs show the answer of a proxy."""
+def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:
+    """Return a function that tells the model of a refusal; few programs show the answer of a proxy."""
     return lambda refusal: sink(f"\n[sandbox: {refusal}]\n".encode())
 
 
-def held_by_kernel(layout: Layout) -> Callable[[str], bool]:
-    """Whether commands in this layout could not change a file, where mounts hold it."""
-    return lambda path: layout.kind(path) is not Kind.WRITE
+def make_fixed_check(layout: SandboxLayout) -> Callable[[str], bool]:
+    """Return a test whether commands in this layout could not change a file, where mounts protect it."""
+    return lambda path: layout.access_of(path) is not PathAccess.WRITE
 
 
-def _never(path: str) -> bool:
+def _is_never_fixed(path: str) -> bool:
     return False

@@ -1,4 +1,6 @@
-"""A box made by bubblewrap: namespaces of its own, mounts that show less, no capabilities, a filter of system calls."""
+"""Confines a command with bubblewrap: own namespaces, mounts that show less, no capabilities, a system
+call filter.
+"""
 
 import functools
 import os
@@ -9,164 +11,183 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.execution.base import Command, Network
+from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import relay as relay_program
 from hermes.execution.sandbox import seccomp
-from hermes.execution.sandbox.landlock import MOST_OPEN_FILES, MOST_PROCESSES, SCOPES, confined, write_anew
-from hermes.execution.sandbox.network import PORT
-from hermes.execution.sandbox.policy import Kind, Layout
-from hermes.execution.sandbox.tmpdir import Room, memory_file
-
-_LIMITS = (
-    f"ulimit -c 0 -u {MOST_PROCESSES} -n {MOST_OPEN_FILES} 2>/dev/null; "
-    "echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+from hermes.execution.sandbox.landlock import (
+    LANDLOCK_SCOPES,
+    MAX_OPEN_FILES,
+    MAX_PROCESSES,
+    build_confined_call,
+    replace_content,
 )
-"""First thing that the shell does: no core files, a bound on processes, and to be the first to go when memory ends.
+from hermes.execution.sandbox.network import PROXY_PORT
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 
-Not every shell knows `-u`; the bound does not hold for the superuser.
+_LIMIT_COMMANDS = (
+    f"ulimit -c 0 -u {MAX_PROCESSES} -n {MAX_OPEN_FILES} 2>/dev/null; echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+)
+"""The first commands of the shell: no core files, a limit on processes, and to be killed first when memory
+ends.
+
+Not every shell knows `-u`; the limit does not hold for the superuser.
 """
 _SETSID = ("/usr/bin/setsid", "/bin/setsid", "/run/current-system/sw/bin/setsid")
-_UNSHARED = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
-_SCOPED = 6
+_UNSHARE_OPTIONS = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
+_SCOPE_VERSION = 6
 """The version of Landlock that keeps abstract sockets apart, which a shared network does not."""
 
 
-class Exits(Struct, frozen=True, kw_only=True):
-    """What leads a command out of its box, and what it shares with others.
+class NetworkExits(Struct, frozen=True, kw_only=True):
+    """The ways that lead a command out of its sandbox, and what it shares with others.
 
-    `shared` are the handles of the session's network, in which the box is made; without any it has one of its own.
-    `proxy` is where a proxy of ours listens in there. `door` is a handle that leads to one, by a relay in the box.
+    `shared` are the handles of the session's network, in which the sandbox is made; without any it has one
+    of its own. `proxy` is where a proxy of ours listens in there. `proxy_socket` is a handle that leads to
+    one, by a relay in the sandbox.
     """
 
     shared: Sequence[int] = ()
     proxy: str = ""
-    door: int | None = None
+    proxy_socket: int | None = None
 
 
-ALONE = Exits()
+NO_EXITS = NetworkExits()
 
 
-class BwrapBox:
-    """One command in bubblewrap."""
+class BubblewrapSandbox:
+    """Confines one command with bubblewrap."""
 
     def __init__(
         self,
-        command: Command,
-        room: Room,
-        layout: Layout,
-        network: Network,
+        command: ShellCommand,
+        tmpdir: SandboxTmpdir,
+        layout: SandboxLayout,
+        network: NetworkMode,
         *,
         program: str,
         abi: int,
-        exits: Exits = ALONE,
+        exits: NetworkExits = NO_EXITS,
     ) -> None:
-        self.folder = room.outside(command.cwd, layout)
-        own = room.caches("/tmp") if "/tmp" in room.stands_for else room.variables(room.tmp)  # noqa: S108
-        proxy = f"127.0.0.1:{PORT}" if exits.door is not None else exits.proxy
-        self.variables: Mapping[str, str] = {**own, **(_proxies(proxy) if proxy else {})}
-        self.spaces: Sequence[int] = exits.shared
-        self.temporary: str | None = None
+        self.folder = tmpdir.to_local_path(command.cwd, layout)
+        own = tmpdir.cache_variables("/tmp") if "/tmp" in tmpdir.replacements else tmpdir.all_variables(tmpdir.tmp)  # noqa: S108
+        proxy = f"127.0.0.1:{PROXY_PORT}" if exits.proxy_socket is not None else exits.proxy
+        self.variables: Mapping[str, str] = {**own, **(_proxy_variables(proxy) if proxy else {})}
+        self.namespaces: Sequence[int] = exits.shared
+        self.temporary_folder: str | None = None
         self._cwd = command.cwd
         self._pty = command.pty
-        self._room = room
+        self._tmpdir = tmpdir
         self._layout = layout
         self._network = network
         self._program = program
-        self._door = exits.door
-        self._options = memory_file("options")
+        self._proxy_socket = exits.proxy_socket
+        self._options = create_memory_file("options")
         handles = [self._options]
-        self._filter = seccomp.program()
+        self._filter = seccomp.build_filter()
         if self._filter:
-            handles.append(memory_file("filter", self._filter))
-        self._scope = network is Network.ON and abi >= _SCOPED and not os.stat(program).st_mode & stat.S_ISUID
-        if self._scope:
-            handles.append(memory_file("order"))
-        self._made = tuple(handles)
-        self.handles: Sequence[int] = (*handles, *(() if exits.door is None else (exits.door,)))
+            handles.append(create_memory_file("filter", self._filter))
+        self._uses_scopes = (
+            network is NetworkMode.ON and abi >= _SCOPE_VERSION and not os.stat(program).st_mode & stat.S_ISUID
+        )
+        if self._uses_scopes:
+            handles.append(create_memory_file("order"))
+        self._own_handles = tuple(handles)
+        self.handles: Sequence[int] = (*handles, *(() if exits.proxy_socket is None else (exits.proxy_socket,)))
 
-    def __enter__(self) -> "BwrapBox":
+    def __enter__(self) -> "BubblewrapSandbox":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for handle in self._made:
+        for handle in self._own_handles:
             os.close(handle)
 
-    def script(self, text: str, terminal: str) -> tuple[str, ...]:
-        """The terminal is given by the program before the shell: its name means nothing in the box."""
-        return ("-c", _LIMITS + text)
+    def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
+        """Return the shell's arguments. The terminal is given by the program before the shell: its name means
+        nothing inside.
+        """
+        return ("-c", _LIMIT_COMMANDS + text)
 
-    def wrap(
+    def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """bubblewrap, without the command's variables: a loader or a library would obey some before the box is made."""
-        options = [*self._namespaces(), *self._mounts(), "--chdir", self._cwd, "--clearenv"]
+        """Return the call of bubblewrap, without the command's variables.
+
+        A loader or a library would obey some of them before the sandbox is made.
+        """
+        options = [*self._namespace_options(), *self._mount_options(), "--chdir", self._cwd, "--clearenv"]
         for name, value in environment.items():
             options += ["--setenv", name, value]
         if self._filter:
             options += ["--seccomp", str(handles[1])]
         if any("\0" in one for one in options):
             raise ValueError("a null character in a variable")
-        write_anew(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
+        replace_content(self._options, b"\0".join(map(os.fsencode, options)) + b"\0")
         setsid = next(filter(os.path.exists, _SETSID), "") if self._pty else ""
         session = (setsid, "-c") if setsid else ()
         relay = (
-            (sys.executable, "-I", "-S", "-c", _relay(), str(PORT), str(handles[-1])) if self._door is not None else ()
+            (sys.executable, "-I", "-S", "-c", _read_relay_program(), str(PROXY_PORT), str(handles[-1]))
+            if self._proxy_socket is not None
+            else ()
         )
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
-        if self._scope:
-            order = {"fs": 0, "net": 0, "scoped": SCOPES, "rules": [], "filter": b"", "limits": []}
-            order["capabilities"] = False
-            return confined(self.handles[-1], handles[-1], order, program, {}), {}
+        if self._uses_scopes:
+            request = {"fs": 0, "net": 0, "scoped": LANDLOCK_SCOPES, "rules": [], "filter": b"", "limits": []}
+            request["capabilities"] = False
+            return build_confined_call(self.handles[-1], handles[-1], request, program, {}), {}
         return program, {}
 
-    def _namespaces(self) -> list[str]:
-        options = [*_UNSHARED, *(_same_user() if self.spaces else ())]
-        if os.geteuid() and not self.spaces:
+    def _namespace_options(self) -> list[str]:
+        options = [*_UNSHARE_OPTIONS, *(_same_user_options() if self.namespaces else ())]
+        if os.geteuid() and not self.namespaces:
             options.append("--unshare-user")
-        if self._network is not Network.ON and not self.spaces:
+        if self._network is not NetworkMode.ON and not self.namespaces:
             options.append("--unshare-net")
         return options
 
-    def _mounts(self) -> list[str]:
-        """Parents before what is in them, so that the deepest counts."""
+    def _mount_options(self) -> list[str]:
+        """Return the mount options, parents before what is in them, so that the deepest counts."""
         options = ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc"]  # noqa: S108
-        for path in _parameters():
+        for path in _find_kernel_parameters():
             options += ["--ro-bind", path, path]
-        kinds = self._layout.kinds
-        veils = ["/dev"]
-        if "/tmp" not in self._room.stands_for:  # noqa: S108
-            kinds = {**kinds, self._room.tmp: Kind.WRITE}
+        kinds = self._layout.access_by_path
+        empty_folders = ["/dev"]
+        if "/tmp" not in self._tmpdir.replacements:  # noqa: S108
+            kinds = {**kinds, self._tmpdir.tmp: PathAccess.WRITE}
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
-            kind = kinds.get(path, Kind.WRITE)
-            if kind is Kind.HIDDEN and any(other.startswith(path + "/") for other in kinds):
-                veils.append(path)
+            kind = kinds.get(path, PathAccess.WRITE)
+            if kind is PathAccess.HIDDEN and any(other.startswith(path + "/") for other in kinds):
+                empty_folders.append(path)
                 options += ["--tmpfs", path]
             else:
-                options += self._mount(path, kind)
-        for path in veils:
+                options += self._mount_option(path, kind)
+        for path in empty_folders:
             options += ["--remount-ro", path]
         return options
 
-    def _mount(self, path: str, kind: Kind) -> tuple[str, ...]:
-        if kind is Kind.PRIVATE:
-            return ("--bind", self._room.stands_for[path], path)
-        if kind is Kind.WRITE:
+    def _mount_option(self, path: str, kind: PathAccess) -> tuple[str, ...]:
+        if kind is PathAccess.PRIVATE:
+            return ("--bind", self._tmpdir.replacements[path], path)
+        if kind is PathAccess.WRITE:
             return ("--bind", path, path)
-        if kind is Kind.READ:
+        if kind is PathAccess.READ:
             return ("--ro-bind", path, path)
         if not os.path.lexists(path):  # a socket that was closed meanwhile
             return ()
-        return ("--ro-bind", self._room.nothing if os.path.isdir(path) else self._room.no_file, path)
+        return ("--ro-bind", self._tmpdir.empty_folder if os.path.isdir(path) else self._tmpdir.empty_file, path)
 
 
-def trial(program: str) -> tuple[str, ...]:
-    """The least that is a box in a network of ours: what succeeds where boxes can be made in there."""
+def build_trial(program: str) -> tuple[str, ...]:
+    """Build the least call that makes a sandbox in a network of ours: it succeeds where sandboxes can be made
+    in there.
+    """
     mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    return (program, *_UNSHARED, *_same_user(), *mounts, "--", "/bin/sh", "-c", ":")
+    return (program, *_UNSHARE_OPTIONS, *_same_user_options(), *mounts, "--", "/bin/sh", "-c", ":")
 
 
-def _same_user() -> tuple[str, ...]:
-    """Options for a box in a user namespace of ours, in which an ordinary user is the superuser: who it is in the box.
+def _same_user_options() -> tuple[str, ...]:
+    """Return options for a sandbox in a user namespace of ours, in which an ordinary user is the superuser:
+    who it is inside.
 
     A namespace below that one has no rights over what belongs to it, such as the network.
     """
@@ -175,7 +196,7 @@ def _same_user() -> tuple[str, ...]:
     return ("--unshare-user", "--uid", str(os.geteuid()), "--gid", str(os.getegid()))
 
 
-def _proxies(address: str) -> dict[str, str]:
+def _proxy_variables(address: str) -> dict[str, str]:
     url = f"http://{address}"
     names = (f"{kind}_proxy" for kind in ("http", "https", "all"))
     return {
@@ -186,8 +207,10 @@ def _proxies(address: str) -> dict[str, str]:
 
 
 @functools.cache
-def _parameters() -> tuple[str, ...]:
-    """What of /proc is the whole machine's: the superuser may change it without any capability."""
+def _find_kernel_parameters() -> tuple[str, ...]:
+    """Return the parts of /proc that affect the whole machine: the superuser may change them without any
+    capability.
+    """
     with os.scandir("/proc") as entries:
         shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
     changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]
@@ -195,5 +218,5 @@ def _parameters() -> tuple[str, ...]:
 
 
 @functools.cache
-def _relay() -> str:
+def _read_relay_program() -> str:
     return Path(relay_program.__file__).read_text("utf-8")

@@ -1,53 +1,60 @@
-"""What a command was kept from writing, read from what it printed."""
+"""Finds what a command was kept from writing, by reading what it printed."""
 
 import os
 import re
 from collections.abc import Callable, Iterator
 
-from hermes.execution.sandbox.policy import Kind, Layout
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 
-_SAID = re.compile(
+_DENIED_MESSAGE = re.compile(
     r"read-only file ?system|permission denied|operation not permitted|device or resource busy|EROFS|EACCES"
     r"|is not writable|not writeable|cannot be written|unable to create temporary",
     re.IGNORECASE,
 )
 _READ_ONLY = re.compile(r"read-only file ?system|EROFS", re.IGNORECASE)
-_QUOTED = re.compile(r"[‘'\"`]([^‘’'\"`\n]{1,1000})[’'\"`]")
-_BARE = re.compile(r"(?:^|[\s:=(,])(/[^\s:'\"`,;()]{1,1000})")
-_NAMED = re.compile(r"(?:^|: )([^\s:'\"`‘’]{1,500}): (?:read-only file system|permission denied)", re.IGNORECASE)
-_NO_OBJECTS = re.compile(r"unable to create temporary (?:object directory|file)")
-_PUSHED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]{1,1000})'")
-_LINES = 60
+_QUOTED_NAME = re.compile(r"[‘'\"`]([^‘’'\"`\n]{1,1000})[’'\"`]")
+_BARE_PATH = re.compile(r"(?:^|[\s:=(,])(/[^\s:'\"`,;()]{1,1000})")
+_NAME_BEFORE_REASON = re.compile(
+    r"(?:^|: )([^\s:'\"`‘’]{1,500}): (?:read-only file system|permission denied)", re.IGNORECASE
+)
+_GIT_UNWRITABLE = re.compile(r"unable to create temporary (?:object directory|file)")
+_GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]{1,1000})'")
+_MAX_LINES = 60
 
 
-def denied_path(output: str, layout: Layout, cwd: str, refused: Callable[[str], str]) -> str:
-    """The path outside of what is writable that a refused write was for; its nearest folder when it does not exist.
+def find_denied_path(output: str, layout: SandboxLayout, cwd: str, refused: Callable[[str], str]) -> str:
+    """Return the path outside of what is writable that a refused write was for; its nearest folder if it does
+    not exist.
 
-    Empty when the output tells of none but those that are `refused` whatever a person says, or when the file could not
-    be written without the sandbox either. The last refusal counts: it is what the command ended with.
+    Empty when the output names only paths that are `refused` whatever a person says, or when the file could
+    not be written without the sandbox either. The last refusal counts: it is what the command ended with.
     """
-    found = (path for path, _ in _denied(output, layout, cwd) if os.access(path, os.W_OK) and not refused(path))
+    found = (
+        path for path, _ in _find_denied_paths(output, layout, cwd) if os.access(path, os.W_OK) and not refused(path)
+    )
     return next(found, "")
 
 
-def never_opened(output: str, layout: Layout, cwd: str, refused: Callable[[str], str]) -> str:
-    """Why what a refused write was for is opened to nobody, in words; empty when the output tells of none such."""
-    for path, read_only in _denied(output, layout, cwd):
+def explain_closed_path(output: str, layout: SandboxLayout, cwd: str, refused: Callable[[str], str]) -> str:
+    """Explain why the path of a refused write is opened to nobody; empty when the output names no such path."""
+    for path, read_only in _find_denied_paths(output, layout, cwd):
         if read_only and (why := refused(path)):
             return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
     return ""
 
 
-def _denied(output: str, layout: Layout, cwd: str) -> Iterator[tuple[str, bool]]:
-    """The paths which are only read that refusals name, the last first, and whether they say that it is for that."""
-    if _NO_OBJECTS.search(output) and (pushed := _PUSHED.findall(output)):
+def _find_denied_paths(output: str, layout: SandboxLayout, cwd: str) -> Iterator[tuple[str, bool]]:
+    """Yield the read-only paths that refusals name, the last first, and whether they say that this is the
+    reason.
+    """
+    if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
         output += f"\n{pushed[-1]!r}: permission denied"  # git names the other repository in another line
-    for line in reversed(output.splitlines()[-_LINES:]):
-        if _SAID.search(line) is None:
+    for line in reversed(output.splitlines()[-_MAX_LINES:]):
+        if _DENIED_MESSAGE.search(line) is None:
             continue
-        for name in (*_QUOTED.findall(line), *_NAMED.findall(line), *_BARE.findall(line)):
+        for name in (*_QUOTED_NAME.findall(line), *_NAME_BEFORE_REASON.findall(line), *_BARE_PATH.findall(line)):
             path = os.path.realpath(os.path.join(cwd, name.replace("\0", "")))
             while not os.path.lexists(path):
                 path = os.path.dirname(path)
-            if layout.kind(path) is Kind.READ:
+            if layout.access_of(path) is PathAccess.READ:
                 yield path, _READ_ONLY.search(line) is not None

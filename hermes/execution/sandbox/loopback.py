@@ -1,12 +1,14 @@
 """The program that makes a network of one loopback interface, hands it over, and ends.
 
-Arguments: a port, 0 for none, and a program with its arguments. It makes a network namespace (an ordinary user's first
-a user namespace, in which it is the superuser), brings the interface up, listens on that port of it, and tries whether
-the program works in there. Then it sends over its standard input, a unix socket: a byte with the handles of what it
-made, the user namespace if any, the network namespace, the listener if any; or text that says why not.
+Arguments: a port, 0 for none, and a program with its arguments. It makes a network namespace (an
+ordinary user's first a user namespace, in which it is the superuser), brings the interface up, listens
+on that port of it, and tries whether the program works in there. Then it sends over its standard input,
+a unix socket: a byte with the handles of what it made, the user namespace if any, the network
+namespace, the listener if any; or text that says why not.
 
-Nothing of it stays: the namespaces live as long as somebody holds those handles or has a process in them. It runs with
-the standard library only. Sources: network_namespaces(7), user_namespaces(7), netdevice(7).
+No process of it stays: the namespaces live as long as somebody holds those handles or has a process in
+them. It runs with the standard library only. Sources: network_namespaces(7), user_namespaces(7),
+netdevice(7).
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -18,27 +20,27 @@ import sys
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x1 | 0x40
-_QUEUE = 128
-_SECONDS = 15
-"""After so long it ends in any case."""
+_BACKLOG = 128
+_MAX_SECONDS = 15
+"""Seconds after which it ends in any case."""
 
 
 def main() -> None:
-    """Make, try, hand over."""
-    _signal.alarm(_SECONDS)
-    ordered = _socket.socket(fileno=0)
+    """Make the network, try the program in it, and hand the handles over."""
+    _signal.alarm(_MAX_SECONDS)
+    control_socket = _socket.socket(fileno=0)
     try:
-        handles = _made(int(sys.argv[1]))
-        _try(sys.argv[2:])
+        handles = _make_network(int(sys.argv[1]))
+        _try_program(sys.argv[2:])
     except OSError as error:
-        ordered.send(f"-{error}".encode())
+        control_socket.send(f"-{error}".encode())
         return
     packed = b"".join(one.to_bytes(4, sys.byteorder) for one in handles)
-    ordered.sendmsg([b"+"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)])
+    control_socket.sendmsg([b"+"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)])
 
 
-def _made(port: int) -> list[int]:
-    """The handles of a namespace that this process is in then."""
+def _make_network(port: int) -> list[int]:
+    """Make the namespaces, which this process is in from then on, and return their handles."""
     user, group = os.geteuid(), os.getegid()
     kernel = ctypes.CDLL(None, use_errno=True)
     if kernel.unshare(_NEW_NET | (_NEW_USER if user else 0)):
@@ -57,13 +59,13 @@ def _made(port: int) -> list[int]:
     if port:
         listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
         listener.bind(("0.0.0.0", port))  # noqa: S104 - there is no other interface
-        listener.listen(_QUEUE)
+        listener.listen(_BACKLOG)
         handles.append(listener.detach())
     return handles
 
 
-def _try(program: list[str]) -> None:
-    """Run the program in here. Raises OSError when it does not work."""
+def _try_program(program: list[str]) -> None:
+    """Run the program in the new network. Raises OSError when it does not work."""
     null = os.open("/dev/null", os.O_RDWR)
     streams = [(os.POSIX_SPAWN_DUP2, null, number) for number in range(3)]
     code = os.waitpid(os.posix_spawn(program[0], program, {}, file_actions=streams), 0)[1]

@@ -1,4 +1,4 @@
-"""What a sandboxed command may reach, and how that lies in this machine's folders."""
+"""The policy of a sandbox, what its commands may reach, and how that maps to this machine's folders."""
 
 import contextlib
 import os
@@ -12,21 +12,21 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.execution.base import Network
+from hermes.execution.base import NetworkMode
 from hermes.safety.paths import (
-    holds_starts,
+    has_start_files_below,
     is_or_below,
     is_root_like,
     is_ssh_public,
-    open_places,
-    secret_places,
-    write_refused,
+    list_readable_paths,
+    list_secret_paths,
+    write_refusal,
 )
 from hermes.safety.places import Places
 
-_DOORS = ("/run", "/var/run")
-"""Where services of the machine listen: sockets that are as good as a way out."""
-_NEEDED = (
+_SOCKET_FOLDERS = ("/run", "/var/run")
+"""The folders where services of the machine listen: sockets that are as good as a way out."""
+_NEEDED_PATHS = (
     "/run/systemd/resolve/stub-resolv.conf",
     "/run/systemd/resolve/resolv.conf",
     "/run/resolvconf/resolv.conf",
@@ -34,8 +34,8 @@ _NEEDED = (
     "/run/current-system",
     "/run/opengl-driver",
 )
-"""What programs read in there."""
-_EXPOSED = ("/proc", "/sys", "/dev")
+"""The paths in those folders that programs read."""
+_KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 PROJECT_FILES = (
     ".envrc",
     ".husky",
@@ -44,18 +44,18 @@ PROJECT_FILES = (
     ".cursor/mcp.json",
     *(f".claude/{name}.json" for name in ("settings", "settings.local")),
 )
-"""What editors and other tools obey in the folder that they are opened in."""
-_MOST_PARTS = 2_000
-"""Entries of a home that are made writable one by one."""
+"""Files that editors and other tools obey in the folder that they are opened in."""
+_MAX_HOME_ENTRIES = 2_000
+"""The most entries of a home that are made writable one by one."""
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """What commands of a session may reach.
 
-    The workspace in `places` is writable, `writable` too; what `unreadable` adds to the keys and Hermes' own folder
-    cannot be read. `private` are folders for temporary files of which a session has its own. `code` is what runs
-    outside of the sandbox, so that nothing in it may be changed. `hosts` are patterns: a name, `*.name`, with `:port`
-    for one other than 80 and 443.
+    The workspace in `places` is writable, `writable` too; what `unreadable` adds to the keys and Hermes'
+    own folder cannot be read. `private` are folders for temporary files of which a session has its own.
+    `code` is what runs outside of the sandbox, so that nothing in it may be changed. `hosts` are patterns:
+    a name, `*.name`, with `:port` for one other than 80 and 443.
     """
 
     places: Places
@@ -63,12 +63,12 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     unreadable: tuple[str, ...] = ()
     private: tuple[str, ...] = ("/tmp", "/var/tmp")  # noqa: S108 - a session has its own
     code: tuple[str, ...] = ()
-    network: Network = Network.ALLOWLIST
+    network: NetworkMode = NetworkMode.ALLOWLIST
     hosts: tuple[str, ...] = ()
 
 
-class Kind(IntEnum):
-    """How a path is seen in the sandbox."""
+class PathAccess(IntEnum):
+    """How a path appears in the sandbox."""
 
     HIDDEN = 0
     READ = 1
@@ -76,142 +76,160 @@ class Kind(IntEnum):
     PRIVATE = 3
 
 
-class Layout(Struct, frozen=True, kw_only=True):
-    """Paths (absolute, resolved, existing) with how they and all below them are seen; the deepest that fits counts.
+class SandboxLayout(Struct, frozen=True, kw_only=True):
+    """Paths (absolute, resolved, existing) with the access to them and all below them; the deepest that fits
+    counts.
 
-    What none of them covers can be read. `pinned` are folders that cannot be moved away: something in them is fixed.
+    What none of them covers can be read. `pinned` are folders that cannot be moved away: something in them
+    is fixed.
     """
 
-    kinds: dict[str, Kind]
+    access_by_path: dict[str, PathAccess]
     pinned: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
-    """What runs outside of the sandbox, where that lies in what is writable."""
+    """The code that runs outside of the sandbox, where that lies in what is writable."""
 
-    def kind(self, path: str) -> Kind:
-        """How a path (absolute, resolved) is seen."""
-        while path not in self.kinds and len(path) > 1:
+    def access_of(self, path: str) -> PathAccess:
+        """Return how a path (absolute, resolved) appears."""
+        while path not in self.access_by_path and len(path) > 1:
             path = os.path.dirname(path)
-        return self.kinds.get(path, Kind.READ)
+        return self.access_by_path.get(path, PathAccess.READ)
 
-    def of(self, kind: Kind) -> list[str]:
-        """The paths of that kind, parents first."""
-        return sorted(path for path, one in self.kinds.items() if one is kind)
+    def paths_with(self, access: PathAccess) -> list[str]:
+        """Return the paths with that access, parents first."""
+        return sorted(path for path, one in self.access_by_path.items() if one is access)
 
 
-def lay_out(policy: SandboxPolicy, granted: Iterable[str] = ()) -> Layout:
-    """Where on this machine the policy's words lie now.
+def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxLayout:
+    """Return where on this machine the policy's paths lie now.
 
-    What is writable must be named by its real path: a command may have put a link where another command's folder was.
+    What is writable must be named by its real path: a command may have put a link where another command's
+    folder was.
     """
-    kinds = _seen(policy)
+    kinds = _fixed_access(policy)
     places = policy.places
     for root in (places.workspace, *policy.writable, *granted):
-        if root in _existing([root]):
-            kinds.update(dict.fromkeys(_parts(root, places), Kind.WRITE))
-    layout = Layout(kinds=kinds)
-    sockets = [one for one in _sockets() if layout.kind(one) is Kind.READ and not _below_any(one, _EXPOSED)]
-    kinds.update(dict.fromkeys(sockets, Kind.HIDDEN))
-    return _reduced(layout, policy.code)
+        if root in _existing_paths([root]):
+            kinds.update(dict.fromkeys(_writable_parts(root, places), PathAccess.WRITE))
+    layout = SandboxLayout(access_by_path=kinds)
+    sockets = [
+        one
+        for one in _find_sockets()
+        if layout.access_of(one) is PathAccess.READ and not _is_below_any(one, _KERNEL_FOLDERS)
+    ]
+    kinds.update(dict.fromkeys(sockets, PathAccess.HIDDEN))
+    return _simplify_layout(layout, policy.code)
 
 
-def _reduced(layout: Layout, code: Iterable[str]) -> Layout:
-    """The same without what says nothing new."""
-    for path in [one for one in layout.kinds if not _visible(one, layout)]:
-        del layout.kinds[path]
-    inside = tuple(one for one in map(os.path.realpath, code) if one in layout.kinds and _in_writable(one, layout))
-    return Layout(kinds=layout.kinds, pinned=_pinned(layout), code=inside)
+def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayout:
+    """Return the same layout without redundant entries."""
+    for path in [one for one in layout.access_by_path if not _is_needed_entry(one, layout)]:
+        del layout.access_by_path[path]
+    inside = tuple(
+        one for one in map(os.path.realpath, code) if one in layout.access_by_path and _is_in_writable(one, layout)
+    )
+    return SandboxLayout(access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside)
 
 
-def _seen(policy: SandboxPolicy) -> dict[str, Kind]:
-    """How everything but what is writable is seen."""
-    opened = (*_NEEDED, *open_places(policy.places), *_ssh_public(policy.places), *policy.code)
+def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
+    """Return the access to everything that is not writable."""
+    opened = (*_NEEDED_PATHS, *list_readable_paths(policy.places), *_find_ssh_public_files(policy.places), *policy.code)
     return {
-        **dict.fromkeys(_existing(policy.private), Kind.PRIVATE),
-        **dict.fromkeys((*hidden_places(policy), *_existing(_DOORS)), Kind.HIDDEN),
-        **dict.fromkeys(_existing(opened), Kind.READ),
+        **dict.fromkeys(_existing_paths(policy.private), PathAccess.PRIVATE),
+        **dict.fromkeys((*find_hidden_paths(policy), *_existing_paths(_SOCKET_FOLDERS)), PathAccess.HIDDEN),
+        **dict.fromkeys(_existing_paths(opened), PathAccess.READ),
     }
 
 
-def with_fixed(layout: Layout, fixed: Iterable[str]) -> Layout:
-    """The same with what is read-only inside what is writable."""
-    held = {one: Kind.READ for one in fixed if layout.kind(one) is Kind.WRITE and one in _existing([one])}
-    made = Layout(kinds={**layout.kinds, **held}, code=layout.code)
-    return msgspec.structs.replace(made, pinned=_pinned(made))
+def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayout:
+    """Return the layout with what is read-only inside what is writable."""
+    read_only = {
+        one: PathAccess.READ
+        for one in fixed
+        if layout.access_of(one) is PathAccess.WRITE and one in _existing_paths([one])
+    }
+    made = SandboxLayout(access_by_path={**layout.access_by_path, **read_only}, code=layout.code)
+    return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
-def fixed_places(layout: Layout, git_dirs: Iterable[str]) -> tuple[str, ...]:
-    """What programs run or obey without being asked to, inside what is writable. `git_dirs` are repositories there.
+def find_fixed_paths(layout: SandboxLayout, git_dirs: Iterable[str]) -> tuple[str, ...]:
+    """Return what programs run or obey without being asked, inside what is writable. `git_dirs` are
+    repositories there.
 
-    To be asked while no command runs: one could put a link in the place of what was found.
+    Call it while no command runs: one could put a link in the place of what was found.
     """
-    found = [f"{root}/{name}" for root in layout.of(Kind.WRITE) for name in PROJECT_FILES]
+    found = [f"{root}/{name}" for root in layout.paths_with(PathAccess.WRITE) for name in PROJECT_FILES]
     for folder in git_dirs:
         found += [f"{folder}/{name}" for name in ("hooks", "config", "config.worktree", "info/attributes", "commondir")]
-        found += _named_hooks(folder)
-    return tuple(one for one in _existing(found) if layout.kind(one) is Kind.WRITE)
+        found += _find_configured_hooks(folder)
+    return tuple(one for one in _existing_paths(found) if layout.access_of(one) is PathAccess.WRITE)
 
 
-def hidden_places(policy: SandboxPolicy) -> list[str]:
-    """What exists of the folders and files that commands may not read, wherever else it is mounted too."""
-    found = list(_existing((*secret_places(policy.places), *policy.unreadable)))
-    return list(dict.fromkeys([*found, *_elsewhere(found)]))
+def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
+    """Return the existing folders and files that commands may not read, wherever else they are mounted too."""
+    found = list(_existing_paths((*list_secret_paths(policy.places), *policy.unreadable)))
+    return list(dict.fromkeys([*found, *_find_other_mounts(found)]))
 
 
-def grant_refused(path: str, policy: SandboxPolicy) -> str:
-    """Why `path` (resolved) cannot be made writable, whatever a person says; empty when it can."""
+def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:
+    """Explain why `path` (resolved) cannot be made writable, whatever a person says; empty when it can."""
     places = policy.places
     if is_root_like(path, places):
         return "too much would be lost with it"
-    if any(is_or_below(path, one) or is_or_below(one, path) for one in (*hidden_places(policy), *policy.code)):
+    if any(is_or_below(path, one) or is_or_below(one, path) for one in (*find_hidden_paths(policy), *policy.code)):
         return "keys, or Hermes' own, are in it"
-    if any(is_or_below(path, one) for one in (*_DOORS, *_EXPOSED)):
+    if any(is_or_below(path, one) for one in (*_SOCKET_FOLDERS, *_KERNEL_FOLDERS)):
         return "it belongs to the system"
-    return write_refused(path, places) or ("start files of programs are in it" if holds_starts(path, places) else "")
+    return write_refusal(path, places) or (
+        "start files of programs are in it" if has_start_files_below(path, places) else ""
+    )
 
 
-def code_places(package: str) -> tuple[str, ...]:
-    """Where the code lies that runs outside of the sandbox: this interpreter's and Hermes' own."""
+def find_code_paths(package: str) -> tuple[str, ...]:
+    """Return where the code lies that runs outside of the sandbox: this interpreter's and Hermes' own."""
     found = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)), package}
     found -= {"/", "/usr", "/usr/local"}
     return tuple(sorted(os.path.realpath(one) for one in found))
 
 
-def _existing(paths: Iterable[str]) -> Iterator[str]:
+def _existing_paths(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         real = os.path.realpath(path)
-        if os.path.lexists(real) and (path not in _DOORS or real == path):
+        if os.path.lexists(real) and (path not in _SOCKET_FOLDERS or real == path):
             yield real
 
 
-def _ssh_public(places: Places) -> list[str]:
+def _find_ssh_public_files(places: Places) -> list[str]:
     folder = f"{places.home}/.ssh"
     with contextlib.suppress(OSError):
-        return [one for name in os.listdir(folder) if is_ssh_public(one := f"{folder}/{name}") and _plain(one)]
+        return [one for name in os.listdir(folder) if is_ssh_public(one := f"{folder}/{name}") and _is_plain_file(one)]
     return []
 
 
-def _plain(path: str) -> bool:
+def _is_plain_file(path: str) -> bool:
     return stat.S_ISREG(os.lstat(path).st_mode)
 
 
-def _parts(root: str, places: Places) -> list[str]:
-    """`root`, or what may be written in it: of the home (and above it) only what is in folders without a dot.
+def _writable_parts(root: str, places: Places) -> list[str]:
+    """Return `root`, or what may be written in it: of the home (and above it) only what is in folders without
+    a dot.
 
-    New entries of the home itself cannot be told apart by the kernel from start files of shells and desktops.
+    New entries of the home itself cannot be told apart by the kernel from start files of shells and
+    desktops.
     """
     if not is_or_below(places.home, root):
         return [root]
     found: list[str] = []
     with contextlib.suppress(OSError), os.scandir(places.home) as entries:
         for entry in entries:
-            usable = not entry.name.startswith(".") and not entry.is_symlink() and not write_refused(entry.path, places)
+            usable = not entry.name.startswith(".") and not entry.is_symlink() and not write_refusal(entry.path, places)
             if usable and not is_or_below(places.hermes, entry.path):
                 found.append(entry.path)
-    return sorted(found)[:_MOST_PARTS]
+    return sorted(found)[:_MAX_HOME_ENTRIES]
 
 
-def _named_hooks(git_dir: str) -> list[str]:
-    """The folder of hooks that a repository's configuration names, where that lies in its work tree."""
+def _find_configured_hooks(git_dir: str) -> list[str]:
+    """Return the folder of hooks that a repository's configuration names, where that lies in its work tree."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = Path(git_dir, "config").read_text("utf-8")[:65_536]
         named = re.findall(r"(?im)^\s*hookspath\s*=\s*\"?([^\"\n]+)", text)
@@ -219,8 +237,10 @@ def _named_hooks(git_dir: str) -> list[str]:
     return []
 
 
-def _sockets() -> list[str]:
-    """Sockets of running programs, by their paths: connecting to one is no writing, so read-only does not hold it."""
+def _find_sockets() -> list[str]:
+    """Return the paths of running programs' sockets: connecting to one is no writing, so read-only does not
+    prevent it.
+    """
     found: list[str] = []
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -237,13 +257,13 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def _elsewhere(paths: Iterable[str]) -> list[str]:
-    """The same folders and files where they are mounted a second time (proc(5), mountinfo)."""
+def _find_other_mounts(paths: Iterable[str]) -> list[str]:
+    """Return where the same folders and files are mounted a second time (proc(5), mountinfo)."""
     mounts: list[tuple[str, str, str]] = []
     with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8") as file:
         for line in file:
             fields = line.split(" ", 5)
-            mounts.append((fields[2], _unescaped(fields[3]), _unescaped(fields[4])))
+            mounts.append((fields[2], _unescape_field(fields[3]), _unescape_field(fields[4])))
     found: list[str] = []
     for path in paths:
         at = max((one for one in mounts if is_or_below(path, one[2])), key=lambda one: len(one[2]), default=None)
@@ -256,31 +276,31 @@ def _elsewhere(paths: Iterable[str]) -> list[str]:
     return [one for one in found if os.path.lexists(one)]
 
 
-def _unescaped(field: str) -> str:
+def _unescape_field(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
-def _visible(path: str, layout: Layout) -> bool:
-    """Whether an entry says more than those above it."""
-    above = layout.kind(os.path.dirname(path)) if path != "/" else Kind.READ
-    kind = layout.kinds[path]
-    if kind is Kind.HIDDEN and above is Kind.PRIVATE:
+def _is_needed_entry(path: str, layout: SandboxLayout) -> bool:
+    """Return whether an entry says more than those above it."""
+    above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
+    access = layout.access_by_path[path]
+    if access is PathAccess.HIDDEN and above is PathAccess.PRIVATE:
         return False  # not there at all
-    return kind is not above or kind in (Kind.PRIVATE, Kind.WRITE)
+    return access is not above or access in (PathAccess.PRIVATE, PathAccess.WRITE)
 
 
-def _in_writable(path: str, layout: Layout) -> bool:
-    return layout.kind(os.path.dirname(path)) is Kind.WRITE
+def _is_in_writable(path: str, layout: SandboxLayout) -> bool:
+    return layout.access_of(os.path.dirname(path)) is PathAccess.WRITE
 
 
-def _pinned(layout: Layout) -> tuple[str, ...]:
-    """The folders on the way to something that is seen otherwise than the writable folder around it."""
+def _find_pinned(layout: SandboxLayout) -> tuple[str, ...]:
+    """Return the folders on the way to a path whose access differs from the writable folder around it."""
     found: set[str] = set()
-    for path in layout.kinds:
-        while layout.kind(path := os.path.dirname(path)) is Kind.WRITE and path not in layout.kinds:
+    for path in layout.access_by_path:
+        while layout.access_of(path := os.path.dirname(path)) is PathAccess.WRITE and path not in layout.access_by_path:
             found.add(path)
     return tuple(sorted(found))
 
 
-def _below_any(path: str, folders: Iterable[str]) -> bool:
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
     return any(is_or_below(path, one) for one in folders)

@@ -1,4 +1,4 @@
-"""What of a sandbox holds on this machine: found out by trying, once a process."""
+"""Finds out by trying what a sandbox can enforce on this machine, once a process."""
 
 import asyncio
 import contextlib
@@ -11,27 +11,27 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from hermes.execution.base import Command, Network
+from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
-from hermes.execution.sandbox.bubblewrap import BwrapBox
-from hermes.execution.sandbox.landlock import LandlockBox, abi
-from hermes.execution.sandbox.policy import Kind, Layout
-from hermes.execution.sandbox.seatbelt import SeatbeltBox
-from hermes.execution.sandbox.tmpdir import Room
-from hermes.i18n.messages import phrase
-from hermes.util.text import one_line
+from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
+from hermes.execution.sandbox.landlock import LandlockSandbox, landlock_version
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
+from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
+from hermes.i18n.messages import N_
+from hermes.util.text import to_one_line
 
-_TRUNCATES, _TCP_RULES, _SCOPED = 3, 4, 6
+_TRUNCATE_VERSION, _TCP_VERSION, _SCOPE_VERSION = 3, 4, 6
 """Versions of Landlock."""
-_PATIENCE = 10.0
-MANY_PROCESSES = "the number of processes (as the superuser)"
-"""A gap that every program of the superuser's has."""
-_NETWORK = {"off": phrase("none"), "allowlist": phrase("allowed hosts only"), "on": phrase("open")}
-"""What the modes of the network are called where a person reads them."""
+_TRIAL_SECONDS = 10.0
+PROCESS_COUNT_GAP = "the number of processes (as the superuser)"
+"""A gap that applies to every program of the superuser."""
+_NETWORK_NAMES = {"off": N_("none"), "allowlist": N_("allowed hosts only"), "on": N_("open")}
+"""The names of the network modes where a person reads them."""
 
 
-class Way(StrEnum):
-    """What makes the sandbox."""
+class SandboxMechanism(StrEnum):
+    """The mechanism that makes the sandbox."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
@@ -39,14 +39,14 @@ class Way(StrEnum):
     NONE = "none"
 
 
-class Held(Struct, frozen=True, kw_only=True):
-    """What holds: writes outside refused, keys unreadable, network closed, other processes out of reach.
+class SandboxSupport(Struct, frozen=True, kw_only=True):
+    """What is enforced: writes outside refused, keys unreadable, network closed, other processes out of reach.
 
-    `hosts` says whether single hosts can be let through. `gaps` is what does not hold, in words. `reason` says why the
-    better ways are not taken; without any, why there is no sandbox.
+    `hosts` says whether single hosts can be let through. `gaps` names in words what is not enforced.
+    `reason` says why better mechanisms are not used; without any mechanism, why there is no sandbox.
     """
 
-    way: Way
+    mechanism: SandboxMechanism
     files: bool = False
     keys: bool = False
     network: bool = False
@@ -58,99 +58,111 @@ class Held(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     @property
-    def usable(self) -> bool:
-        """Whether commands can be held back at all."""
-        return self.way is not Way.NONE and self.files and self.keys
+    def is_usable(self) -> bool:
+        """Whether commands can be confined at all."""
+        return self.mechanism is not SandboxMechanism.NONE and self.files and self.keys
 
-    def line(self, network: str = "off", *, whole: bool = False) -> str:
-        """One line for a status display; `whole` names the lesser gaps, too."""
-        if not self.usable:
-            return phrase("No sandbox here: {reason}; network: {network}.", reason=self.reason, network=network)
+    def describe(self, network: str = "off", *, detailed: bool = False) -> str:
+        """Return one line for a status display; `detailed` names the lesser gaps, too."""
+        if not self.is_usable:
+            return N_("No sandbox here: {reason}; network: {network}.", reason=self.reason, network=network)
         names = (
-            (phrase("files"), self.files),
-            (phrase("keys"), self.keys),
-            (phrase("network"), self.network),
-            (phrase("processes"), self.processes),
+            (N_("files"), self.files),
+            (N_("keys"), self.keys),
+            (N_("network"), self.network),
+            (N_("processes"), self.processes),
         )
-        network_said = _NETWORK.get(str(network), str(network))
+        network_said = _NETWORK_NAMES.get(str(network), str(network))
         holds_said = ", ".join(name for name, held in names if held)
-        open_ = [one for one in self.gaps if whole or one != MANY_PROCESSES]
+        open_ = [one for one in self.gaps if detailed or one != PROCESS_COUNT_GAP]
         if not open_:
-            return f"Sandbox ({self.way}): guards {holds_said}; network: {network_said}."
+            return f"Sandbox ({self.mechanism}): guards {holds_said}; network: {network_said}."
         open_said = ", ".join(open_)
-        return f"Sandbox ({self.way}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
+        return f"Sandbox ({self.mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
 
 
-def possible(environ: Mapping[str, str]) -> bool:
-    """Whether there may be a sandbox here, without trying it: what is said to be there and fails refuses commands."""
+def is_sandbox_possible(environ: Mapping[str, str]) -> bool:
+    """Return whether there may be a sandbox here, without trying it: one that seems to exist and fails refuses
+    commands.
+    """
     if sys.platform == "darwin":
         return os.access("/usr/bin/sandbox-exec", os.X_OK)
-    return shutil.which("bwrap", path=environ.get("PATH", os.defpath)) is not None or abi() > 0
+    return shutil.which("bwrap", path=environ.get("PATH", os.defpath)) is not None or landlock_version() > 0
 
 
-class Probe:
-    """Finds out once what holds; nothing is tried before somebody asks. One serves a whole process."""
+class SandboxProbe:
+    """Finds out once what is enforced; nothing is tried before somebody asks. One serves a whole process."""
 
-    def __init__(self, environment: Mapping[str, str], ways: Sequence[Way] = (Way.BUBBLEWRAP, Way.LANDLOCK)) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        mechanisms: Sequence[SandboxMechanism] = (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK),
+    ) -> None:
         self._path = environment.get("PATH", os.defpath)
-        self._ways = ways
+        self._mechanisms = mechanisms
         self._lock = asyncio.Lock()
-        self._held: Held | None = None
+        self._support: SandboxSupport | None = None
 
-    async def held(self) -> Held:
-        """What holds here."""
+    async def find_support(self) -> SandboxSupport:
+        """Return what is enforced here."""
         async with self._lock:
-            if self._held is None:
-                self._held = await self._find_out()
-            return self._held
+            if self._support is None:
+                self._support = await self._try_mechanisms()
+            return self._support
 
-    async def _find_out(self) -> Held:
+    async def _try_mechanisms(self) -> SandboxSupport:
         if sys.platform == "darwin":
-            return await self._seatbelt()
+            return await self._try_seatbelt()
         reasons: list[str] = []
-        for way in self._ways:
-            found = await (self._bubblewrap() if way is Way.BUBBLEWRAP else self._landlock())
-            if isinstance(found, Held):
+        for way in self._mechanisms:
+            found = await (self._try_bubblewrap() if way is SandboxMechanism.BUBBLEWRAP else self._try_landlock())
+            if isinstance(found, SandboxSupport):
                 return msgspec.structs.replace(found, reason="; ".join(reasons))
             reasons.append(found)
-        return Held(way=Way.NONE, reason="; ".join(reasons) or "this system has none that is known")
+        return SandboxSupport(
+            mechanism=SandboxMechanism.NONE, reason="; ".join(reasons) or "this system has none that is known"
+        )
 
-    async def _seatbelt(self) -> Held:
-        said = await _tried(SeatbeltBox)
+    async def _try_seatbelt(self) -> SandboxSupport:
+        said = await _run_trial(SeatbeltSandbox)
         if not {"inside", "files", "keys"} <= said.keys():
-            return Held(way=Way.NONE, reason=f"Seatbelt does not work here ({said.get('error', '')})")
+            return SandboxSupport(
+                mechanism=SandboxMechanism.NONE, reason=f"Seatbelt does not work here ({said.get('error', '')})"
+            )
         gaps = ("services of the system", "never tested on a Mac")
-        return Held(way=Way.SEATBELT, files=True, keys=True, network=True, processes=True, gaps=gaps)
+        return SandboxSupport(
+            mechanism=SandboxMechanism.SEATBELT, files=True, keys=True, network=True, processes=True, gaps=gaps
+        )
 
-    async def _bubblewrap(self) -> Held | str:
-        program = bwrap_program(self._path)
+    async def _try_bubblewrap(self) -> SandboxSupport | str:
+        program = find_bwrap(self._path)
         if program is None:
             return "bubblewrap (bwrap) is not installed"
-        said = await _tried(lambda *given: BwrapBox(*given, program=program, abi=0))
+        said = await _run_trial(lambda *given: BubblewrapSandbox(*given, program=program, abi=0))
         if not {"inside", "files", "keys"} <= said.keys():
             return f"bubblewrap does not work here ({said.get('error') or 'it does not hold'})"
-        held = Held(
-            way=Way.BUBBLEWRAP,
+        support = SandboxSupport(
+            mechanism=SandboxMechanism.BUBBLEWRAP,
             files=True,
             keys=True,
             network="net" in said,
             processes="pid" in said,
             hosts="net" in said,
             program=program,
-            abi=abi(),
+            abi=landlock_version(),
         )
-        gaps = [] if held.abi >= _SCOPED else ["abstract sockets of this machine while the network is on"]
-        gaps += [] if seccomp.available() else ["keyrings of the kernel"]
-        gaps += [] if os.geteuid() else [MANY_PROCESSES]
-        return msgspec.structs.replace(held, gaps=tuple(gaps))
+        gaps = [] if support.abi >= _SCOPE_VERSION else ["abstract sockets of this machine while the network is on"]
+        gaps += [] if seccomp.has_filter() else ["keyrings of the kernel"]
+        gaps += [] if os.geteuid() else [PROCESS_COUNT_GAP]
+        return msgspec.structs.replace(support, gaps=tuple(gaps))
 
-    async def _landlock(self) -> Held | str:
-        version = abi()
+    async def _try_landlock(self) -> SandboxSupport | str:
+        version = landlock_version()
         if not version:
             return "the kernel has no Landlock, or it is switched off"
-        if version < _TRUNCATES:
+        if version < _TRUNCATE_VERSION:
             return f"Landlock of this kernel (version {version}) does not keep files from being truncated"
-        said = await _tried(lambda *given: LandlockBox(*given, abi=version))
+        said = await _run_trial(lambda *given: LandlockSandbox(*given, abi=version))
         if not {"inside", "files", "keys"} <= said.keys():
             return f"Landlock does not work here ({said.get('error') or 'it does not hold'})"
         gaps = [
@@ -160,28 +172,28 @@ class Probe:
             "command lines, limits and priorities of other programs",
             "shared memory of System V",
         ]
-        network = version >= _TCP_RULES and seccomp.available()
-        gaps += [] if version >= _SCOPED else ["signals to other programs"]
-        gaps += [] if seccomp.available() else ["sockets of other programs"]
-        gaps += [] if os.geteuid() else [MANY_PROCESSES]
-        return Held(
-            way=Way.LANDLOCK,
+        network = version >= _TCP_VERSION and seccomp.has_filter()
+        gaps += [] if version >= _SCOPE_VERSION else ["signals to other programs"]
+        gaps += [] if seccomp.has_filter() else ["sockets of other programs"]
+        gaps += [] if os.geteuid() else [PROCESS_COUNT_GAP]
+        return SandboxSupport(
+            mechanism=SandboxMechanism.LANDLOCK,
             files=True,
             keys=True,
             network=network,
-            processes=version >= _SCOPED,
+            processes=version >= _SCOPE_VERSION,
             abi=version,
             gaps=tuple(gaps),
         )
 
 
-async def probe(environment: Mapping[str, str]) -> Held:
-    """What holds here, found out now."""
-    return await Probe(environment).held()
+async def probe_sandbox(environment: Mapping[str, str]) -> SandboxSupport:
+    """Return what is enforced here, found out now."""
+    return await SandboxProbe(environment).find_support()
 
 
-def bwrap_program(path: str) -> str | None:
-    """bubblewrap, from where only the system's administrator writes."""
+def find_bwrap(path: str) -> str | None:
+    """Return the path of bubblewrap in a folder where only the system's administrator writes, or None."""
     for folder in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", *path.split(os.pathsep)):
         found = os.path.realpath(os.path.join(folder, "bwrap"))
         with contextlib.suppress(OSError):
@@ -190,50 +202,56 @@ def bwrap_program(path: str) -> str | None:
     return None
 
 
-async def _tried(
-    make: Callable[[Command, Room, Layout, Network], BwrapBox | LandlockBox | SeatbeltBox],
+async def _run_trial(
+    make: Callable[
+        [ShellCommand, SandboxTmpdir, SandboxLayout, NetworkMode], BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox
+    ],
 ) -> dict[str, str]:
-    """The words that a command in such a box says: each stands for something that holds."""
-    room = Room(())
+    """Return the words that a command in such a sandbox prints: each stands for something that is enforced."""
+    tmpdir = SandboxTmpdir(())
     try:
-        secret = f"{room.root}/secret"
+        secret = f"{tmpdir.root}/secret"
         os.close(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600))
-        layout = Layout(kinds={room.tmp: Kind.WRITE, secret: Kind.HIDDEN})
+        layout = SandboxLayout(access_by_path={tmpdir.tmp: PathAccess.WRITE, secret: PathAccess.HIDDEN})
         script = (
-            f"echo x >{room.tmp}/in && echo inside; (echo x >{room.root}/out) 2>/dev/null || echo files; "
+            f"echo x >{tmpdir.tmp}/in && echo inside; (echo x >{tmpdir.root}/out) 2>/dev/null || echo files; "
             f"cat {secret} 2>/dev/null || echo keys; "
-            f'[ "$(readlink /proc/self/ns/net)" = "{_namespace("net")}" ] || echo net; '
-            f'[ "$(readlink /proc/self/ns/pid)" = "{_namespace("pid")}" ] || echo pid'
+            f'[ "$(readlink /proc/self/ns/net)" = "{_read_namespace("net")}" ] || echo net; '
+            f'[ "$(readlink /proc/self/ns/pid)" = "{_read_namespace("pid")}" ] || echo pid'
         )
-        with make(Command(text=script, cwd="/"), room, layout, Network.OFF) as box:
-            shell = ("/bin/sh", *box.script(script, ""))
-            arguments, environment = box.wrap(shell, {"PATH": "/usr/bin:/bin"}, box.handles)
-            running = await asyncio.create_subprocess_exec(
+        with make(ShellCommand(text=script, cwd="/"), tmpdir, layout, NetworkMode.OFF) as wrapper:
+            shell = ("/bin/sh", *wrapper.shell_arguments(script, ""))
+            arguments, environment = wrapper.wrap_shell(shell, {"PATH": "/usr/bin:/bin"}, wrapper.handles)
+            process = await asyncio.create_subprocess_exec(
                 *arguments,
                 env=environment,
-                pass_fds=box.handles,
+                pass_fds=wrapper.handles,
                 cwd="/",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
             try:
-                async with asyncio.timeout(_PATIENCE):
-                    output, errors = await running.communicate()
+                async with asyncio.timeout(_TRIAL_SECONDS):
+                    output, errors = await process.communicate()
             except TimeoutError:
-                running.kill()
-                await running.wait()
+                process.kill()
+                await process.wait()
                 return {"error": "it takes too long"}
-        said = dict.fromkeys(output.decode("utf-8", "replace").split(), "")
-        return said if running.returncode == 0 else {**said, "error": one_line(errors.decode("utf-8", "replace"), 200)}
+        words = dict.fromkeys(output.decode("utf-8", "replace").split(), "")
+        return (
+            words
+            if process.returncode == 0
+            else {**words, "error": to_one_line(errors.decode("utf-8", "replace"), 200)}
+        )
     except OSError as error:
         return {"error": str(error)}
     finally:
-        await room.close()
+        await tmpdir.close()
 
 
-def _namespace(name: str) -> str:
-    """Which one this process is in; empty where there are none."""
+def _read_namespace(name: str) -> str:
+    """Return which namespace this process is in; empty where there are none."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/ns/{name}")
     return ""

@@ -1,64 +1,74 @@
-"""A box made by macOS's Seatbelt. Its text is tested, on macOS itself it is not."""
+"""Confines a command with macOS's Seatbelt. The profile's text is tested, its effect on macOS itself is
+not.
+"""
 
 from collections.abc import Mapping, Sequence
 
-from hermes.execution.base import Command, Network
-from hermes.execution.sandbox.policy import Kind, Layout
-from hermes.execution.sandbox.tmpdir import Room
+from hermes.execution.base import NetworkMode, ShellCommand
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
+from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 
-PROGRAM = "/usr/bin/sandbox-exec"
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper", "/dev/ptmx")
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_WRITABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/dtracehelper", "/dev/ptmx")
 
 
-class SeatbeltBox:
-    """One command under a profile."""
+class SeatbeltSandbox:
+    """Confines one command with a profile."""
 
-    def __init__(self, command: Command, room: Room, layout: Layout, network: Network) -> None:
-        self.folder = room.outside(command.cwd, layout)
-        self.variables: Mapping[str, str] = room.variables(room.tmp)
-        self.temporary: str | None = room.tmp
+    def __init__(
+        self, command: ShellCommand, tmpdir: SandboxTmpdir, layout: SandboxLayout, network: NetworkMode
+    ) -> None:
+        self.folder = tmpdir.to_local_path(command.cwd, layout)
+        self.variables: Mapping[str, str] = tmpdir.all_variables(tmpdir.tmp)
+        self.temporary_folder: str | None = tmpdir.tmp
         self.handles: Sequence[int] = ()
-        self.spaces: Sequence[int] = ()
-        self._profile = profile(layout, room.tmp, network)
+        self.namespaces: Sequence[int] = ()
+        self._profile = build_profile(layout, tmpdir.tmp, network)
 
-    def __enter__(self) -> "SeatbeltBox":
+    def __enter__(self) -> "SeatbeltSandbox":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
+        """Release nothing: no handle is open."""
 
-    def script(self, text: str, terminal: str) -> tuple[str, ...]:
-        """The shell leads its session, so the terminal that it opens becomes the one that controls it."""
+    def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
+        """Return the shell's arguments. The shell leads its session, so the terminal that it opens becomes its
+        own.
+        """
         return ("-c", f": <{terminal}; {text}" if terminal else text)
 
-    def wrap(
+    def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """sandbox-exec, which the system's own protection keeps from obeying variables of the loader."""
-        return (PROGRAM, "-p", self._profile, *shell), environment
+        """Return the call of sandbox-exec, which the system's own protection keeps from obeying variables of the
+        loader.
+        """
+        return (SANDBOX_EXEC, "-p", self._profile, *shell), environment
 
 
-def profile(layout: Layout, tmp: str, network: Network) -> str:
-    """The profile of a layout. Of rules that fit, the last one counts, so parents come before what is in them."""
+def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
+    """Build the profile of a layout. Of rules that fit, the last one counts, so parents come before what is in
+    them.
+    """
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(deny appleevent-send)"]
     lines += ["(deny signal)", "(allow signal (target same-sandbox))", "(deny mach-priv-task-port)"]
-    lines += [f"(allow file-write* (literal {_quoted(one)}))" for one in _DEVICES]
+    lines += [f"(allow file-write* (literal {_quote_path(one)}))" for one in _WRITABLE_DEVICES]
     lines.append('(allow file-write* (regex #"^/dev/ttys[0-9]+$"))')
-    for path in sorted(layout.kinds, key=lambda one: one.split("/")):
-        place = f"(subpath {_quoted(path)})"
-        kind = layout.kinds[path]
-        if kind is Kind.HIDDEN:
+    for path in sorted(layout.access_by_path, key=lambda one: one.split("/")):
+        place = f"(subpath {_quote_path(path)})"
+        kind = layout.access_by_path[path]
+        if kind is PathAccess.HIDDEN:
             lines.append(f"(deny file-read* file-write* network-outbound {place})")
-        elif kind is Kind.WRITE:
+        elif kind is PathAccess.WRITE:
             lines.append(f"(allow file-read* file-write* {place})")
-        elif kind is Kind.READ:
+        elif kind is PathAccess.READ:
             lines += [f"(deny file-write* {place})", f"(allow file-read* {place})"]
-    lines += [f"(deny file-write-unlink (literal {_quoted(path)}))" for path in layout.pinned]
-    lines.append(f"(allow file-read* file-write* (subpath {_quoted(tmp)}))")
-    if network is not Network.ON:
+    lines += [f"(deny file-write-unlink (literal {_quote_path(path)}))" for path in layout.pinned]
+    lines.append(f"(allow file-read* file-write* (subpath {_quote_path(tmp)}))")
+    if network is not NetworkMode.ON:
         lines.append("(deny network*)")
     return "\n".join(lines) + "\n"
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

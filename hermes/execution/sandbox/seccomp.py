@@ -1,4 +1,5 @@
-"""System calls that a sandboxed command has no use for, refused by a filter of the kernel (seccomp(2), BPF).
+"""Refuses system calls that a sandboxed command has no use for, with a filter of the kernel (seccomp(2),
+BPF).
 
 What a filter can see is a call's number and its plain arguments, no paths and no addresses.
 """
@@ -11,17 +12,17 @@ from msgspec import Struct
 _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
-"""Where `struct seccomp_data` has them; the lower halves of arguments on a little-endian machine."""
+"""The offsets in `struct seccomp_data`; the lower halves of arguments on a little-endian machine."""
 _EPERM, _EAFNOSUPPORT, _ENOSYS = 1, 97, 38
 _NEW_USER = 0x10000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM = 1
-_KIND = 0xF
+_TYPE_MASK = 0xF
 """The part of a socket's type that is no flag."""
 
 
-class _Numbers(Struct, frozen=True, kw_only=True):
+class _CallNumbers(Struct, frozen=True, kw_only=True):
     """The numbers of calls on one architecture; `highest` is the first that belongs to another way of calling."""
 
     token: int
@@ -31,13 +32,14 @@ class _Numbers(Struct, frozen=True, kw_only=True):
     unshare: int
     ioctl: int
     absent: tuple[int, ...]
-    """Answered as if the kernel had none of them: keyrings, io_uring (which calls on without being filtered), bpf,
-    perf_event_open, userfaultfd, kexec, setns."""
+    """Calls answered as if the kernel had none of them: keyrings, io_uring (which calls on without being
+    filtered), bpf, perf_event_open, userfaultfd, kexec, setns.
+    """
     highest: int = 0
 
 
-_TABLE = {
-    "x86_64": _Numbers(
+_CALL_NUMBERS = {
+    "x86_64": _CallNumbers(
         token=0xC000003E,
         socket=41,
         clone=56,
@@ -47,7 +49,7 @@ _TABLE = {
         absent=(248, 249, 250, 425, 426, 427, 321, 298, 323, 246, 320, 308),
         highest=0x40000000,
     ),
-    "aarch64": _Numbers(
+    "aarch64": _CallNumbers(
         token=0xC00000B7,
         socket=198,
         clone=220,
@@ -59,57 +61,73 @@ _TABLE = {
 }
 
 
-def available() -> bool:
-    """Whether filters for this machine are known."""
-    return platform.machine() in _TABLE
+def has_filter() -> bool:
+    """Return whether a filter for this machine is known."""
+    return platform.machine() in _CALL_NUMBERS
 
 
-def program(*, unix: bool = True, datagrams: bool = True) -> bytes:
-    """A filter; without `unix` no socket to another program can be made, without `datagrams` of the internet only TCP.
+def build_filter(*, unix: bool = True, datagrams: bool = True) -> bytes:
+    """Build a filter; without `unix` no socket to another program can be made, without `datagrams` only TCP is
+    left.
 
-    What namespaces and Landlock say of TCP stands beside it. Empty where no filter is known for this machine.
+    Namespaces and the TCP rules of Landlock apply beside it. Empty where no filter is known for this
+    machine.
     """
-    numbers = _TABLE.get(platform.machine())
+    numbers = _CALL_NUMBERS.get(platform.machine())
     if numbers is None:
         return b""
-    rules = [_instruction(_LOAD, _ARCHITECTURE), _instruction(_JUMP_EQUAL, numbers.token, 1, 0), _refuse(_EPERM)]
-    rules.append(_instruction(_LOAD, _NUMBER))
+    rules = [
+        _encode_instruction(_LOAD, _ARCHITECTURE),
+        _encode_instruction(_JUMP_EQUAL, numbers.token, 1, 0),
+        _refuse_with(_EPERM),
+    ]
+    rules.append(_encode_instruction(_LOAD, _NUMBER))
     if numbers.highest:
-        rules += [_instruction(_JUMP_AT_LEAST, numbers.highest, 0, 1), _refuse(_EPERM)]
+        rules += [_encode_instruction(_JUMP_AT_LEAST, numbers.highest, 0, 1), _refuse_with(_EPERM)]
     for number in (*numbers.absent, numbers.clone3):
-        rules += [_instruction(_JUMP_EQUAL, number, 0, 1), _refuse(_ENOSYS)]
+        rules += [_encode_instruction(_JUMP_EQUAL, number, 0, 1), _refuse_with(_ENOSYS)]
     for number in (numbers.clone, numbers.unshare):
-        checks = [_instruction(_LOAD, _FIRST), _instruction(_JUMP_ANY_BIT, _NEW_USER, 0, 1), _refuse(_EPERM)]
-        rules += _when(number, checks)
-    typing = [_instruction(_LOAD, _SECOND)]
+        checks = [
+            _encode_instruction(_LOAD, _FIRST),
+            _encode_instruction(_JUMP_ANY_BIT, _NEW_USER, 0, 1),
+            _refuse_with(_EPERM),
+        ]
+        rules += _rules_for_call(number, checks)
+    typing = [_encode_instruction(_LOAD, _SECOND)]
     for request in (_TIOCSTI, _TIOCLINUX):
-        typing += [_instruction(_JUMP_EQUAL, request, 0, 1), _refuse(_EPERM)]
-    rules += _when(numbers.ioctl, typing)
-    rules += _when(numbers.socket, _sockets(unix=unix, datagrams=datagrams))
-    return b"".join([*rules, _instruction(_RETURN, _ALLOW)])
+        typing += [_encode_instruction(_JUMP_EQUAL, request, 0, 1), _refuse_with(_EPERM)]
+    rules += _rules_for_call(numbers.ioctl, typing)
+    rules += _rules_for_call(numbers.socket, _socket_rules(unix=unix, datagrams=datagrams))
+    return b"".join([*rules, _encode_instruction(_RETURN, _ALLOW)])
 
 
-def _sockets(*, unix: bool, datagrams: bool) -> list[bytes]:
-    """Families by name, so that none is forgotten: not those of virtual machines, crypto, Bluetooth, packets ..."""
-    rules = [_instruction(_LOAD, _FIRST)]
+def _socket_rules(*, unix: bool, datagrams: bool) -> list[bytes]:
+    """Return rules that allow socket families by name: virtual machines, crypto, Bluetooth, packets and others
+    are refused.
+    """
+    rules = [_encode_instruction(_LOAD, _FIRST)]
     for family in (_UNIX, _NETLINK) if unix else (_NETLINK,):
-        rules += [_instruction(_JUMP_EQUAL, family, 0, 1), _instruction(_RETURN, _ALLOW)]
-    rules += [_instruction(_JUMP_EQUAL, _INET, 2, 0), _instruction(_JUMP_EQUAL, _INET6, 1, 0), _refuse(_EAFNOSUPPORT)]
+        rules += [_encode_instruction(_JUMP_EQUAL, family, 0, 1), _encode_instruction(_RETURN, _ALLOW)]
+    rules += [
+        _encode_instruction(_JUMP_EQUAL, _INET, 2, 0),
+        _encode_instruction(_JUMP_EQUAL, _INET6, 1, 0),
+        _refuse_with(_EAFNOSUPPORT),
+    ]
     if not datagrams:
-        rules += [_instruction(_LOAD, _SECOND), _instruction(_AND, _KIND)]
-        rules += [_instruction(_JUMP_EQUAL, _STREAM, 1, 0), _refuse(_EPERM)]
+        rules += [_encode_instruction(_LOAD, _SECOND), _encode_instruction(_AND, _TYPE_MASK)]
+        rules += [_encode_instruction(_JUMP_EQUAL, _STREAM, 1, 0), _refuse_with(_EPERM)]
     return rules
 
 
-def _when(number: int, checks: list[bytes]) -> list[bytes]:
-    """`checks` for one call; what they let pass is allowed."""
-    body = [*checks, _instruction(_RETURN, _ALLOW)]
-    return [_instruction(_JUMP_EQUAL, number, 0, len(body)), *body]
+def _rules_for_call(number: int, checks: list[bytes]) -> list[bytes]:
+    """Return `checks` for one call; what they let pass is allowed."""
+    body = [*checks, _encode_instruction(_RETURN, _ALLOW)]
+    return [_encode_instruction(_JUMP_EQUAL, number, 0, len(body)), *body]
 
 
-def _refuse(error: int) -> bytes:
-    return _instruction(_RETURN, _ERRNO | error)
+def _refuse_with(error: int) -> bytes:
+    return _encode_instruction(_RETURN, _ERRNO | error)
 
 
-def _instruction(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+def _encode_instruction(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("<HBBI", code, then, otherwise, value)

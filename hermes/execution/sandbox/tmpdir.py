@@ -1,4 +1,6 @@
-"""What a session in a sandbox has of its own on this machine: its temporary files, and empty things to hide others."""
+"""A sandboxed session's private folder on this machine: its temporary files, and empty files to hide
+others with.
+"""
 
 import asyncio
 import contextlib
@@ -9,21 +11,22 @@ import time
 from collections.abc import Sequence
 
 from hermes.core.errors import ToolError
-from hermes.execution.sandbox.policy import Kind, Layout
+from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 
-_CACHES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
-_PATIENCE = 20.0
+_CACHE_VARIABLES = {"XDG_CACHE_HOME": "cache", "npm_config_cache": "cache/npm", "YARN_CACHE_FOLDER": "cache/yarn"}
+_REMOVE_SECONDS = 20.0
 _PREFIX, _LOCK = "hermes-", "lock"
-_AGE = 300.0
-"""Seconds before a room can be one that was left: one that is being made has no lock yet."""
-_MOST = 20
-"""Rooms of others that one session removes."""
+_MIN_ABANDONED_AGE = 300.0
+"""Seconds before a folder can count as abandoned: one that is being made has no lock yet."""
+_MAX_REMOVED = 20
+"""The most abandoned folders that one session removes."""
 
 
-class Room:
+class SandboxTmpdir:
     """A private folder, made at once and removed by `close`. `private` are the folders that it stands in for.
 
-    Sockets of ours, and what hides others, lie beside the folders that commands see, out of their reach.
+    Sockets of ours, and what hides other files, lie beside the folders that commands see, out of their
+    reach.
     """
 
     def __init__(self, private: Sequence[str], parent: str | None = None) -> None:
@@ -31,61 +34,68 @@ class Room:
             self.root = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             self._lock = os.open(f"{self.root}/{_LOCK}", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self.stands_for: dict[str, str] = {}
+            self.replacements: dict[str, str] = {}
             for number, path in enumerate(private):
-                self.stands_for[path] = f"{self.root}/tmp{number or ''}"  # noqa: S108
+                self.replacements[path] = f"{self.root}/tmp{number or ''}"  # noqa: S108
             self.tmp = f"{self.root}/tmp"  # noqa: S108
-            for folder in dict.fromkeys((self.tmp, *self.stands_for.values())):
+            for folder in dict.fromkeys((self.tmp, *self.replacements.values())):
                 os.mkdir(folder, 0o700)
                 os.chmod(folder, 0o1777)  # noqa: S103 - nobody else gets to it through the private folder above
-            self.nothing = f"{self.root}/nothing"
-            os.mkdir(self.nothing, 0)
-            self.no_file = f"{self.root}/no_file"
-            os.close(os.open(self.no_file, os.O_CREAT | os.O_EXCL, 0))
+            self.empty_folder = f"{self.root}/nothing"
+            os.mkdir(self.empty_folder, 0)
+            self.empty_file = f"{self.root}/no_file"
+            os.close(os.open(self.empty_file, os.O_CREAT | os.O_EXCL, 0))
         except OSError as error:
             raise ToolError(f"No folder for the sandbox's temporary files could be made: {error}.") from None
 
-    def outside(self, path: str, layout: Layout) -> str:
-        """Where a path of a command's lies on this machine: its /tmp is in the session's own folder."""
+    def to_local_path(self, path: str, layout: SandboxLayout) -> str:
+        """Return where a path that a command names lies on this machine: its /tmp is in the session's own folder."""
         plain = os.path.normpath(path)
-        for inside, folder in self.stands_for.items():
-            if (plain == inside or plain.startswith(inside + "/")) and layout.kind(plain) is Kind.PRIVATE:
+        for inside, folder in self.replacements.items():
+            if (plain == inside or plain.startswith(inside + "/")) and layout.access_of(plain) is PathAccess.PRIVATE:
                 return folder + plain[len(inside) :]
         return path
 
-    def inside(self, path: str) -> str:
-        """How a command names a path of this machine."""
-        for inside, folder in self.stands_for.items():
+    def to_command_path(self, path: str) -> str:
+        """Return how a command names a path of this machine."""
+        for inside, folder in self.replacements.items():
             if path == folder or path.startswith(folder + "/"):
                 return inside + path[len(folder) :]
         return path
 
-    def left(self, layout: Layout) -> str:
-        """A private folder, as commands name it, in which they have left something; empty when there is none.
+    def find_leftovers(self, layout: SandboxLayout) -> str:
+        """Return a private folder, as commands name it, in which they have left something; empty when there is
+        none.
 
         Neither caches count nor what is only on the way to something of the layout's.
         """
-        way = {one.removeprefix(inside + "/").split("/")[0] for inside in self.stands_for for one in layout.kinds}
-        for inside, folder in self.stands_for.items():
+        way = {
+            one.removeprefix(inside + "/").split("/")[0]
+            for inside in self.replacements
+            for one in layout.access_by_path
+        }
+        for inside, folder in self.replacements.items():
             with contextlib.suppress(OSError):
-                if not {*os.listdir(folder)} <= {*way, *_CACHES.values()}:
+                if not {*os.listdir(folder)} <= {*way, *_CACHE_VARIABLES.values()}:
                     return inside
         return ""
 
-    def caches(self, tmp: str) -> dict[str, str]:
-        """Variables that lead caches of tools to where they can be written, by the name that commands know it by."""
-        return {name: f"{tmp}/{folder}" for name, folder in _CACHES.items()}
+    def cache_variables(self, tmp: str) -> dict[str, str]:
+        """Return variables that lead caches of tools to a writable folder, by the name that commands know it by."""
+        return {name: f"{tmp}/{folder}" for name, folder in _CACHE_VARIABLES.items()}
 
-    def variables(self, tmp: str) -> dict[str, str]:
-        """The same, and those that lead temporary files there, for where /tmp is not the session's own."""
-        return {**self.caches(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
+    def all_variables(self, tmp: str) -> dict[str, str]:
+        """Return the cache variables, and those that lead temporary files there, where /tmp is not the session's
+        own.
+        """
+        return {**self.cache_variables(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
 
     async def close(self) -> None:
-        """Remove it all; a command may have left trees in it that are too deep for anything but `rm`.
+        """Remove the folder; a command may have left trees in it that are too deep for anything but `rm`.
 
-        With it goes what those left that were killed.
+        What killed processes abandoned is removed with it.
         """
-        gone = [self.root, *await asyncio.to_thread(abandoned, os.path.dirname(self.root))]
+        gone = [self.root, *await asyncio.to_thread(find_abandoned, os.path.dirname(self.root))]
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -93,7 +103,7 @@ class Room:
             with contextlib.suppress(OSError):
                 os.chmod(f"{root}/nothing", 0o700)
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REMOVE_SECONDS):
                 done = await asyncio.create_subprocess_exec(
                     "/bin/rm",
                     "-rf",
@@ -106,24 +116,26 @@ class Room:
                 await done.wait()
 
 
-def abandoned(parent: str) -> list[str]:
-    """Rooms of ours, some minutes old, whose process has ended without removing them: nobody holds their lock."""
+def find_abandoned(parent: str) -> list[str]:
+    """Return folders of ours, some minutes old, whose process ended without removing them: nobody holds their
+    lock.
+    """
     found: list[str] = []
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for one in entries:
-            if one.name.startswith(_PREFIX) and one.is_dir(follow_symlinks=False) and _left(one.path):
+            if one.name.startswith(_PREFIX) and one.is_dir(follow_symlinks=False) and _is_abandoned(one.path):
                 found.append(one.path)
-            if len(found) == _MOST:
+            if len(found) == _MAX_REMOVED:
                 break
     return found
 
 
-def _left(root: str) -> bool:
+def _is_abandoned(root: str) -> bool:
     with contextlib.suppress(OSError):
         about = os.lstat(f"{root}/{_LOCK}")
         if about.st_uid != os.geteuid() or os.lstat(root).st_uid != about.st_uid:
             return False
-        if time.time() - about.st_mtime < _AGE:
+        if time.time() - about.st_mtime < _MIN_ABANDONED_AGE:
             return False
         handle = os.open(f"{root}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
         try:
@@ -134,8 +146,8 @@ def _left(root: str) -> bool:
     return False
 
 
-def memory_file(name: str, data: bytes = b"") -> int:
-    """A handle on an unnamed file in memory that holds `data`."""
+def create_memory_file(name: str, data: bytes = b"") -> int:
+    """Return a handle on an unnamed file in memory that holds `data`."""
     handle = os.memfd_create(name)
     os.pwrite(handle, data, 0)
     return handle

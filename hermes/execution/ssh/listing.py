@@ -1,4 +1,6 @@
-"""What a folder holds, here or on another host, and which of the names from there are believed."""
+"""Lists what a folder holds, here or on another host, and checks which of the names from there are
+trusted.
+"""
 
 import fnmatch
 import os
@@ -13,62 +15,65 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.execution.sandbox.policy import PROJECT_FILES
 
-MOST_ENTRIES = 100_000
-LARGEST_LISTING = 64 * 1024 * 1024
-"""Bytes of a list of files that are taken from a host."""
-_LONGEST = 4_000
-"""Bytes of a path here; what is longer the system would not open (PATH_MAX)."""
-_DEEPEST = 256
-"""Folders in one another, of what is taken from a host: to walk through more would take its time."""
-_ABOUT = re.compile(
+MAX_ENTRIES = 100_000
+MAX_LISTING_BYTES = 64 * 1024 * 1024
+"""The most bytes of a list of files that are accepted from a host."""
+_MAX_PATH_BYTES = 4_000
+"""The most bytes of a path here; the system would not open a longer one (PATH_MAX)."""
+_MAX_DEPTH = 256
+"""The most nested folders that are accepted from a host: walking through more would take too long."""
+_ENTRY_PATTERN = re.compile(
     rb"([fdl]) (\d{1,15}) ((-?\d{1,11})[.,]?\d{0,10}) (-?\d{1,11}[.,]?\d{0,10}) ([0-7]{1,5}) (.+)", re.DOTALL
 )
-_OBEYED = re.compile(
+_OBEYED_PATTERN = re.compile(
     r"(^|/)\.git(/((modules|worktrees)/.*)?(hooks(/.*)?|config(\.worktree)?|info/attributes)|/commondir)?$", re.DOTALL
 )
-_COMMANDING = frozenset({"hooks", "config", "config.worktree", "commondir"})
-_LIST = (
+_GIT_CONTROL_FILES = frozenset({"hooks", "config", "config.worktree", "commondir"})
+_LIST_COMMAND = (
     r"find . -mindepth 1 \( %s \) -prune -o \( -type f -o -type d -o -type l \) "
     r"-printf '%%y %%s %%T@ %%C@ %%m %%P\0%%l\0'"
 )
 
 
-class Entry(Struct, frozen=True):
+class SyncEntry(Struct, frozen=True):
     """A file (`f`), folder (`d`) or link (`l`) as one side has it. `stamp` changes whenever it does."""
 
     kind: str
     size: int
     mtime: int
-    """Whole seconds."""
+    """The time of the last change, in whole seconds."""
     mode: int
     stamp: str
     target: str = ""
 
 
-Listing = dict[str, Entry]
+FileListing = dict[str, SyncEntry]
 
 
-def lister(exclude: Sequence[str]) -> str:
-    """The command that lists the current folder on a host."""
+def build_list_command(exclude: Sequence[str]) -> str:
+    """Build the command that lists the current folder on a host."""
     tests = [f"-path {shlex.quote(f'./{one}')}" if "/" in one else f"-name {shlex.quote(one)}" for one in exclude]
-    return _LIST % (" -o ".join(tests) or "-false")
+    return _LIST_COMMAND % (" -o ".join(tests) or "-false")
 
 
-def parsed(data: bytes) -> Listing:
-    """What `lister` printed. Raises `ToolError` when that is no whole list: what is missing would be taken for gone."""
+def parse_listing(data: bytes) -> FileListing:
+    """Parse what the list command printed.
+
+    Raises `ToolError` when the list is incomplete: a missing entry would be taken for deleted.
+    """
     fields = data.split(b"\0")
     if fields.pop() or len(fields) % 2:
         raise ToolError("The host's list of files was cut off.")
-    if len(fields) > 4 * MOST_ENTRIES:
-        raise ToolError(f"The folder there has more than {2 * MOST_ENTRIES} files; no file was carried over.")
-    found: Listing = {}
+    if len(fields) > 4 * MAX_ENTRIES:
+        raise ToolError(f"The folder there has more than {2 * MAX_ENTRIES} files; no file was carried over.")
+    found: FileListing = {}
     for about, target in zip(fields[::2], fields[1::2], strict=True):
-        match = _ABOUT.fullmatch(about)
+        match = _ENTRY_PATTERN.fullmatch(about)
         if match is None:
             raise ToolError("The host's list of files is none.")
         kind, size, mtime, seconds, ctime, mode, name = match.groups()
         plain = kind == b"f"
-        found[os.fsdecode(name)] = Entry(
+        found[os.fsdecode(name)] = SyncEntry(
             kind=kind.decode(),
             size=int(size) if plain else 0,
             mtime=int(seconds) if plain else 0,
@@ -79,61 +84,66 @@ def parsed(data: bytes) -> Listing:
     return found
 
 
-def entry_of(about: os.stat_result, target: str) -> Entry | None:
-    """What stands here; None for what is not carried over (a socket, a device)."""
+def entry_from_stat(about: os.stat_result, target: str) -> SyncEntry | None:
+    """Return the entry for these attributes; None for what is not transferred (a socket, a device)."""
     if stat.S_ISREG(about.st_mode):
         stamp = f"{about.st_mtime_ns} {about.st_ctime_ns} {about.st_ino}"
-        return Entry("f", about.st_size, int(about.st_mtime), about.st_mode & 0o777, stamp)
+        return SyncEntry("f", about.st_size, int(about.st_mtime), about.st_mode & 0o777, stamp)
     if stat.S_ISDIR(about.st_mode):
-        return Entry("d", 0, 0, about.st_mode & 0o777, "")
-    return Entry("l", 0, 0, 0, "", target) if stat.S_ISLNK(about.st_mode) else None
+        return SyncEntry("d", 0, 0, about.st_mode & 0o777, "")
+    return SyncEntry("l", 0, 0, 0, "", target) if stat.S_ISLNK(about.st_mode) else None
 
 
-def inside(name: str) -> bool:
-    """Whether a name leads below the folder, as it is written."""
+def is_below_folder(name: str) -> bool:
+    """Return whether a name leads below the folder, as it is written."""
     return bool(name) and not any(part in ("", ".", "..") for part in name.split("/"))
 
 
-def fits(name: str, folder: str) -> bool:
-    """Whether the system would open a path of this length, and each part of it, before long."""
+def is_name_short_enough(name: str, folder: str) -> bool:
+    """Return whether the system would open a path of this length, and each part of it."""
     parts = [len(os.fsencode(part)) for part in name.split("/")]
     return (
-        len(parts) <= _DEEPEST and sum(parts) + len(parts) + len(os.fsencode(folder)) <= _LONGEST and max(parts) <= 255
+        len(parts) <= _MAX_DEPTH
+        and sum(parts) + len(parts) + len(os.fsencode(folder)) <= _MAX_PATH_BYTES
+        and max(parts) <= 255
     )
 
 
-def link_inside(name: str, target: str) -> bool:
-    """Whether a link at this name leads to something in the same folder, whatever other links of it lead to.
+def is_link_inside(name: str, target: str) -> bool:
+    """Return whether a link at this name leads to something in the same folder, whatever other links of it
+    lead to.
 
-    A `..` after a name is not believed: that name may be a link, and what lies above it is elsewhere.
+    A `..` after a name is not trusted: that name may be a link, and what lies above it is elsewhere.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
     return not target.startswith("/") and ".." not in parts[up:] and up <= name.count("/")
 
 
-def obeyed(name: str) -> bool:
-    """Whether programs here would do what a file or folder of this name says, on any file system."""
+def is_obeyed_name(name: str) -> bool:
+    """Return whether programs here would do what a file or folder of this name says, on any file system."""
     name = name.casefold()
-    return bool(_OBEYED.search(name)) or any(name == one or name.startswith(f"{one}/") for one in PROJECT_FILES)
+    return bool(_OBEYED_PATTERN.search(name)) or any(name == one or name.startswith(f"{one}/") for one in PROJECT_FILES)
 
 
-def of_repository(name: str, here: Container[str]) -> bool:
-    """Whether this would make a folder a repository of git's, or change what git does in one that is none of `.git`."""
+def is_repository_control(name: str, here: Container[str]) -> bool:
+    """Return whether this would make a folder a git repository, or change what git does in one that is not
+    called `.git`.
+    """
     parts = name.split("/")
     last = parts[-1].upper() if sys.platform == "darwin" else parts[-1]
     return (last == "HEAD" and ".git" not in parts) or any(
-        part in _COMMANDING and "/".join([*parts[:number], "HEAD"]) in here for number, part in enumerate(parts)
+        part in _GIT_CONTROL_FILES and "/".join([*parts[:number], "HEAD"]) in here for number, part in enumerate(parts)
     )
 
 
-def excluded(name: str, patterns: Sequence[str]) -> bool:
-    """Whether this name is one of those that stay on their side."""
+def is_excluded(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether this name is one of those that are not transferred."""
     last = name.rpartition("/")[2]
     return any(fnmatch.fnmatchcase(name if "/" in one else last, one) for one in patterns)
 
 
-def below_excluded(name: str, patterns: Sequence[str]) -> bool:
-    """Whether this, or a folder that it is in, stays on its side."""
+def is_below_excluded(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether this, or a folder that it is in, is not transferred."""
     parts = name.split("/")
-    return any(excluded("/".join(parts[: number + 1]), patterns) for number in range(len(parts)))
+    return any(is_excluded("/".join(parts[: number + 1]), patterns) for number in range(len(parts)))

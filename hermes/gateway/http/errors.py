@@ -7,8 +7,8 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError, SendError, SendFault
-from hermes.i18n.messages import phrase
-from hermes.util.text import inert, one_line
+from hermes.i18n.messages import N_
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -61,10 +61,10 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
                 answer.status, {name.lower(): value for name, value in answer.headers.items()}, body
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        said = phrase("{platform} cannot be reached: {error}", platform=platform, error=describe_error(error))
+        said = N_("{platform} cannot be reached: {error}", platform=platform, error=describe_error(error))
         raise SendError(SendFault.TRANSIENT, said) from error
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        said = phrase("The connection to {platform} broke: {error}", platform=platform, error=describe_error(error))
+        said = N_("The connection to {platform} broke: {error}", platform=platform, error=describe_error(error))
         raise SendError(SendFault.TRANSIENT, said, uncertain=call.creates) from error
 
 
@@ -73,7 +73,7 @@ async def _read_bounded(answer: "aiohttp.ClientResponse", platform: str) -> byte
     async for chunk in answer.content.iter_chunked(256 * 1024):
         body += chunk
         if len(body) > RESPONSE_LIMIT:
-            said = phrase("{platform} answered with more than {n} bytes.", platform=platform, n=RESPONSE_LIMIT)
+            said = N_("{platform} answered with more than {n} bytes.", platform=platform, n=RESPONSE_LIMIT)
             raise SendError(SendFault.UNKNOWN, said)
     return bytes(body)
 
@@ -97,11 +97,11 @@ async def save_file(
     try:
         async with http.get(url, headers=headers, timeout=limits, allow_redirects=False) as answer:
             if not allow_html and answer.content_type == "text/html":
-                raise PlatformError(phrase("The file may not be read: a page to sign in came instead."))
+                raise PlatformError(N_("The file may not be read: a page to sign in came instead."))
             await _write_file(answer, target)
             whole = True
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        raise PlatformError(phrase("The file could not be fetched: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("The file could not be fetched: {error}", error=describe_error(error))) from error
     finally:
         if not whole:
             await asyncio.to_thread(target.unlink, missing_ok=True)
@@ -109,7 +109,7 @@ async def save_file(
 
 async def _write_file(answer: "aiohttp.ClientResponse", target: Path) -> None:
     if answer.status != 200:
-        raise PlatformError(phrase("The file is not there: status {status}.", status=answer.status))
+        raise PlatformError(N_("The file is not there: status {status}.", status=answer.status))
     with await asyncio.to_thread(target.open, "wb") as file:
         await _write_chunks(file, answer)
 
@@ -119,7 +119,7 @@ async def _write_chunks(file: IO[bytes], answer: "aiohttp.ClientResponse") -> No
     async for chunk in answer.content.iter_chunked(256 * 1024):
         size += len(chunk)
         if size > MEDIA_LIMIT:
-            raise PlatformError(phrase("The file is larger than {n} bytes.", n=MEDIA_LIMIT))
+            raise PlatformError(N_("The file is larger than {n} bytes.", n=MEDIA_LIMIT))
         file.write(chunk)
 
 
@@ -134,4 +134,4 @@ def parse_seconds(text: str | None) -> float | None:
 def describe_error(error: BaseException | str) -> str:
     """Return an error's text, or a server's, on one short line without control characters."""
     said = str(error) or type(error).__name__
-    return one_line(inert(said), 200)
+    return to_one_line(strip_control_characters(said), 200)

@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from hermes.gateway.platform import PlatformError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 IDLE_SECONDS = 30.0
 """How long a connection may be open without a complete request head; the HTTP library closes it then."""
@@ -69,9 +69,7 @@ class HttpServer:
         except OSError as error:
             await runner.cleanup()
             where = f"{self._limits.host}:{self._limits.port}"
-            said = phrase(
-                "Nothing can listen at {where}: {why}.", where=where, why=error.strerror or type(error).__name__
-            )
+            said = N_("Nothing can listen at {where}: {why}.", where=where, why=error.strerror or type(error).__name__)
             raise PlatformError(said) from None
         self.port = int(self._server.sockets[0].getsockname()[1])
 

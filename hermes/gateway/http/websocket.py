@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import aiohttp
@@ -67,7 +67,7 @@ class WebSocketConnection:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._raw.send_str(text)
         except (ConnectionError, TimeoutError) as error:
-            raise PlatformError(phrase("The connection broke: {error}", error=describe_error(error))) from error
+            raise PlatformError(N_("The connection broke: {error}", error=describe_error(error))) from error
 
     def stop_reading(self) -> None:
         """Stop reading: `next_frames` ends."""
@@ -119,5 +119,5 @@ async def connect_websocket(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise PlatformError(phrase("No connection for news: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("No connection for news: {error}", error=describe_error(error))) from error
     return WebSocketConnection(raw)

@@ -5,8 +5,8 @@ from collections import deque
 from msgspec import Struct, field
 
 from hermes.admin.people.identity import PersonIdentity, role_rights
-from hermes.i18n.formats import moment
-from hermes.i18n.messages import say
+from hermes.i18n.formats import format_time
+from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import PERSON_CAP, period_starts, person_cap
 
@@ -44,7 +44,7 @@ class Quotas:
         if may.usd_per_day is not None:
             if spent_at >= today:
                 count.told_until[PERSON_CAP] = today + _DAY_SECONDS
-            text = say("You have spent what you may spend in a day. It goes on tomorrow.")
+            text = tr("You have spent what you may spend in a day. It goes on tomorrow.")
             if PERSON_CAP in count.told_until or await self._is_cap_reached(payer, may.usd_per_day):
                 return self._refusal_text(count, PERSON_CAP, today + _DAY_SECONDS, text)
         if not may.turns_per_hour:
@@ -55,7 +55,7 @@ class Quotas:
             count.turns.append(now)
             return None
         until = count.turns[0] + HOUR_SECONDS
-        text = say("That was the last turn of this hour. The next one is possible {when}.", when=moment(until))
+        text = tr("That was the last turn of this hour. The next one is possible {when}.", when=format_time(until))
         return self._refusal_text(count, "turns", until, text)
 
     async def _load_usage(self, person: PersonIdentity, now: float) -> _QuotaUsage:
@@ -64,7 +64,7 @@ class Quotas:
         if found is None:
             if len(self._counts) >= _MAX_PEOPLE:
                 self._counts.clear()
-            before = await self._services.store.chats.done_since(person.id, "message", now - HOUR_SECONDS)
+            before = await self._services.store.chats.list_action_times(person.id, "message", now - HOUR_SECONDS)
             found = self._counts.setdefault(person.id, _QuotaUsage(deque(before)))  # somebody was faster meanwhile
         found.told_until = {kind: until for kind, until in found.told_until.items() if now < until}
         return found
@@ -73,7 +73,7 @@ class Quotas:
         cap = person_cap(payer.id, usd, self._services.clock.now())
         if cap is None:
             return False
-        (standing,) = await self._services.store.standings((cap,))
+        (standing,) = await self._services.store.list_cap_usage((cap,))
         return standing.nano >= (cap.nano or 0)
 
     @staticmethod

@@ -17,9 +17,9 @@ from msgspec import Struct
 from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.platform import SendError, SendFault
-from hermes.i18n.messages import phrase, say, translated
+from hermes.i18n.messages import N_, localize, tr
 from hermes.markup.source_spans import split_code
-from hermes.util.text import escaped
+from hermes.util.text import escape_unseen_characters
 
 _KINDS = {
     MediaKind.IMAGE: "png jpg jpeg gif webp bmp",
@@ -126,15 +126,15 @@ class _MediaSearch:
         try:
             self._add_file(path)
         except MediaRefusedError as error:
-            name = escaped(os.path.basename(path.rstrip("/")) or path).replace("`", "'")
+            name = escape_unseen_characters(os.path.basename(path.rstrip("/")) or path).replace("`", "'")
             self.refused.append(
-                say("(The file `{name}` was not sent: {reason}.)", name=name, reason=translated(error.message))
+                tr("(The file `{name}` was not sent: {reason}.)", name=name, reason=localize(error.message))
             )
         return ""
 
     def _add_file(self, path: str) -> None:
         if len(set(self.files)) >= MAX_FILES:
-            raise MediaRefusedError(phrase("an answer can have {most} files", most=MAX_FILES))
+            raise MediaRefusedError(N_("an answer can have {most} files", most=MAX_FILES))
         self.files.append(check_sendable(path, self._rules))
 
     def _replace_tag(self, match: re.Match[str]) -> str:
@@ -163,15 +163,15 @@ class _MediaSearch:
 def check_sendable(path: str, rules: MediaRules) -> SendableFile:
     """Return a file that may be sent. Raises MediaRefusedError."""
     if "\0" in path:
-        raise MediaRefusedError(phrase("there is no such file"))
+        raise MediaRefusedError(N_("there is no such file"))
     if rules.home and (path == "~" or path.startswith("~/")):
         path = rules.home + path[1:]
     real = os.path.realpath(os.path.join(rules.roots[0] if rules.roots else "/", path))
     if not any(_is_inside(real, os.path.realpath(root)) for root in rules.roots):
-        raise MediaRefusedError(phrase("it is outside of the folders that files are sent from"))
+        raise MediaRefusedError(N_("it is outside of the folders that files are sent from"))
     kind = KINDS.get(os.path.splitext(real)[1][1:].lower())
     if kind is None:
-        raise MediaRefusedError(phrase("files of this kind are not sent"))
+        raise MediaRefusedError(N_("files of this kind are not sent"))
     if reason := rules.refusal_reason(real):
         raise MediaRefusedError(reason)
     open_checked_file(real, rules.limit).close()
@@ -187,8 +187,8 @@ def open_attachment(path: str, limit: int) -> BinaryIO:
     try:
         return open_checked_file(path, limit)
     except MediaRefusedError as error:
-        name = escaped(os.path.basename(path))
-        reason = phrase("{name} cannot be sent: {reason}.", name=name, reason=error.message)
+        name = escape_unseen_characters(os.path.basename(path))
+        reason = N_("{name} cannot be sent: {reason}.", name=name, reason=error.message)
         raise SendError(SendFault.FORBIDDEN, reason) from None
 
 
@@ -205,11 +205,11 @@ def open_checked_file(path: str, limit: int) -> BinaryIO:
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise MediaRefusedError(phrase("there is no such file")) from None
+        raise MediaRefusedError(N_("there is no such file")) from None
     except OSError as error:
         if os.path.islink(path):
-            raise MediaRefusedError(phrase("a link stands in its place")) from None
-        raise MediaRefusedError(phrase("it cannot be read: {reason}", reason=error.strerror or "?")) from None
+            raise MediaRefusedError(N_("a link stands in its place")) from None
+        raise MediaRefusedError(N_("it cannot be read: {reason}", reason=error.strerror or "?")) from None
     try:
         _check_open_file(number, path, limit)
     except BaseException:
@@ -221,10 +221,10 @@ def open_checked_file(path: str, limit: int) -> BinaryIO:
 def _check_open_file(number: int, path: str, limit: int) -> None:
     found = os.fstat(number)
     if not stat.S_ISREG(found.st_mode):
-        raise MediaRefusedError(phrase("it is not a regular file"))
+        raise MediaRefusedError(N_("it is not a regular file"))
     # The folders on the way could have been swapped for links since the path was resolved.
     real = os.path.realpath(path)
     if real != path or not os.path.samestat(found, os.lstat(real)):
-        raise MediaRefusedError(phrase("a link stands in its place"))
+        raise MediaRefusedError(N_("a link stands in its place"))
     if found.st_size > limit:
-        raise MediaRefusedError(phrase("it is larger than {limit} MB", limit=limit // 1_000_000))
+        raise MediaRefusedError(N_("it is larger than {limit} MB", limit=limit // 1_000_000))

@@ -1,12 +1,12 @@
 """The small model that comes with Hermes, started in this process."""
 
 from hermes.core.money import FREE
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.providers.wire import ProviderRecord, Quirks
 
 RECORD = ProviderRecord(
     name="local",
-    title=phrase("The embedded model"),
+    title=N_("The embedded model"),
     base_url="",
     key_required=False,
     quirks=Quirks(effort=""),

@@ -1,18 +1,20 @@
-"""Secrets by what they are called: `password = "..."`, headers, options, cookies. A name alone spoils nothing: the
-value must look like a secret too."""
+"""Finds secrets by their names: `password = "..."`, headers, options, cookies.
+
+A name alone is not enough: the value must look like a secret too.
+"""
 
 import re
 from collections.abc import Iterator
 
-from hermes.safety.secrets.names import is_random, may_be_password, secret_like, weight_of
-from hermes.safety.secrets.placeholders import is_uuid, random_like
+from hermes.safety.secrets.names import is_possible_password, is_random_secret, is_secret_like, name_weight
+from hermes.safety.secrets.placeholders import is_random_like, is_uuid
 
 Span = tuple[int, int, str]
 
 _ANCHORS = (b"pass", b"pwd", b"_pw", b"secret", b"token", b"key", b"auth", b"cred", b"bearer")
-_LEFT = 48
-_NAME_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
-_AFTER = re.compile(
+_MAX_LEFT = 48
+_NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$"
+_VALUE_AFTER_NAME = re.compile(
     r"(?P<rest>[\w-]{0,40}+)[\"'`\])}]{0,3}(?:"
     r"\s{0,3}(?P<sign>=>|:=|\?=|\|\|=|==?|:|<-)\s{0,3}"
     r"|(?P<element>>)"
@@ -36,10 +38,10 @@ _COOKIE_NAME = re.compile(
     r"ticket|key|\.aspx|sso|access|refresh|id$",
     re.IGNORECASE,
 )
-_SUDO = re.compile(
+_PIPED_PASSWORD = re.compile(
     r"(?:echo|printf)\s+(?:-\w+\s+)?(?:['\"]([^'\"\n]{4,200})['\"]|([^\s'\"|]{4,200}))\s*\|\s*(?:\S+\s+)?(?:sudo|docker|su|passwd|kinit|gpg|openssl|cryptsetup|podman|helm|az|oc|gh|op)\b"
 )
-_OPTIONS = {
+_PASSWORD_OPTIONS = {
     word: re.compile(rf"{how}[\"']?([^\s\"'|;]{{4,200}})", re.IGNORECASE)
     for word, how in (
         (b"sshpass", r"sshpass\s+-p\s{0,3}"),
@@ -63,42 +65,48 @@ _OPTIONS = {
     )
 }
 _REST = re.compile(r"[^\s\"'`,;<>&]{0,8000}")
-_LONG = 240
-_SESSION = 8
+_LONG_VALUE = 240
+_MIN_SESSION_VALUE = 8
 """Characters of the shortest value that carries a session."""
-_REPEATED = 4
-"""A name that comes so often in what would be its own value is not given one."""
+_MAX_REPEATS = 4
+"""The number of occurrences of a name within its own value from which on it is no assignment."""
 _KINDS = {"pass": "password", "pwd": "password", "_pw": "password", "token": "token", "key": "key"}
 _AUTHORIZATION = re.compile(r"(?:[\w-]*orization(?:-header)?|[\w-]*_header|enticate)?")
 
 
-def assignments(text: str, data: bytes) -> list[Span]:
-    """(start, end, kind) of every value whose name and look say that it is a secret; `data` is `flat(text)`."""
+def find_assignments(text: str, data: bytes) -> list[Span]:
+    """Return (start, end, kind) of every value whose name and look say that it is a secret; `data` is
+    `to_single_bytes(text)`.
+    """
     lower = data.lower()
-    found = [span for anchor in _ANCHORS if anchor in lower for span in _around(text, lower, anchor)]
+    found = [span for anchor in _ANCHORS if anchor in lower for span in _find_around_anchor(text, lower, anchor)]
     if b"cookie" in lower:
-        found += _cookies(text, lower)
+        found += _find_cookies(text, lower)
     if b"|" in lower and (b"sudo" in lower or b"stdin" in lower):
-        found += _piped(text)
+        found += _find_piped_passwords(text)
     if any(sign in lower for sign in (b" -", b"identified", b"pass")):
-        found += (span for word, pattern in _OPTIONS.items() for span in _given(text, lower, word, pattern))
+        found += (
+            span
+            for word, pattern in _PASSWORD_OPTIONS.items()
+            for span in _find_option_passwords(text, lower, word, pattern)
+        )
     return found
 
 
-def _piped(text: str) -> Iterator[Span]:
-    """What is handed to a program that asks for a password."""
-    for match in _SUDO.finditer(text):
-        yield from _fitting(match, 1 if match[1] else 2)
+def _find_piped_passwords(text: str) -> Iterator[Span]:
+    """Yield passwords that are piped to a program that asks for one."""
+    for match in _PIPED_PASSWORD.finditer(text):
+        yield from _password_span(match, 1 if match[1] else 2)
 
 
-def _around(text: str, lower: bytes, anchor: bytes) -> Iterator[Span]:
-    """What is given to names with this anchor in them."""
-    judged = _JUDGES.get(anchor, _value)
+def _find_around_anchor(text: str, lower: bytes, anchor: bytes) -> Iterator[Span]:
+    """Yield the values of names with this anchor in them."""
+    judged = _ANCHOR_JUDGES.get(anchor, _judge_value)
     at = lower.find(anchor)
     while at >= 0:
         end = at + len(anchor)
-        match = _AFTER.match(text, end)
-        repeated = match is not None and lower.count(anchor, *match.span("bare")) >= _REPEATED
+        match = _VALUE_AFTER_NAME.match(text, end)
+        repeated = match is not None and lower.count(anchor, *match.span("bare")) >= _MAX_REPEATS
         span = None if repeated else judged(text, match, at, end)
         if span:
             yield span
@@ -108,96 +116,100 @@ def _around(text: str, lower: bytes, anchor: bytes) -> Iterator[Span]:
         at = lower.find(anchor, end)
 
 
-def _given(text: str, lower: bytes, word: bytes, pattern: re.Pattern[str]) -> Iterator[Span]:
-    """Passwords among the options of a program."""
+def _find_option_passwords(text: str, lower: bytes, word: bytes, pattern: re.Pattern[str]) -> Iterator[Span]:
+    """Yield passwords among the options of a program."""
     at = lower.find(word)
     while at >= 0:
         match = pattern.match(text, at)
         if match and word not in lower[match.start(1) : match.end(1)]:
-            yield from _fitting(match, 1)
+            yield from _password_span(match, 1)
         at = lower.find(word, match.end() if match else at + len(word))
 
 
-def _fitting(match: re.Match[str], group: int) -> Iterator[Span]:
-    if may_be_password(match[group]):
+def _password_span(match: re.Match[str], group: int) -> Iterator[Span]:
+    """Yield the group's span if its text may be a password."""
+    if is_possible_password(match[group]):
         yield *match.span(group), "password"
 
 
-def _value(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
-    """The span of the value that is given to a name, if there is one."""
+def _judge_value(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
+    """Return the span of the value that is given to a name, if there is one."""
     if match is None or (match["bare"] or "-").isalpha():
         return None
-    left, word = _left(text, at), text[at:end]
-    weight = weight_of(word, left, match["rest"])
-    start, stop, quoted = _place(text, match) if weight else (0, 0, False)
+    left, word = _name_before(text, at), text[at:end]
+    weight = name_weight(word, left, match["rest"])
+    start, stop, quoted = _locate_value(text, match) if weight else (0, 0, False)
     value = text[start:stop]
-    if not value or not _operator_fits(match, left, text, at, value):
+    if not value or not _is_assigning_operator(match, left, text, at, value):
         return None
-    if not secret_like(value, weight, word.lower(), quoted=quoted):
+    if not is_secret_like(value, weight, word.lower(), quoted=quoted):
         return None
-    rest = _REST.match(text, stop) if len(value) >= _LONG else None
+    rest = _REST.match(text, stop) if len(value) >= _LONG_VALUE else None
     return start, rest.end() if rest else stop, _KINDS.get(word.lower(), "secret")
 
 
-def _bearer(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
+def _judge_bearer(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
+    """Judge a token after `Bearer`."""
     del match, at
     token = _BEARER.match(text, end)
-    return (*token.span(1), "bearer") if token and is_random(token[1]) else None
+    return (*token.span(1), "bearer") if token and is_random_secret(token[1]) else None
 
 
-def _authorization(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
-    """`Authorization: Scheme value`, `x-auth: value`, `_auth=value`."""
+def _judge_authorization(text: str, match: re.Match[str] | None, at: int, end: int) -> Span | None:
+    """Judge `Authorization: Scheme value`, `x-auth: value`, `_auth=value`."""
     del at, end
     rest = match["rest"].lower() if match else "-"
     if match is None or not match["sign"] or not _AUTHORIZATION.fullmatch(rest):
         return None
-    start, stop, _ = _place(text, match)
+    start, stop, _ = _locate_value(text, match)
     scheme = _SCHEME.match(text, start) if rest.endswith("orization") else None
     if scheme:
-        return (*scheme.span(1), "authorization") if may_be_password(scheme[1]) else None
-    return (start, stop, "authorization") if is_random(text[start:stop]) else None
+        return (*scheme.span(1), "authorization") if is_possible_password(scheme[1]) else None
+    return (start, stop, "authorization") if is_random_secret(text[start:stop]) else None
 
 
-_JUDGES = {b"bearer": _bearer, b"auth": _authorization}
+_ANCHOR_JUDGES = {b"bearer": _judge_bearer, b"auth": _judge_authorization}
 
 
-def _place(text: str, match: re.Match[str]) -> tuple[int, int, bool]:
-    """Where the value is, and whether it is in quotes."""
+def _locate_value(text: str, match: re.Match[str]) -> tuple[int, int, bool]:
+    """Return where the value is, and whether it is in quotes."""
     group = next(name for name in ("double", "single", "tick", "bare") if match[name] is not None)
     start, stop = match.span(group)
-    return start, _bare_end(text, start, stop) if group == "bare" else stop, group != "bare"
+    return start, _find_bare_end(text, start, stop) if group == "bare" else stop, group != "bare"
 
 
-def _left(text: str, at: int) -> str:
-    """The part of the name before the anchor."""
-    before = text[max(0, at - _LEFT) : at]
-    return before[len(before.rstrip(_NAME_SIGNS)) :]
+def _name_before(text: str, at: int) -> str:
+    """Return the part of the name before the anchor."""
+    before = text[max(0, at - _MAX_LEFT) : at]
+    return before[len(before.rstrip(_NAME_CHARACTERS)) :]
 
 
-def _operator_fits(match: re.Match[str], left: str, text: str, at: int, value: str) -> bool:
-    """Whether what stands between name and value gives the one to the other."""
+def _is_assigning_operator(match: re.Match[str], left: str, text: str, at: int, value: str) -> bool:
+    """Return whether the text between name and value assigns the one to the other."""
     if match["blank"]:
-        return left.startswith("-") or random_like(value, 8)
+        return left.startswith("-") or is_random_like(value, 8)
     if match["element"]:
-        return text[: at - len(left)][-1:] in ("<", ":") or "<" in text[max(0, at - _LEFT) : at]
+        return text[: at - len(left)][-1:] in ("<", ":") or "<" in text[max(0, at - _MAX_LEFT) : at]
     if match["comma"]:
         return text[max(0, at - len(left) - 1) : at - len(left)] in ("'", '"')
     return True
 
 
-def _bare_end(text: str, start: int, stop: int) -> int:
-    """Where an unquoted value ends: before the next parameter of a query, and without the sentence's mark."""
+def _find_bare_end(text: str, start: int, stop: int) -> int:
+    """Return where an unquoted value ends: before the next parameter of a query, and without the sentence's
+    mark.
+    """
     value = text[start:stop]
     if "&" not in value:
         return start + len(value.rstrip(".,;:)]}\\"))
     line = text[max(0, start - 300) : start].rpartition("\n")[2]
-    if "?" in line or "&" in line[-_LEFT - 60 :]:
+    if "?" in line or "&" in line[-_MAX_LEFT - 60 :]:
         value = value.partition("&")[0]
     return start + len(value.rstrip(".,;:)]}\\"))
 
 
-def _cookies(text: str, lower: bytes) -> list[Span]:
-    """Values of cookies that carry a session."""
+def _find_cookies(text: str, lower: bytes) -> list[Span]:
+    """Return the values of cookies that carry a session."""
     found: list[Span] = []
     at = lower.find(b"cookie")
     while at >= 0:
@@ -209,12 +221,12 @@ def _cookies(text: str, lower: bytes) -> list[Span]:
             found += (
                 (*match.span(2), "cookie")
                 for match in _COOKIE_PAIR.finditer(text, head.end(), line)
-                if len(match[2]) >= _SESSION and _COOKIE_NAME.search(match[1]) and _session_like(match[2])
+                if len(match[2]) >= _MIN_SESSION_VALUE and _COOKIE_NAME.search(match[1]) and _is_session_like(match[2])
             )
             end = line
         at = lower.find(b"cookie", end)
     return found
 
 
-def _session_like(value: str) -> bool:
-    return is_random(value) or is_uuid(value) or (len(value) >= 10 and may_be_password(value))
+def _is_session_like(value: str) -> bool:
+    return is_random_secret(value) or is_uuid(value) or (len(value) >= 10 and is_possible_password(value))

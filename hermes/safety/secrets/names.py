@@ -1,9 +1,15 @@
-"""Whether a name is a secret's, and whether a value may be one that a person or a program chose."""
+"""Judges whether a name is a secret's, and whether a value may be a password that was chosen or generated."""
 
 import re
 from functools import lru_cache
 
-from hermes.safety.secrets.placeholders import common, is_identifier, is_uuid, random_like, stand_in
+from hermes.safety.secrets.placeholders import (
+    is_common_password,
+    is_identifier,
+    is_placeholder,
+    is_random_like,
+    is_uuid,
+)
 
 _SAFE_REST = re.compile(
     r"^(?:s?_?(?:count|length|len|hash|hashed|digest|id|ids|type|name|names|file|filename|path|dir|limit|size|expir\w*|"
@@ -24,7 +30,7 @@ _SAFE_WORDS = """
     under sur en tim bi mis
     """
 _SAFE_LEFT = frozenset(_SAFE_WORDS.split())
-"""Words before the anchor that make something harmless of it."""
+"""Words before the anchor that make the name harmless."""
 _KEY_WORDS = """
     api access secret private priv auth encryption encrypt crypt signing sign master service account app license client
     consumer shared session admin webhook jwt deploy subscription function functions security root server user bot
@@ -32,10 +38,10 @@ _KEY_WORDS = """
     azure aws application ingest x
     """
 _KEY_LEFT = tuple(_KEY_WORDS.split())
-"""What a key's name has before it when it opens something."""
+"""Words before `key` that make it an access key."""
 _SIGN_BETWEEN = re.compile(r"[_.$-]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_$")
-_STRONG, _WEAK = 2, 1
+_STRONG_WEIGHT, _WEAK_WEIGHT = 2, 1
 _PASSWORDS = frozenset({"pass", "pwd", "_pw"})
 _ENDINGS = frozenset({"", "s", "S", "ential", "entials"})
 _KIND_OF_PASS = re.compile("^(?:word|wd|phrase|code)", re.IGNORECASE)
@@ -48,84 +54,88 @@ _PARTS = re.compile(r"[-_./:@]+")
 
 
 @lru_cache(maxsize=512)
-def weight_of(word: str, left: str, rest: str) -> int:
-    """How surely a name is a secret's: 2 surely, 1 perhaps, 0 not. `word` is its anchor, with what stands around it."""
+def name_weight(word: str, left: str, rest: str) -> int:
+    """Return how surely a name is a secret's: 2 surely, 1 perhaps, 0 not. `word` is its anchor, `left` and
+    `rest` are the text around it.
+    """
     anchor = word.lower()
-    rest = _after_word(anchor, rest)
-    if _is_safe(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
+    rest = _strip_password_word(anchor, rest)
+    if _has_safe_word(left) or (rest not in _ENDINGS and _SAFE_REST.match(rest)):
         return 0
     if anchor != "token" and rest not in _ENDINGS and rest[:1].islower():
         return 0  # small letters after it make another word of it
     if anchor == "key":
-        return _STRONG if _key_of_something(word, left) else 0
+        return _STRONG_WEIGHT if _is_access_key(word, left) else 0
     weak = anchor == "token" and rest and left[-1:] in ("", ".")
-    return _WEAK if weak else _STRONG
+    return _WEAK_WEIGHT if weak else _STRONG_WEIGHT
 
 
-def _after_word(anchor: str, rest: str) -> str:
-    """What follows the whole word: `_hash` in `password_hash`."""
+def _strip_password_word(anchor: str, rest: str) -> str:
+    """Return the text after the whole word: `_hash` in `password_hash`."""
     return _KIND_OF_PASS.sub("", rest) if anchor == "pass" else rest
 
 
-def _key_of_something(word: str, left: str) -> bool:
-    """Whether a key is one to a door: `api_key`, `SERVICE_KEY`, not `sort_key`."""
+def _is_access_key(word: str, left: str) -> bool:
+    """Return whether a key gives access: `api_key`, `SERVICE_KEY`, not `sort_key`."""
     if word.isupper() and left[-1:] == "_" and _UPPER_NAME.search(left):
         return True
-    return _before(left).endswith(_KEY_LEFT)
+    return _word_before(left).endswith(_KEY_LEFT)
 
 
-def _before(left: str) -> str:
-    """The part of a name before its anchor, without the sign between them."""
+def _word_before(left: str) -> str:
+    """Return the part of a name before its anchor, without the sign between them."""
     return (left[:-1] if left[-1:] in ("_", ".", "-") else left).lower()
 
 
-def _is_safe(left: str) -> bool:
-    """Whether the word before the anchor makes something harmless of it."""
-    word = _before(left)
+def _has_safe_word(left: str) -> bool:
+    """Return whether the word before the anchor makes the name harmless."""
+    word = _word_before(left)
     if not word:
         return False
     *others, last = _SIGN_BETWEEN.split(word[-40:])
     return last in _SAFE_LEFT or (bool(others) and f"{others[-1]}_{last}" in _SAFE_LEFT)
 
 
-def secret_like(value: str, weight: int, anchor: str, *, quoted: bool) -> bool:
-    """Whether a value that such a name is given looks like a secret."""
-    if stand_in(value) or common(value) or len(value) < 6:
+def is_secret_like(value: str, weight: int, anchor: str, *, quoted: bool) -> bool:
+    """Return whether a value that such a name is given looks like a secret."""
+    if is_placeholder(value) or is_common_password(value) or len(value) < 6:
         return False
     if anchor in _PASSWORDS:
-        return _chosen(value, quoted=quoted)
+        return _is_chosen_secret(value, quoted=quoted)
     if is_uuid(value):
-        return weight == _STRONG and anchor != "token"
-    if value.isdigit() or (" " in value.strip() and not random_like(value)):
+        return weight == _STRONG_WEIGHT and anchor != "token"
+    if value.isdigit() or (" " in value.strip() and not is_random_like(value)):
         return False
-    return _chosen(value, quoted=quoted) and (len(value) >= 8 or quoted)
+    return _is_chosen_secret(value, quoted=quoted) and (len(value) >= 8 or quoted)
 
 
-def may_be_password(value: str) -> bool:
-    """Whether what stands where a password stands is one."""
-    return not stand_in(value) and not common(value) and _chosen(value, quoted=True)
+def is_possible_password(value: str) -> bool:
+    """Return whether a value in the place of a password can be one."""
+    return not is_placeholder(value) and not is_common_password(value) and _is_chosen_secret(value, quoted=True)
 
 
-def is_random(value: str) -> bool:
-    """Whether it looks drawn at random, and stands for nothing else."""
-    return not stand_in(value) and random_like(value, 8)
+def is_random_secret(value: str) -> bool:
+    """Return whether it looks random and is no placeholder."""
+    return not is_placeholder(value) and is_random_like(value, 8)
 
 
-def _chosen(value: str, *, quoted: bool) -> bool:
-    """Whether a person or a program may have chosen this for a secret: no word, number, name or expression."""
-    if random_like(value, 8):
+def _is_chosen_secret(value: str, *, quoted: bool) -> bool:
+    """Return whether a person or a program may have chosen this for a secret: no word, number, name or
+    expression.
+    """
+    if is_random_like(value, 8):
         return quoted or "(" not in value
     if not quoted and (_BRACKETS.intersection(value) or is_identifier(value)):
         return value.isalnum() and not value.islower() and _has_digit(value) and len(value) >= 8
-    return not value.isdigit() and " " not in value.strip() and _odd(value)
+    return not value.isdigit() and " " not in value.strip() and _is_unusual(value)
 
 
-def _odd(value: str) -> bool:
-    """Whether letters stand beside digits or signs in it, other than as numbered words do."""
+def _is_unusual(value: str) -> bool:
+    """Return whether letters stand beside digits or signs in it, other than as numbered words do."""
     if value.isalpha() or not _LETTER.search(value):
         return False
     if _has_digit(value):
-        return len(value) >= 6 and not _numbered_words(value)
+        return len(value) >= 6 and not _is_numbered_words(value)
     return len(value) >= 8 and _SIGN.search(value) is not None and not value.rstrip("?!.").isalpha()
 
 
@@ -133,8 +143,10 @@ def _has_digit(value: str) -> bool:
     return _DIGIT.search(value) is not None
 
 
-def _numbered_words(value: str) -> bool:
-    """Words with numbers between dots, dashes and slashes, as in paths, versions, dates and keys of a cache."""
+def _is_numbered_words(value: str) -> bool:
+    """Return whether it is words with numbers between dots, dashes and slashes, as in paths, versions, dates
+    and cache keys.
+    """
     parts = [part for part in _PARTS.split(value) if part]
     return len(parts) > 1 and all(
         part.isdigit() or part.isalpha() or _WORD_WITH_NUMBER.fullmatch(part) for part in parts

@@ -1,15 +1,15 @@
-"""What only looks like a secret: stand-ins, words, identifiers, hashes; and what a random text is told by."""
+"""Recognizes values that only look like secrets: placeholders, words, identifiers, hashes; and random text."""
 
 import re
 from operator import ne
 
-_STAND_IN = re.compile(
+_PLACEHOLDER_SIGNS = re.compile(
     r"^(?:\$|%[a-z_(]|\{|<|!|@|#\{|enc\[|vault:|arn:|env[.:(]|ref\+|op://|secretref|file:|/run/|/etc/|~/|\.\.?/|"
     r"https?://|process\.|os\.|self\.|this\.|args?\.|req(?:uest)?\.|settings\.|config\.|var\.|local\.|data\.|secrets\.)"
     r"|\.\.\.|…|\*{3}|x{4}|\[redacted|\[secret|\{\{|\}\}|<[a-z _-]+>|\$\{|\$\(|%s|%\("
 )
-"""For small letters: a search that minds no case is several times slower."""
-_WORDS = re.compile(
+"""Signs of placeholders, for text in lower case: a case-insensitive search is several times slower."""
+_PLACEHOLDER_WORDS = re.compile(
     r"example|change.?me|your.?(?:own|api|key|token|secret|pass)|placeholder|dummy|replace.?(?:me|this)|redacted|"
     r"insert.?|goes.?here|sample|todo|fixme|not.?set|undefined|foo.?bar|lorem|fake.?(?:key|token|secret|pass)|"
     r"test.?(?:key|token|secret|pass)|(?:my|the|some|secret|api|default).?(?:key|token|secret|pass(?:word)?)$"
@@ -33,57 +33,61 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z
 _CLASS = str.maketrans("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10)
 
 
-def stand_in(value: str) -> bool:
-    """Whether the text stands for a secret without being one: a variable, a template, a word for an example."""
+def is_placeholder(value: str) -> bool:
+    """Return whether the text is a placeholder for a secret: a variable, a template, a word for an example."""
     small = value.lower()
     return (
-        _STAND_IN.search(small) is not None
-        or _WORDS.search(small) is not None
+        _PLACEHOLDER_SIGNS.search(small) is not None
+        or _PLACEHOLDER_WORDS.search(small) is not None
         or len(set(value)) <= max(2, len(value) // 12 if len(value) < 60 else 3)
     )
 
 
-def common(value: str) -> bool:
-    """Whether many people have the same one."""
+def is_common_password(value: str) -> bool:
+    """Return whether it is a common password."""
     return value.lower() in _COMMON
 
 
 def is_uuid(value: str) -> bool:
-    """Whether it is written as a UUID."""
+    """Return whether it is written as a UUID."""
     return _UUID.fullmatch(value) is not None
 
 
 def is_identifier(value: str) -> bool:
-    """Whether a program would take it for a name, a path of names, or a call."""
+    """Return whether a program would take it for a name, a path of names, or a call."""
     return _IDENTIFIER.fullmatch(value) is not None
 
 
-def random_like(value: str, least: int = 10) -> bool:
-    """Whether some unbroken part of it looks drawn at random, not made of words and numbers."""
+def is_random_like(value: str, least: int = 10) -> bool:
+    """Return whether some unbroken part of it looks random, not made of words and numbers."""
     if len(value) < least:
         return False
     rest = _SEQUENCES.sub("-", value)
-    return any(len(part) >= least and _scattered(part) for part in _PARTS.split(rest))
+    return any(len(part) >= least and _is_scattered(part) for part in _PARTS.split(rest))
 
 
-def drawn(body: str) -> bool:
-    """Whether what follows a vendor's beginning can be what the vendor drew, not words that happen to follow it."""
-    if stand_in(body):
+def is_generated_key(body: str) -> bool:
+    """Return whether the text after a vendor's prefix can be a generated key, not words that happen to follow
+    it.
+    """
+    if is_placeholder(body):
         return False
     if _HEX.fullmatch(body) and len(body) >= 16:
         return len(set(body)) > 4
     if body.isupper() and len(body) >= 16:
         return True
-    return random_like(body, 8) or (len(body) >= 16 and random_like(_PARTS.sub("", body)) and _mixed(body))
+    return is_random_like(body, 8) or (
+        len(body) >= 16 and is_random_like(_PARTS.sub("", body)) and _has_mixed_parts(body)
+    )
 
 
-def _mixed(text: str) -> bool:
-    """Whether digits stand among the letters of several parts, as words and numbers do not."""
-    return sum(_scattered(part) for part in _PARTS.split(text) if len(part) >= 4) >= 2
+def _has_mixed_parts(text: str) -> bool:
+    """Return whether digits stand among the letters of several parts, as words and numbers do not."""
+    return sum(_is_scattered(part) for part in _PARTS.split(text) if len(part) >= 4) >= 2
 
 
-def _scattered(part: str) -> bool:
-    """Whether kinds of characters change too often for a word, a name in camel case, or a number."""
+def _is_scattered(part: str) -> bool:
+    """Return whether kinds of characters change too often for a word, a name in camel case, or a number."""
     kinds = part.translate(_CLASS)
     if kinds.isdigit():
         return False

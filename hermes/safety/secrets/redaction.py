@@ -1,24 +1,25 @@
-"""Redaction of a text that comes in pieces."""
+"""Redacts text that comes in pieces."""
 
 import re
 
 from hermes.safety.secrets.redactor import Redactor
 
-_LONGEST = 16_384
-"""Characters that are held back at most, for what never ends."""
-_OPEN = re.compile(
+_MAX_HELD_BACK = 16_384
+"""The most characters that are held back for a secret that does not end."""
+_SECRET_HINT = re.compile(
     r"pass|pwd|secret|token|key|auth|cred|cookie|bearer|://|sudo|-----|login|identified|ldap|curl|mysql|redis|zip",
     re.IGNORECASE,
 )
 
-_EDGE = re.compile(r"[ \t]|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+")
-"""Where a word ends: at a blank, and at letters of languages that have none between their words."""
+_WORD_END = re.compile(r"[ \t]|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+")
+"""The ends of words: blanks, and letters of languages that have no blanks between words."""
 
 
 class RedactingStream:
-    """Redacts a text that comes in pieces: what `feed` and `close` give is, put together, the redacted text.
+    """Redacts a text that comes in pieces: the results of `feed` and `close`, joined, are the redacted text.
 
-    Held back is what may be the beginning of a held value, the last word, the rest of a line that names a secret, and a
+    It holds back what may be the beginning of a known value, the last word, the rest of a line that names a
+    secret, and a
     private key that has begun.
     """
 
@@ -27,37 +28,37 @@ class RedactingStream:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Take a piece; what can be shown by now."""
+        """Take a piece and return the redacted text that can be shown by now."""
         self._held += piece
-        cut = self._safe()
+        cut = self._safe_length()
         if cut <= 0:
             return ""
         ready, self._held = self._held[:cut], self._held[cut:]
         return self._redactor.redact(ready)
 
     def close(self) -> str:
-        """The rest."""
+        """Return the rest, redacted."""
         rest, self._held = self._held, ""
         return self._redactor.redact(rest)
 
-    def _safe(self) -> int:
-        """How much of what is held may be given away: nothing that may go on stands across that place."""
+    def _safe_length(self) -> int:
+        """Return how many held characters may be released: nothing that may continue crosses that place."""
         text = self._held
-        if len(text) > _LONGEST:
-            return len(text) - _LONGEST // 2
+        if len(text) > _MAX_HELD_BACK:
+            return len(text) - _MAX_HELD_BACK // 2
         begun = text.rfind("-----BEGIN ")
         cut = begun if begun >= 0 and "-----END " not in text[begun:] else len(text)
-        cut = self._boundary(cut)
-        cut = self._boundary(min(cut, self._redactor.unfinished(text))) if cut else 0
-        for start, end, _ in self._redactor.spans(text) if cut else ():
+        cut = self._word_boundary(cut)
+        cut = self._word_boundary(min(cut, self._redactor.unfinished_start(text))) if cut else 0
+        for start, end, _ in self._redactor.find_spans(text) if cut else ():
             if start < cut < end:
-                return self._boundary(start)
+                return self._word_boundary(start)
         return cut
 
-    def _boundary(self, limit: int) -> int:
-        """The last place up to here at which a word ends, or the line where it names a secret."""
+    def _word_boundary(self, limit: int) -> int:
+        """Return the last place up to `limit` at which a word ends, or the line where it names a secret."""
         line = self._held.rfind("\n", 0, limit) + 1
-        if _OPEN.search(self._held, line, limit):
+        if _SECRET_HINT.search(self._held, line, limit):
             return line
-        ends = [found.end() for found in _EDGE.finditer(self._held, line, limit)]
+        ends = [found.end() for found in _WORD_END.finditer(self._held, line, limit)]
         return ends[-1] if ends else line

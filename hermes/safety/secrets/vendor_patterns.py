@@ -1,4 +1,4 @@
-"""The shapes of vendors' keys, as data: from what their documentation and their keys themselves say."""
+"""The patterns of vendors' keys, as data: from the vendors' documentation and from keys themselves."""
 
 import re
 from functools import cache, lru_cache
@@ -317,70 +317,75 @@ mixpanel          [a-z0-9-]{4,20}\.[0-9a-f]{6}\.mp-service-account:[A-Za-z0-9]{3
 """
 
 
-def _rows(table: str) -> list[tuple[str, ...]]:
+def _parse_rows(table: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in table.strip().splitlines()]
 
 
-def _shape(row: tuple[str, ...]) -> str:
+def _row_pattern(row: tuple[str, ...]) -> str:
     _, prefix, alphabet, least = row
     return f"{re.escape(prefix)}{_ALPHABETS[alphabet]}{{{least},}}"
 
 
 @cache
-def _grouped() -> dict[str, list[str]]:
+def _patterns_by_prefix() -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
-    for row in sorted(_rows(_PREFIXES), key=lambda row: -len(row[1])):
-        grouped.setdefault(row[1][:2], []).append(_shape(row))
+    for row in sorted(_parse_rows(_PREFIXES), key=lambda row: -len(row[1])):
+        grouped.setdefault(row[1][:2], []).append(_row_pattern(row))
     return grouped
 
 
 @lru_cache(maxsize=4096)
-def shape(first: str) -> re.Pattern[str] | None:
-    """What a key looks like that is told by its beginning, whose first two characters are these.
+def key_pattern(first: str) -> re.Pattern[str] | None:
+    """Return the pattern of keys that are recognized by their prefix, for these first two characters.
 
-    Whatever repeats without end is the last thing of its pattern, so that a match takes it and nothing is read twice.
+    An unbounded repetition is the last item of its pattern, so that a match takes it and nothing is read
+    twice.
     """
-    shapes = _grouped().get(first)
+    shapes = _patterns_by_prefix().get(first)
     return re.compile("|".join(shapes)) if shapes else None
 
 
 @cache
-def whole() -> re.Pattern[str]:
-    """Keys of several parts, and those whose beginning holds a sign that is in no run of letters."""
-    signed = [_shape(row) for row in _rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()]
-    return re.compile("|".join([*(row[1] for row in _rows(_WHOLE)), *signed]))
+def whole_key_pattern() -> re.Pattern[str]:
+    """Return the pattern of keys of several parts, and of those whose prefix holds a sign that is in no run of
+    letters.
+    """
+    signed = [
+        _row_pattern(row) for row in _parse_rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()
+    ]
+    return re.compile("|".join([*(row[1] for row in _parse_rows(_WHOLE)), *signed]))
 
 
 @cache
-def _starts() -> dict[str, str]:
-    return {prefix: kind for kind, prefix, *_ in _rows(_PREFIXES)}
+def _kinds_by_prefix() -> dict[str, str]:
+    return {prefix: kind for kind, prefix, *_ in _parse_rows(_PREFIXES)}
 
 
 @cache
-def prefixes() -> tuple[str, ...]:
-    """The beginnings of keys that are told by their beginning, the longest first."""
-    return tuple(sorted(_starts(), key=len, reverse=True))
+def list_prefixes() -> tuple[str, ...]:
+    """Return the prefixes of keys, the longest first."""
+    return tuple(sorted(_kinds_by_prefix(), key=len, reverse=True))
 
 
 @cache
-def _by_first() -> dict[str, list[str]]:
+def _prefixes_by_start() -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
-    for prefix in prefixes():
+    for prefix in list_prefixes():
         grouped.setdefault(prefix[:2], []).append(prefix)
     return grouped
 
 
 @cache
-def _wholes() -> list[tuple[str, re.Pattern[str]]]:
-    return [(kind, re.compile(shape)) for kind, shape in _rows(_WHOLE)]
+def _whole_patterns() -> list[tuple[str, re.Pattern[str]]]:
+    return [(kind, re.compile(shape)) for kind, shape in _parse_rows(_WHOLE)]
 
 
-def kind_of(key: str) -> tuple[str, str]:
-    """(the vendor whose shape this is, the beginning that all of its keys share)."""
-    for prefix in _by_first().get(key[:2], ()):
+def identify_vendor(key: str) -> tuple[str, str]:
+    """Return (the vendor whose pattern this is, the prefix that all of its keys share)."""
+    for prefix in _prefixes_by_start().get(key[:2], ()):
         if key.startswith(prefix):
-            return _starts()[prefix], prefix
-    for kind, shape in _wholes():
+            return _kinds_by_prefix()[prefix], prefix
+    for kind, shape in _whole_patterns():
         if shape.match(key):
             return kind, ""
     return "key", ""

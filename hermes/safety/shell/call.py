@@ -1,4 +1,4 @@
-"""A program with its arguments, as the rules see it, and what they can say about it."""
+"""A program with its arguments, as the rules see it, and the findings and effects that rules add for it."""
 
 import os.path
 import re
@@ -6,16 +6,32 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from hermes.i18n.messages import phrase
-from hermes.safety.autorun_files import runs_later
-from hermes.safety.globs import spelled
-from hermes.safety.paths import OWN, in_own_workspace, is_root_like, reaches, read_refused, write_refused
+from hermes.i18n.messages import N_
+from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.globs import quote_argv
+from hermes.safety.paths import (
+    OWN_STATE_REASON,
+    expand_to_protected,
+    is_in_own_workspace,
+    is_root_like,
+    read_refusal,
+    write_refusal,
+)
 from hermes.safety.places import Places
 from hermes.safety.shell import key_files
-from hermes.safety.shell.budget import Budget
+from hermes.safety.shell.budget import AnalysisBudget
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.safety.shell.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, State, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import (
+    DECODED,
+    FETCHED,
+    NO_LABELS,
+    SECRET,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
+    Word,
+    word_set,
+)
 
 BLOCK_DEVICE = re.compile(
     r"^/dev/((sd|hd|vd|xvd)[a-z*?\[{]|(nvme|mmcblk|r?disk|dm-|md|loop)[\d*?\[{]|mapper/|(root|mem|kmem|port)$|\*)"
@@ -28,60 +44,66 @@ CONTAINED = word_set(
     hijack traces fills bomb reads-secret raw-shell
     """
 )
-"""Rules whose harm a sandbox takes out: outside is read-only, keys are hidden, other processes cannot be seen."""
-_LONGEST_ARGV = 64
+"""Rules whose harm a sandbox prevents: outside is read-only, keys are hidden, other processes cannot be
+seen.
+"""
+_MAX_ARGV = 64
 """Words that are kept with an effect."""
-_BY_INPUT = word_set("remote-exec program-text sql exfiltration unknown-command")
-"""Rules that may speak of what a command is given by a pipe or a here-document, which its words do not show."""
-_AT_RUN_TIME = re.compile(r"\$\{|\$\(\)|/dev/fd/")
+_INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-command")
+"""Rules that may be about the input from a pipe or a here-document, which the command's words do not show."""
+_RUN_TIME_VALUE = re.compile(r"\$\{|\$\(\)|/dev/fd/")
 _OTHER_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root)(?=/|$)")
 _SECRET = frozenset({SECRET})
-_PRIVATE = re.compile(
+_PRIVATE_FILE = re.compile(
     r"(^|/)(\.env(\.(?!example|sample|template|dist|test)[\w.-]+)?|[^/]*\.(pem|key|kdbx|p12|pfx|jks|ovpn)|"
     r"[^/]*(credentials?|secrets?|passwords?)(\.\w+)?|\.(npmrc|pypirc|netrc|pgpass|git-credentials|htpasswd|dockercfg)|"
     r"\.\w+_history|id_(rsa|dsa|ecdsa|ed25519)|tokens?\.(json|txt|ya?ml)|(passwd|shadow))$",
     re.IGNORECASE,
 )
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
-_UNTOLD = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
-"""What stands for something else in a path: wildcards, what `find` puts in, and what is known when it runs."""
-_CODE = re.compile(r"\.([cm]?js|ts|py|rb|p[lm]|php|lua|sh|[ch]|rs|go|so)$")
+_UNKNOWN_PART = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
+"""Parts of a path that stand for unknown text: wildcards, the placeholder of `find`, values known at run
+time.
+"""
+_CODE_FILE = re.compile(r"\.([cm]?js|ts|py|rb|p[lm]|php|lua|sh|[ch]|rs|go|so)$")
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
 
-class Host(Protocol):
-    """Who walks through the script: takes what rules say, and follows programs inside programs."""
+class AnalysisHost(Protocol):
+    """The analysis of a script: it collects the findings of rules, and follows programs inside programs."""
 
     places: Places
-    budget: Budget
+    budget: AnalysisBudget
 
-    def say(self, verdict: Verdict, rule: str, reason: str, subject: str, *, contained: bool) -> None:
-        """Note a finding."""
+    def add_finding(self, verdict: Verdict, rule: str, reason: str, subject: str, *, contained: bool) -> None:
+        """Add a finding."""
 
-    def note(self, kind: EffectKind, argv: tuple[str, ...], targets: tuple[str, ...]) -> None:
-        """Note an effect."""
+    def add_effect(self, kind: EffectKind, argv: tuple[str, ...], targets: tuple[str, ...]) -> None:
+        """Add an effect."""
 
-    def run(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
+    def judge_command(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         """Judge a simple command."""
         ...
 
-    def script(self, text: str, state: State, stdin: Stream | None) -> Stream:
+    def judge_script(self, text: str, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         """Judge a shell text."""
         ...
 
-    def at_end(self, text: str, state: State) -> None:
-        """Judge a shell text once more when all else of this line is judged, with what its shell knows then."""
+    def judge_at_exit(self, text: str, state: AnalysisState) -> None:
+        """Judge a shell text once more after the rest of this line, with the shell's state at that time."""
 
 
-class Options:
+class CommandOptions:
     """The options of a command line, read as GNU programs do: groups of letters, `--name=value`, abbreviations."""
 
     __slots__ = ("letters", "longs", "operands", "values")
 
     def __init__(
-        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False
+        self, words: Sequence[Word], valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False
     ) -> None:
-        """`valued` are the letters, `named` the long names that take a value. `stop`: options end at an operand."""
+        """Read the options. `valued` are the letters, `named` the long names that take a value. `stop`: options
+        end at an operand.
+        """
         self.letters: set[str] = set()
         self.longs: list[str] = []
         self.values: dict[str, list[Word]] = {}
@@ -95,16 +117,16 @@ class Options:
                 self.operands += words[at:]
                 return
             if text.startswith("--"):
-                at += self._long(word, words[at] if at < len(words) else None, named)
+                at += self._read_long_option(word, words[at] if at < len(words) else None, named)
             elif len(text) > 1 and text[0] == "-":
-                at += self._group(word, words[at] if at < len(words) else None, valued)
+                at += self._read_letter_group(word, words[at] if at < len(words) else None, valued)
             else:
                 if stop:
                     self.operands += words[at - 1 :]
                     return
                 self.operands.append(word)
 
-    def _long(self, word: Word, following: Word | None, named: frozenset[str]) -> int:
+    def _read_long_option(self, word: Word, following: Word | None, named: frozenset[str]) -> int:
         name, equals, value = word.text[2:].partition("=")
         self.longs.append(name)
         if equals:
@@ -115,7 +137,7 @@ class Options:
             return 1
         return 0
 
-    def _group(self, word: Word, following: Word | None, valued: str) -> int:
+    def _read_letter_group(self, word: Word, following: Word | None, valued: str) -> int:
         text = word.text
         for place, letter in enumerate(text[1:], 2):
             self.letters.add(letter)
@@ -130,15 +152,15 @@ class Options:
                 return 0
         return 0
 
-    def has(self, *names: str) -> bool:
-        """Whether one of these is given: letters, or long names, also abbreviated."""
+    def has_option(self, *names: str) -> bool:
+        """Return whether one of these is given: letters, or long names, also abbreviated."""
         return any(
             name in self.letters if len(name) == 1 else any(name.startswith(given) for given in self.longs if given)
             for name in names
         )
 
-    def all(self, *names: str) -> list[Word]:
-        """The values given to these, abbreviated or not."""
+    def option_values(self, *names: str) -> list[Word]:
+        """Return the values given to these, abbreviated or not."""
         found: list[Word] = []
         for given, values in self.values.items():
             if any(given == name or (len(name) > 1 < len(given) and name.startswith(given)) for name in names):
@@ -146,230 +168,238 @@ class Options:
         return found
 
 
-class Call:
+class ProgramCall:
     """A program with its words, wrappers taken off."""
 
     __slots__ = ("_subject", "args", "fed", "host", "name", "state", "stdin", "words")
 
-    def __init__(self, name: str, words: Sequence[Word], state: State, stdin: Stream | None, host: Host) -> None:
+    def __init__(
+        self, name: str, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None, host: AnalysisHost
+    ) -> None:
         self.name = name
         self.words = words
         self.args = [word.text for word in words]
         self.state = state
         self.fed = stdin is not None
-        self.stdin = stdin if stdin is not None else UNTOLD
+        self.stdin = stdin if stdin is not None else UNKNOWN_STREAM
         self.host = host
         self._subject: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The whole command."""
-        return (self.name, *self.args[:_LONGEST_ARGV])
+        """Return the whole command."""
+        return (self.name, *self.args[:_MAX_ARGV])
 
     @property
     def cwd(self) -> str:
-        """Where it runs."""
-        return self.state.where.now
+        """Return the folder in which it runs."""
+        return self.state.where.current
 
     def subject(self) -> str:
-        """What a pattern has to cover."""
+        """Return the subject that a person's pattern has to cover; empty when it is only known at run time."""
         if self._subject is None:
-            told = not any(word.dynamic and _AT_RUN_TIME.search(word.text) for word in self.words)
-            self._subject = self.state.where.subject(spelled((self.name, *self.args))) if told else ""
+            is_known = not any(word.dynamic and _RUN_TIME_VALUE.search(word.text) for word in self.words)
+            self._subject = self.state.where.subject(quote_argv((self.name, *self.args))) if is_known else ""
         return self._subject
 
     def ask(self, rule: str, reason: str, *, contained: bool | None = None) -> None:
-        """A person should be asked."""
-        subject = "" if self.fed and rule in _BY_INPUT else self.subject()
-        self.host.say(
+        """Add a finding that requires approval."""
+        subject = "" if self.fed and rule in _INPUT_RULES else self.subject()
+        self.host.add_finding(
             Verdict.ASK, rule, reason, subject, contained=rule in CONTAINED if contained is None else contained
         )
 
     def deny(self, rule: str, reason: str) -> None:
-        """It is never done."""
-        self.host.say(Verdict.DENY, rule, reason, self.subject(), contained=False)
+        """Add a finding that refuses the command."""
+        self.host.add_finding(Verdict.DENY, rule, reason, self.subject(), contained=False)
 
-    def effect(self, kind: EffectKind, targets: Iterable[str] = ()) -> None:
-        """It would do this."""
+    def add_effect(self, kind: EffectKind, targets: Iterable[str] = ()) -> None:
+        """Add an effect."""
         if kind is EffectKind.RUNS:
-            targets = [_constant(target, self.cwd) for target in targets]
-            if self.state.files and any(self._fetched_into(target) for target in targets):
+            targets = [_known_target(target, self.cwd) for target in targets]
+            if self.state.files and any(self._is_fetched_folder(target) for target in targets):
                 self.ask("remote-exec", "it runs what it downloads or decodes")
-        self.host.note(kind, self.argv, tuple(targets))
+        self.host.add_effect(kind, self.argv, tuple(targets))
 
-    def _fetched_into(self, folder: str) -> bool:
-        """Whether this line put code of strangers into a folder out of which code is taken."""
+    def _is_fetched_folder(self, folder: str) -> bool:
+        """Return whether this line put downloaded or decoded code into a folder from which code is loaded."""
         return any(
-            stream.labels & {FETCHED, DECODED} and under(path, folder) and _is_code(path)
+            stream.labels & {FETCHED, DECODED} and is_under(path, folder) and _is_code(path)
             for path, stream in self.state.files.items()
         )
 
-    def options(self, valued: str = "", named: frozenset[str] = NONE, *, stop: bool = False) -> Options:
-        """Its options, by what takes a value."""
-        return Options(self.words, valued, named, stop=stop)
+    def parse_options(
+        self, valued: str = "", named: frozenset[str] = NO_LABELS, *, stop: bool = False
+    ) -> CommandOptions:
+        """Parse its options; `valued` and `named` are those that take a value."""
+        return CommandOptions(self.words, valued, named, stop=stop)
 
-    def given(self) -> Stream | None:
-        """What it is given by a pipe or a file; None when nothing is."""
+    def piped_input(self) -> ShellStream | None:
+        """Return its input from a pipe or a file; None when it has none."""
         return self.stdin if self.fed else None
 
-    def run(self, words: Sequence[Word], *, lost: bool = False, stdin: Stream | None = None) -> Stream:
+    def judge_program(
+        self, words: Sequence[Word], *, lost: bool = False, stdin: ShellStream | None = None
+    ) -> ShellStream:
         """Follow a program that this one starts; `lost`: elsewhere, or with more arguments."""
         if not words:
-            return UNTOLD
-        state = self.state.copy(self.state.where.lost()) if lost else self.state
-        return self.host.run(words, state, stdin if stdin is not None else self.given())
+            return UNKNOWN_STREAM
+        state = self.state.copy(self.state.where.lose_track()) if lost else self.state
+        return self.host.judge_command(words, state, stdin if stdin is not None else self.piped_input())
 
-    def script(self, text: str, *, lost: bool = False, stdin: Stream | None = None) -> Stream:
+    def judge_script(self, text: str, *, lost: bool = False, stdin: ShellStream | None = None) -> ShellStream:
         """Follow a shell text that this one runs."""
-        state = self.state.copy(self.state.where.lost() if lost else None)
-        return self.host.script(text, state, stdin if stdin is not None else self.given())
+        state = self.state.copy(self.state.where.lose_track() if lost else None)
+        return self.host.judge_script(text, state, stdin if stdin is not None else self.piped_input())
 
-    def path(self, word: Word) -> str:
-        """The path that a word names, as far as text alone tells."""
-        return resolve(word.text, self.cwd, self.host.places)
+    def resolve_path(self, word: Word) -> str:
+        """Return the path that a word names, as far as text alone tells."""
+        return resolve_path(word.text, self.cwd, self.host.places)
 
-    def writes(
+    def judge_write(
         self, path: str, *, how: str = "writes", kind: EffectKind = EffectKind.WRITES, noted: bool = False
     ) -> bool:
-        """Judge a file being written, replaced or deleted; whether something was said."""
+        """Judge a file being written, replaced or deleted. Return whether a finding was added."""
         if not noted:
-            self.effect(kind, (path,))
-        return judge_write(self.host, path, how, self.subject(), self.state)
+            self.add_effect(kind, (path,))
+        return judge_path_write(self.host, path, how, self.subject(), self.state)
 
-    def secret(self, word: Word) -> str:
-        """Why the file that a word names may not be read; empty when it may."""
-        return names_secret(word, self.cwd, self.host.places)
+    def secret_reason(self, word: Word) -> str:
+        """Return why the file that a word names may not be read; empty when it may."""
+        return secret_read_reason(word, self.cwd, self.host.places)
 
-    def reads(self, named: Sequence[Word]) -> frozenset[str]:
-        """Judge files being read; the labels of what comes out."""
-        labels = NONE
+    def judge_reads(self, named: Sequence[Word]) -> frozenset[str]:
+        """Judge files being read. Return the labels of the output."""
+        labels = NO_LABELS
         reasons: list[tuple[str, str]] = []
         for word in named:
-            labels |= word.labels | self._read(word, reasons)
-        for path, reason in sorted(reasons, key=lambda one: not names_own(one[0], one[1], self.host.places))[:1]:
-            self.effect(EffectKind.READS, (path,))
-            self.reads_secret(path, reason)
+            labels |= word.labels | self._file_labels(word, reasons)
+        for path, reason in sorted(reasons, key=lambda one: not is_own_state(one[0], one[1], self.host.places))[:1]:
+            self.add_effect(EffectKind.READS, (path,))
+            self.report_secret_read(path, reason)
         return labels
 
-    def reads_secret(self, path: str, reason: str) -> None:
-        """Say that a file is read which may not be."""
-        verdict, rule, _ = said_of_secret(path, reason, self.host.places)
+    def report_secret_read(self, path: str, reason: str) -> None:
+        """Add a finding that a secret file is read."""
+        verdict, rule, _ = classify_secret_read(path, reason, self.host.places)
         if verdict is Verdict.DENY:
-            self.host.say(verdict, rule, reason, self.subject(), contained=True)
+            self.host.add_finding(verdict, rule, reason, self.subject(), contained=True)
         else:
             self.ask(rule, reason)
 
-    def _read(self, word: Word, reasons: list[tuple[str, str]]) -> frozenset[str]:
-        """The labels of one file; why it may not be read is added to `reasons`."""
-        text, files = path_in(word.text), self.state.files
+    def _file_labels(self, word: Word, reasons: list[tuple[str, str]]) -> frozenset[str]:
+        """Return the labels of one file; reasons against reading it are added to `reasons`."""
+        text, files = path_in_word(word.text), self.state.files
         if not text:
-            return NONE
-        plain = not _SPELLS_PATH.search(text) and not is_closed(self.cwd, self.host.places)
+            return NO_LABELS
+        plain = not _SPELLS_PATH.search(text) and not is_closed_folder(self.cwd, self.host.places)
         if plain and not files and not word.dynamic and self.cwd.startswith(self.host.places.workspace):
-            return _SECRET if _PRIVATE.search(text) else NONE
-        path = resolve(text, self.cwd, self.host.places)
+            return _SECRET if _PRIVATE_FILE.search(text) else NO_LABELS
+        path = resolve_path(text, self.cwd, self.host.places)
         held = files.get(text) or files.get(path)
-        return held.labels if held is not None else self._labels(word, path, reasons, plain=plain)
+        return held.labels if held is not None else self._unwritten_file_labels(word, path, reasons, plain=plain)
 
-    def _labels(self, word: Word, path: str, reasons: list[tuple[str, str]], *, plain: bool) -> frozenset[str]:
-        """The labels of a file that this line did not write."""
-        if reason := ("" if plain else self.secret(word)) or self._shows_key(word, path):
+    def _unwritten_file_labels(
+        self, word: Word, path: str, reasons: list[tuple[str, str]], *, plain: bool
+    ) -> frozenset[str]:
+        """Return the labels of a file that this line did not write."""
+        if reason := ("" if plain else self.secret_reason(word)) or self._key_reason(word, path):
             reasons.append((path, reason))
             return _SECRET
-        return _SECRET if _PRIVATE.search(path) else NONE
+        return _SECRET if _PRIVATE_FILE.search(path) else NO_LABELS
 
-    def _shows_key(self, word: Word, path: str) -> str:
-        """Why a key comes to light: it is shown, and not handed to a program that uses it. Empty when none does."""
-        if self.name not in key_files.SHOWING or (word.text[:1] == "-" and "=" not in word.text):
+    def _key_reason(self, word: Word, path: str) -> str:
+        """Return why a key is exposed: it is shown, and not passed to a program that uses it. Empty when none is."""
+        if self.name not in key_files.SHOWING_PROGRAMS or (word.text[:1] == "-" and "=" not in word.text):
             return ""
         listed = word.dynamic and key_files.KEYED in word.labels
-        return key_files.called(path) if listed or key_files.holds_key(path, self.host.places) else ""
+        return key_files.key_read_reason(path) if listed or key_files.is_key_file(path, self.host.places) else ""
 
 
 def _is_code(path: str) -> bool:
-    return runs_later(path) or _CODE.search(path) is not None
+    return is_autorun_file(path) or _CODE_FILE.search(path) is not None
 
 
-def _constant(target: str, cwd: str) -> str:
-    """The file that runs; where its name is only known when it runs, the folder that it is surely in."""
-    found = _UNTOLD.search(target)
+def _known_target(target: str, cwd: str) -> str:
+    """Return the file that runs; where its name is only known at run time, the folder that it is in."""
+    found = _UNKNOWN_PART.search(target)
     if found is None:
         return target
     folder = target[: found.start()].rpartition("/")[0]
     return folder or ("/" if target.startswith("/") else cwd)
 
 
-_HOW = (
-    phrase("writes"),
-    phrase("deletes"),
-    phrase("overwrites"),
-    phrase("replaces"),
-    phrase("cuts off"),
-    phrase("unpacks into"),
-    phrase("changes the rights of"),
+_WRITE_VERBS = (
+    N_("writes"),
+    N_("deletes"),
+    N_("overwrites"),
+    N_("replaces"),
+    N_("cuts off"),
+    N_("unpacks into"),
+    N_("changes the rights of"),
 )
-"""What may be done to a path, as reasons call it."""
+"""The verbs for what is done to a path, as reasons use them."""
 
 
-def judge_write(host: Host, path: str, how_said: str, subject: str, state: State) -> bool:
-    """Judge a path that is written, by a program or a redirect; whether something was said."""
+def judge_path_write(host: AnalysisHost, path: str, how_said: str, subject: str, state: AnalysisState) -> bool:
+    """Judge a path that is written, by a program or a redirect. Return whether a finding was added."""
     places = host.places
     if path.startswith(("/dev/tcp/", "/dev/udp/", "/dev/fd/")):
         return False
-    opened = any(under(path, one) for one in places.own) or in_own_workspace(path, places)
-    own = under(path, places.hermes) and not opened
+    opened = any(is_under(path, one) for one in places.own) or is_in_own_workspace(path, places)
+    own = is_under(path, places.hermes) and not opened
     if BLOCK_DEVICE.match(path):
-        host.say(Verdict.DENY, "raw-disk", f"it {how_said} a disk", subject, contained=False)
+        host.add_finding(Verdict.DENY, "raw-disk", f"it {how_said} a disk", subject, contained=False)
     elif own:
         reason = f"it {how_said} {path}: Hermes' own settings and state"
-        host.say(Verdict.DENY, "own-state", reason, subject, contained=False)
-    elif refused := _refused(path, places):
-        held = not inside(path, places)
-        host.say(Verdict.ASK, "protected-path", f"it {how_said} {path}: {refused}", subject, contained=held)
+        host.add_finding(Verdict.DENY, "own-state", reason, subject, contained=False)
+    elif refused := _write_refusal(path, places):
+        held = not is_in_workspace(path, places)
+        host.add_finding(Verdict.ASK, "protected-path", f"it {how_said} {path}: {refused}", subject, contained=held)
     elif _HISTORY.search(path):
-        host.say(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
-    elif how_said == "writes" and operator_loses(host, path, state):
-        host.say(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
+        host.add_finding(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
+    elif how_said == "writes" and loses_secrets(host, path, state):
+        host.add_finding(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
     else:
         return False
     return True
 
 
-def _refused(path: str, places: Places) -> str:
-    """Why a path may not be written, by the name it has here, below the person's home, and as a pattern."""
-    named = mapped(path, places)
-    refused = write_refused(path, places) or (write_refused(named, places) if named != path else "")
+def _write_refusal(path: str, places: Places) -> str:
+    """Return why a path may not be written, by the name it has here, below the person's home, and as a pattern."""
+    named = map_to_person_home(path, places)
+    refused = write_refusal(path, places) or (write_refusal(named, places) if named != path else "")
     if not refused and any(sign in path for sign in ("*", "?", "[", "${")):
-        refused = write_refused(_reached(path, places), places)
+        refused = write_refusal(_cached_reaches(path, places), places)
     return refused
 
 
-def operator_loses(host: Host, path: str, state: State) -> bool:
-    """Whether replacing a file loses what nobody else knows."""
+def loses_secrets(host: AnalysisHost, path: str, state: AnalysisState) -> bool:
+    """Return whether replacing a file loses secrets that exist nowhere else."""
     del host
     return path not in state.files and path.rpartition("/")[2] in (".env", ".env.production", ".env.local")
 
 
-def resolve(text: str, cwd: str, places: Places) -> str:
-    """An absolute path without `..`, as far as text alone tells."""
+def resolve_path(text: str, cwd: str, places: Places) -> str:
+    """Return an absolute path without `..`, as far as text alone tells."""
     if text.startswith("${"):
         for name, value in (("${HOME}", places.home), ("${HERMES_HOME}", places.hermes), ("${PWD}", cwd)):
             if text.startswith(name):
                 text = value + text[len(name) :]
     elif text.startswith("~"):
-        text = _tilde(text, places)
+        text = _expand_tilde(text, places)
     path = os.path.normpath(text if text.startswith("/") else f"{cwd}/{text}")
     path = path[1:] if path.startswith("//") else path
     for prefix in ("/proc/self/root", "/proc/1/root", "/proc/thread-self/root"):
-        if under(path, prefix):
+        if is_under(path, prefix):
             return path[len(prefix) :] or "/"
     return path
 
 
-_reached = lru_cache(maxsize=128)(reaches)
+_cached_reaches = lru_cache(maxsize=128)(expand_to_protected)
 
 
-def _tilde(text: str, places: Places) -> str:
+def _expand_tilde(text: str, places: Places) -> str:
     if text.startswith("~+"):
         return "." + text[2:]
     if text[1:2] in ("", "/"):
@@ -380,80 +410,88 @@ def _tilde(text: str, places: Places) -> str:
     return ("/root" if user == "root" else f"{os.path.dirname(places.home)}/{user}") + slash + rest
 
 
-def path_in(text: str) -> str:
-    """The path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or `file:///path`."""
+def path_in_word(text: str) -> str:
+    """Return the path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or
+    `file:///path`.
+    """
     text = text.removeprefix("file://")
     if text.startswith(("@", "<")) or "=@" in text or "=<" in text:
         return text.rpartition("@")[2].rpartition("<")[2]
     return text.rpartition("=")[2] if text.startswith(("-", "if=", "input=", "of=")) else text
 
 
-def names_secret(word: Word, cwd: str, places: Places) -> str:
-    """Why the file that a word names may not be read; empty when it may."""
-    path = resolve(path_in(word.text), cwd, places)
+def secret_read_reason(word: Word, cwd: str, places: Places) -> str:
+    """Return why the file that a word names may not be read; empty when it may."""
+    path = resolve_path(path_in_word(word.text), cwd, places)
     if path.startswith("/dev/"):
         return ""
     if word.dynamic or "*" in path or "?" in path or "[" in path:
-        path = _reached(path, places)
-    refused = read_refused(path if path != places.hermes else f"{path}/x", places)
-    named = mapped(path, places)
+        path = _cached_reaches(path, places)
+    refused = read_refusal(path if path != places.hermes else f"{path}/x", places)
+    named = map_to_person_home(path, places)
     if not refused and named != path:
-        refused = read_refused(named, places)
+        refused = read_refusal(named, places)
     return f"it reads {path}: {refused}" if refused else ""
 
 
-def names_own(path: str, reason: str, places: Places) -> bool:
-    """Whether such a reason is that this very path is Hermes' own settings, keys or state."""
-    told = not any(sign in path for sign in "*?[$")
-    return reason.endswith(OWN) and (told or path.startswith(f"{places.hermes}/"))
+def is_own_state(path: str, reason: str, places: Places) -> bool:
+    """Return whether the reason against a read is that this very path is Hermes' own settings, keys or state."""
+    is_literal = not any(sign in path for sign in "*?[$")
+    return reason.endswith(OWN_STATE_REASON) and (is_literal or path.startswith(f"{places.hermes}/"))
 
 
-def said_of_secret(path: str, reason: str, places: Places) -> tuple[Verdict, str, str]:
-    """Verdict, rule and reason for a file that may not be read: what is Hermes' own is as closed as it is to tools."""
-    own = names_own(path, reason, places)
+def classify_secret_read(path: str, reason: str, places: Places) -> tuple[Verdict, str, str]:
+    """Return verdict, rule and reason for a file that may not be read: Hermes' own files are denied, as they
+    are to tools.
+    """
+    own = is_own_state(path, reason, places)
     return Verdict.DENY if own else Verdict.ASK, "own-state" if own else "reads-secret", reason
 
 
-def private(path: str) -> bool:
-    """Whether what a file holds should not leave the machine, by its name."""
-    return _PRIVATE.search(path) is not None
+def is_private_file(path: str) -> bool:
+    """Return whether what a file holds should not leave the machine, by its name."""
+    return _PRIVATE_FILE.search(path) is not None
 
 
-def is_closed(folder: str, places: Places) -> bool:
-    """Whether every file in a folder is closed to tools."""
+def is_closed_folder(folder: str, places: Places) -> bool:
+    """Return whether every file in a folder is closed to tools."""
     return (folder.startswith((places.home, places.hermes, "/proc", "/etc"))) and bool(
-        read_refused(f"{folder}/x", places)
+        read_refusal(f"{folder}/x", places)
     )
 
 
-def mapped(path: str, places: Places) -> str:
-    """The path as it would be below the person's home, when it is below somebody's."""
+def map_to_person_home(path: str, places: Places) -> str:
+    """Return the path as it would be below the person's home, when it is below any user's home."""
     return _OTHER_HOME.sub(lambda _: places.home, path, count=1)
 
 
-def under(path: str, folder: str) -> bool:
-    """Whether a path is a folder or below it."""
+def is_under(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or below it."""
     return path == folder or path.startswith(folder + "/")
 
 
-def temporary(path: str, places: Places | None = None) -> bool:
-    """Whether a path is among temporary files; the session's own folder, if `places` say where it is, is not."""
+def is_temporary(path: str, places: Places | None = None) -> bool:
+    """Return whether a path is among temporary files, other than in the session's own folder, if `places` name
+    it.
+    """
     found = path.startswith(("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/"))  # noqa: S108 - rules name them
-    return found and not (places is not None and inside(path, places))
+    return found and not (places is not None and is_in_workspace(path, places))
 
 
-def inside(path: str, places: Places) -> bool:
-    """Whether a path is in the session's folder."""
-    return under(path, places.workspace)
+def is_in_workspace(path: str, places: Places) -> bool:
+    """Return whether a path is in the session's folder."""
+    return is_under(path, places.workspace)
 
 
-def root_like(path: str, places: Places) -> bool:
-    """Whether losing a path as a whole loses the system, or somebody's home."""
-    return is_root_like(path, places) or is_root_like(mapped(path, places), places) or _gutted(path)
+def is_root_like_path(path: str, places: Places) -> bool:
+    """Return whether losing a path as a whole loses the system, or a user's home."""
+    return (
+        is_root_like(path, places) or is_root_like(map_to_person_home(path, places), places) or _is_system_folder(path)
+    )
 
 
 _SYSTEM = re.compile(r"^/(bin|boot|dev|etc|lib\w*|proc|sbin|sys|usr|System|Library)(/\*)*$|^/var(/lib)?(/\*)*$")
 
 
-def _gutted(path: str) -> bool:
+def _is_system_folder(path: str) -> bool:
     return bool(_SYSTEM.match(path)) or re.fullmatch(r"/[*?.\[\]!]+", path) is not None

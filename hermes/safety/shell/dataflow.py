@@ -1,127 +1,131 @@
-"""What flows between the commands of a line: through pipes, files and descriptors."""
+"""Data flow between the commands of a line: through pipes, files and descriptors."""
 
 import re
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import (
     BLOCK_DEVICE,
-    Call,
-    Host,
-    judge_write,
-    names_secret,
-    private,
-    resolve,
-    said_of_secret,
-    temporary,
+    AnalysisHost,
+    ProgramCall,
+    classify_secret_read,
+    is_private_file,
+    is_temporary,
+    judge_path_write,
+    resolve_path,
+    secret_read_reason,
 )
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.safety.shell.key_files import called, holds_key
+from hermes.safety.shell.key_files import is_key_file, key_read_reason
 from hermes.safety.shell.words import (
     DECODED,
+    EMPTY_STREAM,
     ENDLESS,
     FETCHED,
-    NONE,
-    NOTHING,
-    REMADE,
+    NO_LABELS,
+    REGENERABLE,
     SECRET,
-    UNTOLD,
-    State,
-    Stream,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
     Word,
 )
 
 _SYSTEM_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/", "/snap/", "/nix/")
-_MOST = 100_000
-_PASSING = re.compile(r"\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
-FILLERS = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
+_MAX_TEXT = 100_000
+_DISPOSABLE_FILE = re.compile(r"\.(log|tmp|lock|pid|out|err|txt)$|/\.?(gitkeep|keep|nojekyll)$|/__init__\.py$")
+ENDLESS_FILES = ("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full")
 """Files that never end."""
 
 
-def joined(one: Stream, other: Stream) -> Stream:
-    """What two outputs are, one after the other."""
-    if one is NOTHING:
+def join_streams(one: ShellStream, other: ShellStream) -> ShellStream:
+    """Return two outputs, one after the other, as one stream."""
+    if one is EMPTY_STREAM:
         return other
-    if other is NOTHING:
+    if other is EMPTY_STREAM:
         return one
-    known = one.text is not None and other.text is not None and len(one.text) + len(other.text) < _MOST
+    known = one.text is not None and other.text is not None and len(one.text) + len(other.text) < _MAX_TEXT
     labels = one.labels | other.labels
-    if REMADE in labels and REMADE not in one.labels & other.labels:
-        labels -= {REMADE}
-    return Stream((one.text or "") + (other.text or "") if known else None, labels)
+    if REGENERABLE in labels and REGENERABLE not in one.labels & other.labels:
+        labels -= {REGENERABLE}
+    return ShellStream((one.text or "") + (other.text or "") if known else None, labels)
 
 
-def read_from(host: Host, target: Word, state: State) -> Stream:
-    """What a command gets by `< target`."""
-    path = resolve(target.text, state.where.now, host.places)
+def read_redirect(host: AnalysisHost, target: Word, state: AnalysisState) -> ShellStream:
+    """Judge `< target`. Return the input that the command gets."""
+    path = resolve_path(target.text, state.where.current, host.places)
     held = state.files.get(path)
     if held is not None:
         return held
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
-        host.note(EffectKind.FETCHES, (), (path.split("/")[3],))
-        return Stream(None, frozenset({FETCHED}))
-    if reason := names_secret(target, state.where.now, host.places):
-        host.note(EffectKind.READS, (), (path,))
-        host.say(*said_of_secret(path, reason, host.places), spelled(("<", path)), contained=True)
-        return Stream(None, frozenset({SECRET}))
-    if holds_key(path, host.places):
-        host.say(Verdict.ASK, "reads-secret", called(path), spelled(("<", path)), contained=True)
-        return Stream(None, frozenset({SECRET}))
+        host.add_effect(EffectKind.FETCHES, (), (path.split("/")[3],))
+        return ShellStream(None, frozenset({FETCHED}))
+    if reason := secret_read_reason(target, state.where.current, host.places):
+        host.add_effect(EffectKind.READS, (), (path,))
+        host.add_finding(*classify_secret_read(path, reason, host.places), quote_argv(("<", path)), contained=True)
+        return ShellStream(None, frozenset({SECRET}))
+    if is_key_file(path, host.places):
+        host.add_finding(Verdict.ASK, "reads-secret", key_read_reason(path), quote_argv(("<", path)), contained=True)
+        return ShellStream(None, frozenset({SECRET}))
     if path == "/dev/null":
-        return Stream("")
-    if fills(path):
-        return Stream(None, frozenset({ENDLESS}))
-    return Stream(None, target.labels | ({SECRET} if private(path) else NONE))
+        return ShellStream("")
+    if is_endless_file(path):
+        return ShellStream(None, frozenset({ENDLESS}))
+    return ShellStream(None, target.labels | ({SECRET} if is_private_file(path) else NO_LABELS))
 
 
-def written_to(host: Host, path: str, operator: str, state: State) -> None:
+def judge_write_redirect(host: AnalysisHost, path: str, operator: str, state: AnalysisState) -> None:
     """Judge a redirect into a file."""
     if path.startswith("/dev/") and not BLOCK_DEVICE.match(path):
         return
     kind = EffectKind.WRITES if ">>" in operator else EffectKind.OVERWRITES
-    host.note(kind, (operator, path), (path,))
-    judge_write(host, path, "writes", spelled((">", path)), state)
+    host.add_effect(kind, (operator, path), (path,))
+    judge_path_write(host, path, "writes", quote_argv((">", path)), state)
 
 
-def judge_stored(host: Host, path: str, operator: str, out: Stream, state: State) -> None:
-    """Judge what a file comes to hold: nothing, or more than there is room for."""
+def judge_stored_output(host: AnalysisHost, path: str, operator: str, out: ShellStream, state: AnalysisState) -> None:
+    """Judge the content that a file gets: nothing, or more than there is room for."""
     if ENDLESS in out.labels:
-        host.note(EffectKind.EXHAUSTS, (operator, path), (path,))
-        host.say(Verdict.ASK, "fills", "it fills the disk", spelled((">", path)), contained=False)
-    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not passing(path, host):
-        host.say(Verdict.ASK, "emptied", f"it empties {path}", spelled((">", path)), contained=False)
+        host.add_effect(EffectKind.EXHAUSTS, (operator, path), (path,))
+        host.add_finding(Verdict.ASK, "fills", "it fills the disk", quote_argv((">", path)), contained=False)
+    elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not is_disposable(path, host):
+        host.add_finding(Verdict.ASK, "emptied", f"it empties {path}", quote_argv((">", path)), contained=False)
 
 
-def passing(path: str, host: Host) -> bool:
-    """Whether nobody misses what a file held."""
-    return _PASSING.search(path) is not None or path.startswith(("/proc/", "/sys/")) or temporary(path, host.places)
+def is_disposable(path: str, host: AnalysisHost) -> bool:
+    """Return whether a file's content is disposable."""
+    return (
+        _DISPOSABLE_FILE.search(path) is not None
+        or path.startswith(("/proc/", "/sys/"))
+        or is_temporary(path, host.places)
+    )
 
 
-def sent(host: Host, path: str) -> None:
+def judge_raw_connection(host: AnalysisHost, path: str) -> None:
     """Judge an output that goes to a `/dev/tcp` path."""
-    host.note(EffectKind.SENDS, (">", path), (path.split("/")[3],))
-    host.say(Verdict.ASK, "remote-shell", "it writes into a raw connection", "", contained=False)
+    host.add_effect(EffectKind.SENDS, (">", path), (path.split("/")[3],))
+    host.add_finding(Verdict.ASK, "remote-shell", "it writes into a raw connection", "", contained=False)
 
 
-def program_file(call: Call, path: str) -> None:
+def judge_program_path(call: ProgramCall, path: str) -> None:
     """Judge a program that is named by its path."""
     if path.startswith(("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")) and call.args[:1] in (
         ["stop"],
         ["onestop"],
     ):
         call.ask("service", "it stops what the machine needs")
-    if call.args == ["-p"] and temporary(path, call.host.places):
+    if call.args == ["-p"] and is_temporary(path, call.host.places):
         call.ask("privilege", "it runs with another user's rights")
     if not path.startswith(_SYSTEM_PROGRAMS):
-        call.effect(EffectKind.RUNS, (path,))
-    runs_file(call, path, script=True)
+        call.add_effect(EffectKind.RUNS, (path,))
+    judge_run_file(call, path, script=True)
 
 
-def runs_file(call: Call, path: str, *, script: bool) -> Stream | None:
-    """Judge a file whose content runs; what it holds when this line wrote it.
+def judge_run_file(call: ProgramCall, path: str, *, script: bool) -> ShellStream | None:
+    """Judge a file that is run. Return its content when this line wrote it.
 
-    A file that was downloaded or decoded a moment ago is what is piped into a shell, in two steps.
+    Running a file that was just downloaded or decoded is the same as piping it into a shell.
     """
-    held = held_at(call.state, path)
+    held = written_content(call.state, path)
     if held is None:
         return None
     if held.labels & {FETCHED, DECODED}:
@@ -130,13 +134,13 @@ def runs_file(call: Call, path: str, *, script: bool) -> Stream | None:
         call.ask("runs-written", "it runs a file that this line makes")
     if held.text is not None and script and not held.text.startswith(("#!/usr/bin/env python", "#!/usr/bin/python")):
         outer, call.state.positional = call.state.positional, call.words
-        call.script(held.text)
+        call.judge_script(held.text)
         call.state.positional = outer
     return held
 
 
-def held_at(state: State, path: str) -> Stream | None:
-    """What this line put into a file, or into a folder above it."""
+def written_content(state: AnalysisState, path: str) -> ShellStream | None:
+    """Return the content that this line put into a file, or into a folder above it."""
     if not state.files:
         return None
     held = state.files.get(path)
@@ -150,24 +154,24 @@ def held_at(state: State, path: str) -> Stream | None:
     return None
 
 
-def runs_folder(call: Call, path: str) -> None:
-    """Judge a folder out of which code is taken."""
-    call.effect(EffectKind.RUNS, (path,))
-    held = held_at(call.state, path)
+def judge_code_folder(call: ProgramCall, path: str) -> None:
+    """Judge a folder from which code is loaded."""
+    call.add_effect(EffectKind.RUNS, (path,))
+    held = written_content(call.state, path)
     if held is not None and FETCHED in held.labels:
         call.ask("remote-exec", "it runs what it downloads")
 
 
-def looked_up(call: Call, word: Word) -> Stream:
-    """What the file of a word holds, as far as this line knows."""
+def file_content(call: ProgramCall, word: Word) -> ShellStream:
+    """Return the content of the file that a word names, as far as this line knows."""
     if word.text in ("-", "/dev/stdin"):
         return call.stdin
     if word.text == "/dev/null":
-        return NOTHING
-    held = call.state.files.get(word.text) or call.state.files.get(call.path(word))
-    return held if held is not None else UNTOLD
+        return EMPTY_STREAM
+    held = call.state.files.get(word.text) or call.state.files.get(call.resolve_path(word))
+    return held if held is not None else UNKNOWN_STREAM
 
 
-def fills(path: str) -> bool:
-    """Whether a file never ends."""
-    return path in FILLERS
+def is_endless_file(path: str) -> bool:
+    """Return whether a file never ends."""
+    return path in ENDLESS_FILES

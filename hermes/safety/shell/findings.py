@@ -1,4 +1,4 @@
-"""What the analysis of a command, a path or an address says."""
+"""The results of the analysis of a command, a path or a URL: verdicts, effects and findings."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Verdict(StrEnum):
-    """What may happen: without asking, after a person said yes, or not at all."""
+    """The verdict on an action: allowed, allowed after approval, or denied."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -16,22 +16,22 @@ class Verdict(StrEnum):
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 
-def strictest(*verdicts: Verdict) -> Verdict:
-    """The strictest of them; ALLOW when there is none."""
+def strictest_verdict(*verdicts: Verdict) -> Verdict:
+    """Return the strictest of them; ALLOW when there is none."""
     return max(verdicts, key=_STRICTNESS.index, default=Verdict.ALLOW)
 
 
 class EffectKind(StrEnum):
-    """What a command would do to the world, as far as its text tells."""
+    """The kind of an effect that a command would have, as far as its text shows."""
 
     READS = "reads"
     """Reads something that holds keys or is private. Targets are paths."""
     WRITES = "writes"
     """Makes a file, or adds to one. Targets are paths."""
     OVERWRITES = "overwrites"
-    """What the target held before is lost. Targets are paths or devices."""
+    """Loses the target's old content. Targets are paths or devices."""
     DELETES = "deletes"
-    """Targets are paths."""
+    """Deletes files. Targets are paths."""
     DESTROYS = "destroys"
     """Loses something that is not a file of this machine: a branch, a table, a container, a cloud's resource."""
     FETCHES = "fetches"
@@ -39,35 +39,35 @@ class EffectKind(StrEnum):
     SENDS = "sends"
     """Gives something to another host. Targets are hosts."""
     PERSISTS = "persists"
-    """Changes what runs later by itself: start files, units, jobs, hooks. Targets are paths or names."""
+    """Changes what is run later by itself: start files, units, jobs, hooks. Targets are paths or names."""
     ESCALATES = "escalates"
-    """Gains rights, or opens what was closed: root, permissions, firewalls, kernel modules."""
+    """Gains rights, or opens something that was closed: root, permissions, firewalls, kernel modules."""
     KILLS = "kills"
-    """Ends processes that are not its own, or the machine. Targets are names or process ids."""
+    """Ends processes other than its own, or the machine. Targets are names or process ids."""
     EXHAUSTS = "exhausts"
     """Takes all of something: processes, memory, disk."""
     RUNS = "runs"
-    """Runs code out of files. Targets are those files, or the folders in which they are found."""
+    """Runs code from files. Targets are those files, or the folders in which they are found."""
     UNKNOWN = "unknown"
-    """Runs something that cannot be told before it runs."""
+    """Runs something that is only known at run time."""
 
 
-class Effect(Struct, frozen=True):
-    """One effect, with the argv that it comes from as the shell would resolve it, and what it is done to."""
+class CommandEffect(Struct, frozen=True):
+    """One effect, with the argv that causes it as the shell would resolve it, and its targets."""
 
     kind: EffectKind
     argv: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
 
 
-class Finding(Struct, frozen=True):
-    """One thing that speaks against a command line.
+class CommandFinding(Struct, frozen=True):
+    """A reason against running a command line.
 
     `subject` is what a person's pattern has to cover: the simple command, words with spaces in quotes, with
-    `cd FOLDER &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE` for a
-    redirect; `NAME=value` for a variable. It is empty when no part of the line says what would happen: then only the
-    whole line can be allowed. `contained` says that a sandbox takes the harm out of it: what it would change there is
-    closed, hidden or the sandbox's own, and the network is off.
+    `cd FOLDER &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE`
+    for a redirect; `NAME=value` for a variable. It is empty when no part of the line says what would
+    happen: then only the whole line can be allowed. `contained` says that a sandbox takes the harm out of
+    it: what it would change there is closed, hidden or the sandbox's own, and the network is off.
     """
 
     verdict: Verdict
@@ -77,10 +77,11 @@ class Finding(Struct, frozen=True):
     contained: bool = False
 
 
-class Simple(Struct, frozen=True, gc=False):
+class SimpleCommand(Struct, frozen=True, gc=False):
     """One simple command of a line, as the shell would resolve it, and the folder in which it would run.
 
-    What is only known when it runs stands in a word as `${NAME}` or `$()`. A redirect is a command of its own:
+    A value that is only known at run time is written in a word as `${NAME}` or `$()`. A redirect is a
+    command of its own:
     `(">", FILE)` or `("<", FILE)`, with the file as an absolute path.
     """
 
@@ -88,24 +89,25 @@ class Simple(Struct, frozen=True, gc=False):
     cwd: str
 
 
-class Judgement(Struct, frozen=True):
-    """Everything that was found out about a command line.
+class CommandJudgement(Struct, frozen=True):
+    """All findings, effects and commands of a command line.
 
-    `commands` are all its simple commands, each before those that it starts: inside wrappers, substitutions, loops,
-    functions, and in shell texts that are given to other programs. Where not all could be listed a finding says so.
+    `commands` are all its simple commands, each before those that it starts: inside wrappers,
+    substitutions, loops, functions, and in shell texts that are given to other programs. Where not all
+    could be listed a finding says so.
     """
 
-    findings: tuple[Finding, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    commands: tuple[Simple, ...] = ()
+    findings: tuple[CommandFinding, ...] = ()
+    effects: tuple[CommandEffect, ...] = ()
+    commands: tuple[SimpleCommand, ...] = ()
     moved: tuple[str, ...] = ()
-    """Where the line moves or links things: what lies there is no output of a build, whatever it is called."""
+    """The places to which the line moves or links things: files there are no build output, whatever their names."""
 
-    def held(self, *, sandboxed: bool) -> tuple[Finding, ...]:
-        """The findings that count where the command runs, the strictest first."""
+    def relevant_findings(self, *, sandboxed: bool) -> tuple[CommandFinding, ...]:
+        """Return the findings that count where the command runs, the strictest first."""
         counting = [one for one in self.findings if not (sandboxed and one.contained)]
         return tuple(sorted(counting, key=lambda one: -_STRICTNESS.index(one.verdict)))
 
-    def verdict(self, *, sandboxed: bool) -> Verdict:
-        """What may happen with the line there."""
-        return strictest(*(one.verdict for one in self.held(sandboxed=sandboxed)))
+    def overall_verdict(self, *, sandboxed: bool) -> Verdict:
+        """Return the verdict on the line where it runs."""
+        return strictest_verdict(*(one.verdict for one in self.relevant_findings(sandboxed=sandboxed)))

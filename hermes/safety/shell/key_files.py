@@ -1,6 +1,6 @@
-"""Files that hold keys by their name, wherever they lie: showing what is in them asks, outside of the session's folder.
+"""Files that hold keys, by their names: showing one outside of the session's folder asks.
 
-Inside of it they are the project's: a test has its own `key.pem`. Certificates are made to be shown.
+Inside of it they are the project's: a test has its own `key.pem`. Certificates are public.
 """
 
 import re
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hermes.safety.places import Places
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import word_set
 
 KEYED = "keyed"
-"""Is a list of files that are called like keys, out of the session's folder."""
-SHOWING = word_set(
+"""The label of a list of files outside of the session's folder that are named like keys."""
+SHOWING_PROGRAMS = word_set(
     """
     cat tac nl head tail less more bat most od xxd hexdump hd strings base64 base32 basenc rev cut sed awk gawk grep
     egrep fgrep rg sort uniq tr fold dd cp install tar zip gzip bzip2 xz zstd 7z cpio python python3 perl ruby node php
     nc ncat curl wget scp rsync pbcopy xclip tee vim view pr paste column jq yq openssl gpg diff cmp split
     """
 )
-"""Programs that bring what is in a file to light, or copy it."""
+"""Programs that show or copy the content of a file."""
 _LISTING_ALL = word_set("locate plocate mlocate mdfind")
 _KEY = re.compile(
     r"(?:^|/)(?:(?P<pem>[^/]*\.pem)|[^/]*\.(?:key|p12|pfx|p8|ppk|jks|keystore|kdbx?|agekey)|"
@@ -36,31 +36,31 @@ _PUBLIC = re.compile(
 _SHARED = re.compile(
     r"^/(?:usr|etc/(?:ssl/certs|pki/tls/certs|pki/ca-trust|ca-certificates)|opt/homebrew)/|/(?:site-packages|node_modules)/"
 )
-_PASSING = re.compile(r"^/(?:tmp|var/tmp|private/tmp|dev|proc|sys)/")
-_ENDS = word_set("pem key p12 pfx p8 ppk jks keystore kdbx kdb")
+_TRANSIENT_FOLDER = re.compile(r"^/(?:tmp|var/tmp|private/tmp|dev|proc|sys)/")
+_KEY_SUFFIXES = word_set("pem key p12 pfx p8 ppk jks keystore kdbx kdb")
 
 
-def called_key(path: str) -> bool:
-    """Whether a path, or a pattern of paths, is called like a key."""
+def is_key_name(path: str) -> bool:
+    """Return whether a path, or a pattern of paths, is named like a key."""
     found = _KEY.search(path)
     return found is not None and not (found["pem"] and _PUBLIC.search(path[found.start() :].lower()))
 
 
-def holds_key(path: str, places: Places) -> bool:
-    """Whether an absolute path is a file that holds a key, by its name and by its place."""
-    if path.startswith(places.workspace + "/") or _PASSING.match(path) or not called_key(path):
+def is_key_file(path: str, places: Places) -> bool:
+    """Return whether an absolute path is a file that holds a key, by its name and by its place."""
+    if path.startswith(places.workspace + "/") or _TRANSIENT_FOLDER.match(path) or not is_key_name(path):
         return False
     return _SHARED.search(path) is None
 
 
-def called(path: str) -> str:
-    """The reason that is given for such a file."""
+def key_read_reason(path: str) -> str:
+    """Return the reason that is given for reading a file that is named like a key."""
     return f"it reads {path}, which is called like a key"
 
 
-def lists_keys(name: str, args: Sequence[str], paths: Sequence[str], places: Places) -> bool:
-    """Whether a program that searches prints the names of such files; `paths` are what its words come to."""
+def is_key_listing(name: str, args: Sequence[str], paths: Sequence[str], places: Places) -> bool:
+    """Return whether a search program prints the names of key files; `paths` are the paths that it searches."""
     ends = (value for option, value in pairwise(args) if option in ("-e", "--extension"))
-    if not any(map(called_key, args)) and _ENDS.isdisjoint(ends):
+    if not any(map(is_key_name, args)) and _KEY_SUFFIXES.isdisjoint(ends):
         return False
     return name in _LISTING_ALL or not all(path.startswith(places.workspace) for path in paths)

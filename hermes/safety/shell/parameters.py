@@ -1,4 +1,4 @@
-"""Parameter expansion and arithmetic, where they are constant."""
+"""Parameter expansion and arithmetic of the shell, where they are constant."""
 
 import ast
 import fnmatch
@@ -7,92 +7,100 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from hermes.safety.shell.words import State, Word
+from hermes.safety.shell.words import AnalysisState, Word
 
 _FORM = re.compile(r"([!#]?)(\w+|[@*#?$!-])(?:\[([^\]]*)\])?(.*)$", re.DOTALL)
 _OFFSETS = re.compile(r":\s*\(?(-?\s?\d{1,6}|\w+)\)?(?::\s*(-?\d{1,6}|\w+))?$")
 _DEFAULTS = (":-", ":=", ":+", ":?", "-", "=", "+", "?")
-_LONGEST = 4096
+_MAX_TEXT = 4096
 _CASES: dict[str, Callable[[str], str]] = {
     "^^": str.upper, "^": lambda text: text[:1].upper() + text[1:],
     ",,": str.lower, ",": lambda text: text[:1].lower() + text[1:],
 }  # fmt: skip
-_SUMS: dict[type, Callable[[int, int], int]] = {
+_OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitXor: operator.xor,
     ast.BitOr: operator.or_, ast.BitAnd: operator.and_,
 }  # fmt: skip
 
 
-class _Variable(Protocol):
-    def __call__(self, name: str, state: State, *, quoted: bool = False) -> Word | list[Word]: ...
+class _VariableLookup(Protocol):
+    def __call__(self, name: str, state: AnalysisState, *, quoted: bool = False) -> Word | list[Word]: ...
 
 
-def expand_parameter(text: str, state: State, variable: _Variable, operand: Callable[[], Word]) -> Word | list[Word]:
-    """What `${text}` comes to. `operand` gives the word behind an operator such as `:-`."""
+def expand_parameter(
+    text: str, state: AnalysisState, variable: _VariableLookup, operand: Callable[[], Word]
+) -> Word | list[Word]:
+    """Expand `${text}`. `operand` gives the word behind an operator such as `:-`."""
     form = _FORM.match(text)
     if form is None:
         return Word("${" + text + "}", dynamic=True)
     mark, name, index, rest = form.groups()
-    name = name if mark else state.named(name) or name
-    value = _element(name, index, state, variable) if index is not None else variable(name, state)
+    name = name if mark else state.resolve_name(name) or name
+    value = _array_element(name, index, state, variable) if index is not None else variable(name, state)
     if mark == "#":
-        return _length(value)
+        return _value_length(value)
     if mark == "!":
-        value = _indirect(name, value, state, variable)
+        value = _indirect_value(name, value, state, variable)
     if not rest:
         return value
-    return _sliced(value, rest, state) if isinstance(value, list) else _modified(value, name, rest, state, operand)
+    return (
+        _slice_positional(value, rest, state)
+        if isinstance(value, list)
+        else _apply_operator(value, name, rest, state, operand)
+    )
 
 
-def _modified(value: Word, name: str, rest: str, state: State, operand: Callable[[], Word]) -> Word:
-    """A value with what stands behind its name: a default, or a change."""
+def _apply_operator(value: Word, name: str, rest: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:
+    """Apply the operator behind a variable's name: a default, or a change."""
     if rest.startswith(_DEFAULTS):
         sign = rest[: 2 if rest[0] == ":" else 1]
-        return _defaulted(value, name, sign, state, operand)
-    if not value.dynamic and len(value.text) <= _LONGEST:
-        changed = _changed(value.text, rest, state)
+        return _apply_default(value, name, sign, state, operand)
+    if not value.dynamic and len(value.text) <= _MAX_TEXT:
+        changed = _change_text(value.text, rest, state)
         if changed is not None:
             return Word(changed, labels=value.labels)
     return Word("${" + name + "}", dynamic=True, labels=value.labels)
 
 
-def _indirect(name: str, value: Word | list[Word], state: State, variable: _Variable) -> Word | list[Word]:
-    """`${!NAME}`."""
+def _indirect_value(
+    name: str, value: Word | list[Word], state: AnalysisState, variable: _VariableLookup
+) -> Word | list[Word]:
+    """Expand `${!NAME}`."""
     if isinstance(value, list) or value.dynamic or not value.text.isidentifier():
         return Word("${" + name + "}", dynamic=True)
     return variable(value.text, state)
 
 
-def _length(value: Word | list[Word]) -> Word:
+def _value_length(value: Word | list[Word]) -> Word:
     if isinstance(value, Word) and value.dynamic:
         return Word("${N}", dynamic=True)
     return Word(str(len(value if isinstance(value, list) else value.text)))
 
 
-def _element(name: str, index: str, state: State, variable: _Variable) -> Word | list[Word]:
+def _array_element(name: str, index: str, state: AnalysisState, variable: _VariableLookup) -> Word | list[Word]:
     held = state.arrays.get(name)
     if held is None:
         return variable(name, state) if index in ("0", "@", "*") else Word("${" + name + "}", dynamic=True)
     if index in ("@", "*"):
         return list(held)
-    place = arithmetic(index, state)
+    place = evaluate_arithmetic(index, state)
     if place is None or place >= len(held) or -place > len(held):
         return Word("${" + name + "}", dynamic=True)
     return held[place]
 
 
-def _sliced(value: list[Word], rest: str, state: State) -> Word | list[Word]:
+def _slice_positional(value: list[Word], rest: str, state: AnalysisState) -> Word | list[Word]:
     offsets = _OFFSETS.match(rest)
     if offsets is None:
         return Word("${@}", dynamic=True)
-    begin, length = arithmetic(offsets[1], state), arithmetic(offsets[2] or "9999", state)
+    begin, length = evaluate_arithmetic(offsets[1], state), evaluate_arithmetic(offsets[2] or "9999", state)
     if begin is None or length is None:
         return Word("${@}", dynamic=True)
     return value[begin:][:length]
 
 
-def _defaulted(value: Word, name: str, sign: str, state: State, operand: Callable[[], Word]) -> Word:
-    """`:-` and its like. A variable that is not known may be set or not: what stands behind the sign is likelier."""
+def _apply_default(value: Word, name: str, sign: str, state: AnalysisState, operand: Callable[[], Word]) -> Word:
+    """Apply `:-` and similar operators. An unknown variable may be set or not: the operand is likelier."""
     given = operand()
     if sign[-1] == "+":
         return given if not value.dynamic and value.text else Word("${" + name + "}", dynamic=True, labels=given.labels)
@@ -105,36 +113,39 @@ def _defaulted(value: Word, name: str, sign: str, state: State, operand: Callabl
     return given
 
 
-def _changed(text: str, rest: str, state: State) -> str | None:
+def _change_text(text: str, rest: str, state: AnalysisState) -> str | None:
     if rest in _CASES:
         return _CASES[rest](text)
     if rest[0] == "@":
         return text
     if rest[0] == ":":
-        return _substring(text, rest, state)
+        return _take_substring(text, rest, state)
     if rest[0] in "#%":
-        return _trimmed(text, rest)
-    return _replaced(text, rest) if rest[0] == "/" else None
+        return _trim_pattern(text, rest)
+    return _replace_pattern(text, rest) if rest[0] == "/" else None
 
 
-def _substring(text: str, rest: str, state: State) -> str | None:
+def _take_substring(text: str, rest: str, state: AnalysisState) -> str | None:
     offsets = _OFFSETS.match(rest)
     if offsets is None:
         return None
-    begin, length = arithmetic(offsets[1], state), arithmetic(offsets[2], state) if offsets[2] else len(text)
+    begin, length = (
+        evaluate_arithmetic(offsets[1], state),
+        evaluate_arithmetic(offsets[2], state) if offsets[2] else len(text),
+    )
     if begin is None or length is None:
         return None
     tail = text[begin:] if begin >= 0 or -begin <= len(text) else ""
     return tail[:length]
 
 
-def _plain(pattern: str) -> str | None:
-    """A pattern that is a text; None when it has wildcards or more to expand."""
+def _plain_pattern(pattern: str) -> str | None:
+    """Return a pattern that is a text; None when it has wildcards or more to expand."""
     bare = pattern.replace("\\", "").replace("'", "").replace('"', "")
     return None if any(char in bare for char in "*?[$`") else bare
 
 
-def _trimmed(text: str, rest: str) -> str | None:
+def _trim_pattern(text: str, rest: str) -> str | None:
     double = rest[:2] in ("##", "%%")
     pattern = rest[2 if double else 1 :]
     if "$" in pattern or "`" in pattern or len(text) > 512:
@@ -148,26 +159,28 @@ def _trimmed(text: str, rest: str) -> str | None:
     return text
 
 
-def _replaced(text: str, rest: str) -> str | None:
-    """`${NAME/old/new}`, `//`, `/#` and `/%`; None when it cannot be told."""
+def _replace_pattern(text: str, rest: str) -> str | None:
+    """Apply `${NAME/old/new}`, `//`, `/#` and `/%`; None when the result cannot be determined."""
     every = rest.startswith("//")
     anchor = rest[1:2] if rest[1:2] in ("#", "%") and not every else ""
     body = rest[2 if every or anchor else 1 :]
     slash = re.search(r"(?<!\\)/", body)
     pattern, new = (body[: slash.start()], body[slash.end() :]) if slash else (body, "")
-    old, fresh = _plain(pattern), _plain(new)
+    old, fresh = _plain_pattern(pattern), _plain_pattern(new)
     if fresh is None:
         return None
     if old is None:
         return {"?": fresh * len(text), "*": fresh}.get(pattern)
     if not old:
         return fresh + text if anchor == "#" else text
-    result = _exchanged(text, old, fresh, "/" if every else anchor)
-    return result if len(result) <= _LONGEST * 4 else text
+    result = _exchange_text(text, old, fresh, "/" if every else anchor)
+    return result if len(result) <= _MAX_TEXT * 4 else text
 
 
-def _exchanged(text: str, old: str, new: str, where: str) -> str:
-    """A text with `old` exchanged: `/` everywhere, `#` at its beginning, `%` at its end, else where it is first."""
+def _exchange_text(text: str, old: str, new: str, where: str) -> str:
+    """Return a text with `old` exchanged: `/` everywhere, `#` at its beginning, `%` at its end, else where it
+    is first.
+    """
     match where:
         case "#":
             return new + text[len(old) :] if text.startswith(old) else text
@@ -177,45 +190,45 @@ def _exchanged(text: str, old: str, new: str, where: str) -> str:
             return text.replace(old, new) if where else text.replace(old, new, 1)
 
 
-def arithmetic(text: str, state: State) -> int | None:
-    """The number that an arithmetic text comes to; None when it is not constant."""
+def evaluate_arithmetic(text: str, state: AnalysisState) -> int | None:
+    """Return the number that an arithmetic text comes to; None when it is not constant."""
     text = text.strip()
     if text.isdigit() and len(text) < 10:
         return int(text, 8) if text.startswith("0") and all(char in "01234567" for char in text) else int(text)
     if len(text) > 200:
         return None
 
-    def known(found: re.Match[str]) -> str:
-        value = state.variables.get(found[1]) if found[1] not in state.sums else None
+    def replace_variable(found: re.Match[str]) -> str:
+        value = state.variables.get(found[1]) if found[1] not in state.arithmetic_names else None
         return value.text if value is not None and not value.dynamic and value.text.isdigit() else found[0]
 
-    text = re.sub(r"\$?\{?\b([A-Za-z_]\w{0,60})\}?", known, text)
+    text = re.sub(r"\$?\{?\b([A-Za-z_]\w{0,60})\}?", replace_variable, text)
     try:
-        return _number(ast.parse(text.replace("\n", " ").strip(), mode="eval").body)
+        return _evaluate_node(ast.parse(text.replace("\n", " ").strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _number(node: ast.expr) -> int | None:
+def _evaluate_node(node: ast.expr) -> int | None:
     match node:
         case ast.Constant(value=int(value)) if abs(value) < 1 << 40:
             return value
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            number = _number(inner)
+            number = _evaluate_node(inner)
             return None if number is None else -number
         case ast.BinOp(left=left, op=op, right=right):
-            return _combined(op, _number(left), _number(right))
+            return _combine_numbers(op, _evaluate_node(left), _evaluate_node(right))
         case _:
             return None
 
 
-def _combined(op: ast.operator, one: int | None, other: int | None) -> int | None:
+def _combine_numbers(op: ast.operator, one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return None
     if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod):
         if not other:
             return None
         return one % other if isinstance(op, ast.Mod) else int(one / other)
-    combine = _SUMS.get(type(op))
+    combine = _OPERATORS.get(type(op))
     result = combine(one, other) if combine is not None else None
     return result if result is not None and abs(result) < 1 << 40 else None

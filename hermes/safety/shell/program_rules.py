@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import (
     archives,
@@ -36,17 +36,16 @@ from hermes.safety.shell.programs import (
     windows,
     wrappers,
 )
-from hermes.safety.shell.words import NONE, NOTHING, SECRET, STORED, Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, SECRET, STORED, ShellStream, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 
 
-def vendors(call: Call) -> Stream | None:
+def vendors(call: ProgramCall) -> ShellStream | None:
     """Programs of vendors: their verbs, and the statements that they hand on."""
     cloud_clis.judge(call)
     databases.carried(call)
-    return Stream(None, frozenset({STORED})) if call.name in cloud_clis.STORES else None
+    return ShellStream(None, frozenset({STORED})) if call.name in cloud_clis.STORES else None
 
 
 RULES: dict[str, Rule] = {
@@ -152,7 +151,7 @@ def _of_version(name: str) -> Rule | None:
     return rule if rule in _VERSIONED else None
 
 
-def judged(call: Call) -> Stream:
+def judged(call: ProgramCall) -> ShellStream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
@@ -160,31 +159,31 @@ def judged(call: Call) -> Stream:
         rule = _changes_nothing
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:
-        dataflow.runs_folder(call, call.cwd)
+        dataflow.judge_code_folder(call, call.cwd)
     labels = _read(call, rule)
     if rule is None:
         _without_rule(call)
     option_injection.judge(call)
     keystores.searched(call)
     if out is None:
-        out = Stream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else NOTHING
+        out = ShellStream(None, call.stdin.labels | labels) if name not in ("true", "false", ":") else EMPTY_STREAM
     elif labels:
-        out = Stream(out.text, out.labels | labels)
+        out = ShellStream(out.text, out.labels | labels)
     return unbounded_output.followed(call, _labelled(call, out))
 
 
-def _read(call: Call, rule: Rule | None) -> frozenset[str]:
+def _read(call: ProgramCall, rule: Rule | None) -> frozenset[str]:
     """What the files that a program is given make of its output."""
     if call.name in LOOKERS or not call.words or rule is interpreters.interpreter:
-        return NONE
-    return call.reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
+        return NO_LABELS
+    return call.judge_reads(call.words[1:] if call.name in _PATTERN_FIRST else call.words)
 
 
-def _changes_nothing(call: Call) -> None:
+def _changes_nothing(call: ProgramCall) -> None:
     """The rule for programs that only say what they would do."""
 
 
-def _without_rule(call: Call) -> None:
+def _without_rule(call: ProgramCall) -> None:
     databases.carried(call)
     editing.by_option(call)
     if call.name.startswith("mkfs."):
@@ -193,14 +192,14 @@ def _without_rule(call: Call) -> None:
         _unknown_program(call)
 
 
-def _labelled(call: Call, out: Stream) -> Stream:
+def _labelled(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program writes, with what is known of it: keys, or a text made to be evaluated."""
     if keystores.shows(call):
         for path in keystores.outputs(call):
-            call.state.files[path] = Stream(None, frozenset({SECRET}))
-        return Stream(out.text, out.labels | {SECRET})
+            call.state.files[path] = ShellStream(None, frozenset({SECRET}))
+        return ShellStream(out.text, out.labels | {SECRET})
     if HOOKS.match(call.name) and not call.fed:
-        return Stream(out.text, out.labels | {"hook"})
+        return ShellStream(out.text, out.labels | {"hook"})
     return out
 
 
@@ -217,20 +216,20 @@ HOOKS = re.compile(
 _LOADER = re.compile(r"ld(-linux[\w.-]*|-musl[\w.-]*)?\.so(\.\d+)*$")
 
 
-def _unknown_program(call: Call) -> None:
+def _unknown_program(call: ProgramCall) -> None:
     """A program without a rule: it may run what lies in its folder, or what its arguments say."""
     if windows.powershell(call):
         return
     if _LOADER.match(call.name):
         option_injection.loader(call)
         return
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     cloud_clis.unknown(call)
     cloud_clis.migrations(call)
     _texts_in(call)
     for at, word in enumerate(call.words[:6]):
         if word.text.rpartition("/")[2] in _COMMANDS and at + 1 < len(call.words) and not word.quoted:
-            call.run(call.words[at:], lost=True)
+            call.judge_program(call.words[at:], lost=True)
             break
     if any(SECRET in word.labels for word in call.words) and any(_ADDRESS.match(word.text) for word in call.words):
         call.ask("exfiltration", "it may send keys away")
@@ -239,7 +238,7 @@ def _unknown_program(call: Call) -> None:
 _ADDRESS = re.compile(r"\w+://|[\w-]+(\.[\w-]+)+$")
 
 
-def _texts_in(call: Call) -> None:
+def _texts_in(call: ProgramCall) -> None:
     """Options of it that look like a command."""
     words = call.words
     for at, word in enumerate(words[:12]):
@@ -250,6 +249,6 @@ def _texts_in(call: Call) -> None:
             _nested(call, words[at + 1].text)
 
 
-def _nested(call: Call, text: str) -> None:
+def _nested(call: ProgramCall, text: str) -> None:
     call.ask("nested-program", "its arguments hold a command that deletes or downloads")
-    call.script(text, lost=True)
+    call.judge_script(text, lost=True)

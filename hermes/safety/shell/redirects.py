@@ -1,15 +1,22 @@
-"""Redirects of a shell text: files, here-documents, here-strings, and the substitutions that stand for files."""
+"""Redirects of a shell text: files, here-documents, here-strings, and process substitutions."""
 
 import re
 
 from tree_sitter import Node
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import resolve
-from hermes.safety.shell.syntax import decoded, text_of
-from hermes.safety.shell.walker import Walker
-from hermes.safety.shell.words import NONE, NOTHING, UNTOLD, State, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.call import resolve_path
+from hermes.safety.shell.syntax import decode_source, node_text
+from hermes.safety.shell.walker import ShellWalker
+from hermes.safety.shell.words import (
+    EMPTY_STREAM,
+    NO_LABELS,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
+    Word,
+    word_set,
+)
 
 _Targets = list[tuple[str, str]]
 """(operator, path) of the files that an output goes to."""
@@ -18,8 +25,8 @@ _Targets = list[tuple[str, str]]
 _EXEC = re.compile(r"exec\b")
 
 
-def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
-    """A statement with redirects."""
+def judge_redirected(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    """Judge a statement with redirects."""
     body = node.child_by_field_name("body")
     if body is not None and body.type == "list" and len(body.named_children) == 2:
         # The grammar puts `a && b > c` under one redirect; it belongs to the last command.
@@ -31,15 +38,17 @@ def redirected(walker: Walker, node: Node, state: State, stdin: Stream | None) -
     for child in node.children:
         match child.type:
             case "file_redirect":
-                stdin = to_file(walker, child, state, targets) or stdin
+                stdin = judge_file_redirect(walker, child, state, targets) or stdin
             case "herestring_redirect":
-                stdin = herestring(walker, child, state)
+                stdin = read_herestring(walker, child, state)
             case "heredoc_redirect":
-                stdin = _heredoc(walker, child, state, targets, after)
-    out = walker.visit(body, state, stdin) if body is not None else NOTHING
-    out = _kept(walker, body, NOTHING if _reads_own(walker, began, targets, state) else out, targets, state)
+                stdin = _read_heredoc(walker, child, state, targets, after)
+    out = walker.visit(body, state, stdin) if body is not None else EMPTY_STREAM
+    out = _remaining_output(
+        walker, body, EMPTY_STREAM if _is_reading_target(walker, began, targets, state) else out, targets, state
+    )
     for child in after:
-        out = _piped(walker, child, state, out)
+        out = _judge_after_heredoc(walker, child, state, out)
     return out
 
 
@@ -51,8 +60,8 @@ _READERS = word_set(
 _PATTERN_FIRST = word_set("grep egrep fgrep rg sed awk gawk jq yq")
 
 
-def _reads_own(walker: Walker, began: int, targets: _Targets, state: State) -> bool:
-    """Whether a program reads the file that its output goes to: the shell has emptied it by then."""
+def _is_reading_target(walker: ShellWalker, began: int, targets: _Targets, state: AnalysisState) -> bool:
+    """Return whether a program reads the file that its output goes to: the shell has emptied it by then."""
     paths = {path for operator, path in targets if ">>" not in operator and not path.startswith("/dev/")}
     if not paths or not paths.isdisjoint(state.files):
         return False
@@ -60,32 +69,34 @@ def _reads_own(walker: Walker, began: int, targets: _Targets, state: State) -> b
         if command.argv[0] in _READERS:
             named = [text for text in command.argv[1:20] if text[:1] not in ("-", "")]
             named = named[command.argv[0] in _PATTERN_FIRST :]
-            if any(resolve(text, command.cwd, walker.places) in paths for text in named):
+            if any(resolve_path(text, command.cwd, walker.places) in paths for text in named):
                 return True
     return False
 
 
-def _kept(walker: Walker, body: Node | None, out: Stream, targets: _Targets, state: State) -> Stream:
-    """What is left of an output when files take it."""
-    return _left_open(walker, targets, state) if _opens(body) else _stored(walker, out, targets, state)
+def _remaining_output(
+    walker: ShellWalker, body: Node | None, out: ShellStream, targets: _Targets, state: AnalysisState
+) -> ShellStream:
+    """Return the rest of an output when files take it."""
+    return _leave_open(walker, targets, state) if _is_exec(body) else _store_output(walker, out, targets, state)
 
 
-def _opens(body: Node | None) -> bool:
-    """Whether a statement is an `exec`, whose redirects stay."""
-    return body is not None and _EXEC.match(text_of(body)) is not None
+def _is_exec(body: Node | None) -> bool:
+    """Return whether a statement is an `exec`, whose redirects stay."""
+    return body is not None and _EXEC.match(node_text(body)) is not None
 
 
-def _left_open(walker: Walker, targets: _Targets, state: State) -> Stream:
-    """Files that stay open behind `exec > FILE`: what they come to hold is not followed."""
-    _stored(walker, NOTHING, targets, state)
+def _leave_open(walker: ShellWalker, targets: _Targets, state: AnalysisState) -> ShellStream:
+    """Mark files that stay open behind `exec > FILE` as unknown: their content is not followed."""
+    _store_output(walker, EMPTY_STREAM, targets, state)
     for _, path in targets:
         if not path.startswith("/dev/"):
-            state.files[path] = UNTOLD
-    return NOTHING
+            state.files[path] = UNKNOWN_STREAM
+    return EMPTY_STREAM
 
 
-def _piped(walker: Walker, node: Node, state: State, out: Stream) -> Stream:
-    """What stands behind `<<END` on its line: the rest of a pipe, or other statements."""
+def _judge_after_heredoc(walker: ShellWalker, node: Node, state: AnalysisState, out: ShellStream) -> ShellStream:
+    """Judge the rest of the line behind `<<END`: the rest of a pipe, or other statements."""
     if node.type != "pipeline":
         return walker.visit(node, state, None)
     for step in node.named_children:
@@ -93,111 +104,115 @@ def _piped(walker: Walker, node: Node, state: State, out: Stream) -> Stream:
     return out
 
 
-def _stored(walker: Walker, out: Stream, targets: _Targets, state: State) -> Stream:
+def _store_output(walker: ShellWalker, out: ShellStream, targets: _Targets, state: AnalysisState) -> ShellStream:
     for operator, path in targets:
         if path.startswith("/dev/"):
             continue
-        dataflow.judge_stored(walker, path, operator, out, state)
+        dataflow.judge_stored_output(walker, path, operator, out, state)
         before = state.files.get(path) if ">>" in operator else None
-        state.files[path] = dataflow.joined(before, out) if before is not None else out
-    return NOTHING if targets else out
+        state.files[path] = dataflow.join_streams(before, out) if before is not None else out
+    return EMPTY_STREAM if targets else out
 
 
-def to_file(walker: Walker, node: Node, state: State, targets: _Targets | None = None) -> Stream | None:
-    """Judge `> FILE` and `< FILE`; what the command gets by it, if it gets something."""
-    if not walker.budget.step():
-        walker.unclear("the command has too many parts to be judged")
+def judge_file_redirect(
+    walker: ShellWalker, node: Node, state: AnalysisState, targets: _Targets | None = None
+) -> ShellStream | None:
+    """Judge `> FILE` and `< FILE`. Return the input that the command gets, if any."""
+    if not walker.budget.spend_step():
+        walker.add_unclear("the command has too many parts to be judged")
         return None
-    operator, descriptor, target = _read(walker, node, state)
+    operator, descriptor, target = _read_redirect(walker, node, state)
     if target is None or target.text.isdigit() or target.text == "-":
         return None
-    path = resolve(target.text, state.where.now, walker.places)
+    path = resolve_path(target.text, state.where.current, walker.places)
     if operator in ("<", "<&"):
-        walker.met(("<", path), state)
-        return dataflow.read_from(walker, target, state)
+        walker.add_command(("<", path), state)
+        return dataflow.read_redirect(walker, target, state)
     if ">" not in operator:
         return None
-    walker.met((">", path), state)
-    dataflow.written_to(walker, path, operator, state)
+    walker.add_command((">", path), state)
+    dataflow.judge_write_redirect(walker, path, operator, state)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
-        dataflow.sent(walker, path)
+        dataflow.judge_raw_connection(walker, path)
     if targets is not None and descriptor in ("", "1") and operator != "<>":
         targets.append((operator, path))
     elif not path.startswith("/dev/"):
         # Whatever is started with this descriptor may write into it.
-        state.files.setdefault(path, UNTOLD)
+        state.files.setdefault(path, UNKNOWN_STREAM)
     return None
 
 
-def _read(walker: Walker, node: Node, state: State) -> tuple[str, str, Word | None]:
-    """(operator, descriptor, target) of a redirect. A number is a descriptor only behind `>&` and `<&`."""
+def _read_redirect(walker: ShellWalker, node: Node, state: AnalysisState) -> tuple[str, str, Word | None]:
+    """Return (operator, descriptor, target) of a redirect. A number is a descriptor only behind `>&` and `<&`."""
     operator, descriptor, target = "", "", None
     for child in node.children:
         if child.type == "file_descriptor":
-            descriptor = text_of(child)
+            descriptor = node_text(child)
         elif not child.is_named:
-            operator = operator or text_of(child)
+            operator = operator or node_text(child)
         else:
-            word = walker.expander.one(child, state)
+            word = walker.expander.expand_one(child, state)
             target = target or word
     if target is not None and not operator.endswith("&") and (target.text.isdigit() or target.text == "-"):
         target = Word(f"./{target.text}", labels=target.labels)
     return operator, descriptor, target
 
 
-def herestring(walker: Walker, node: Node, state: State) -> Stream:
-    """`<<< WORD`."""
-    if not walker.budget.step():
-        walker.unclear("the command has too many parts to be judged")
-        return UNTOLD
-    word = walker.expander.one(node.named_children[0], state) if node.named_children else Word("")
-    return Stream(None, word.labels) if word.dynamic else Stream(word.text + "\n", word.labels)
+def read_herestring(walker: ShellWalker, node: Node, state: AnalysisState) -> ShellStream:
+    """Return the input of `<<< WORD`."""
+    if not walker.budget.spend_step():
+        walker.add_unclear("the command has too many parts to be judged")
+        return UNKNOWN_STREAM
+    word = walker.expander.expand_one(node.named_children[0], state) if node.named_children else Word("")
+    return ShellStream(None, word.labels) if word.dynamic else ShellStream(word.text + "\n", word.labels)
 
 
-def _heredoc(walker: Walker, node: Node, state: State, targets: _Targets, after: list[Node]) -> Stream:
-    quoted, out = False, Stream("")
+def _read_heredoc(
+    walker: ShellWalker, node: Node, state: AnalysisState, targets: _Targets, after: list[Node]
+) -> ShellStream:
+    quoted, out = False, ShellStream("")
     for child in node.children:
         match child.type:
             case "heredoc_start":
-                quoted = re.search(r"['\"\\]", text_of(child)) is not None
+                quoted = re.search(r"['\"\\]", node_text(child)) is not None
             case "file_redirect":
-                to_file(walker, child, state, targets)
+                judge_file_redirect(walker, child, state, targets)
             case "heredoc_body":
-                out = Stream(text_of(child)) if quoted else _expanded(walker, child, state)
+                out = ShellStream(node_text(child)) if quoted else _expand_heredoc(walker, child, state)
             case kind if child.is_named and kind not in ("heredoc_end", "comment", "ERROR"):
                 after.append(child)
-    if out.text is not None and text_of(node).startswith("<<-"):
-        return Stream("\n".join(line.lstrip("\t") for line in out.text.split("\n")), out.labels)
+    if out.text is not None and node_text(node).startswith("<<-"):
+        return ShellStream("\n".join(line.lstrip("\t") for line in out.text.split("\n")), out.labels)
     return out
 
 
-def _expanded(walker: Walker, node: Node, state: State) -> Stream:
-    """A here-document in which variables and substitutions stand for others."""
+def _expand_heredoc(walker: ShellWalker, node: Node, state: AnalysisState) -> ShellStream:
+    """Expand a here-document with variables and substitutions."""
     source = node.text or b""
     inner = [child for child in node.named_children if child.type != "heredoc_content"]
-    pieces, labels, told, at = [], NONE, True, 0
+    pieces, labels, is_known, at = [], NO_LABELS, True, 0
     for child in inner:
-        pieces.append(decoded(source[at : child.start_byte - node.start_byte]))
-        word = walker.expander.one(child, state)
+        pieces.append(decode_source(source[at : child.start_byte - node.start_byte]))
+        word = walker.expander.expand_one(child, state)
         pieces.append(word.text)
         labels |= word.labels
-        told = told and not word.dynamic
+        is_known = is_known and not word.dynamic
         at = child.end_byte - node.start_byte
-    pieces.append(decoded(source[at:]))
-    told = told or all("$()" not in piece for piece in pieces)
-    return Stream("".join(pieces) if told else None, labels)
+    pieces.append(decode_source(source[at:]))
+    is_known = is_known or all("$()" not in piece for piece in pieces)
+    return ShellStream("".join(pieces) if is_known else None, labels)
 
 
-def substituted(walker: Walker, node: Node, state: State) -> Stream:
-    """The output of the commands in a substitution; `$(< FILE)` is what the file holds."""
+def judge_substitution(walker: ShellWalker, node: Node, state: AnalysisState) -> ShellStream:
+    """Return the output of the commands in a substitution; `$(< FILE)` is the file's content."""
     children = node.named_children
-    if len(children) == 1 and (redirect := _only_redirect(children[0])) is not None:
-        return to_file(walker, redirect, state.copy()) or UNTOLD
-    writes_in = node.type == "process_substitution" and text_of(node).startswith(">")
-    return walker.statements(node, state.copy(), UNTOLD if writes_in else None)
+    if len(children) == 1 and (redirect := _find_only_redirect(children[0])) is not None:
+        return judge_file_redirect(walker, redirect, state.copy()) or UNKNOWN_STREAM
+    writes_in = node.type == "process_substitution" and node_text(node).startswith(">")
+    return walker.visit_statements(node, state.copy(), UNKNOWN_STREAM if writes_in else None)
 
 
-def _only_redirect(node: Node) -> Node | None:
+def _find_only_redirect(node: Node) -> Node | None:
     if node.type == "file_redirect":
         return node
     if node.type == "redirected_statement" and node.child_by_field_name("body") is None:

@@ -1,18 +1,18 @@
-"""What a program text in another language than shell would do, by the calls that stand in it."""
+"""Analyzes program texts in languages other than shell and Python, by the calls in them."""
 
 import base64
 import re
 from dataclasses import dataclass, field
 
-from hermes.safety.shell.loading import loaded
+from hermes.safety.shell.loading import find_loaded_code
 
 
 @dataclass(slots=True)
-class Code:
-    """What was found in a program text."""
+class CodeAnalysis:
+    """The findings of the analysis of a program text."""
 
     harmful: list[tuple[str, bool]] = field(default_factory=list)
-    """Reasons, each with whether a sandbox takes the harm out of it."""
+    """Reasons, each with whether a sandbox prevents the harm."""
     deleted: list[str] = field(default_factory=list)
     recursive: bool = False
     written: list[str] = field(default_factory=list)
@@ -25,15 +25,15 @@ class Code:
     environment: bool = False
     bomb: bool = False
     drops: bool = False
-    """It deletes tables, or all rows, by the methods of a library."""
+    """True if it deletes tables, or all rows, by the methods of a library."""
     loads: set[str] = field(default_factory=set)
-    """Folders and files out of which it takes more code; `.` is the folder that it runs in."""
+    """Folders and files from which it loads more code; `.` is the folder that it runs in."""
     emptied: list[str] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
-    """Constant texts that it hands to a database, perhaps."""
+    """Constant texts that it may pass to a database."""
 
-    def add(self, other: "Code") -> None:
-        """Take over what was found in a text inside this one."""
+    def merge(self, other: "CodeAnalysis") -> None:
+        """Merge the findings of a text inside this one."""
         for name in ("harmful", "deleted", "written", "emptied", "spawned", "shelled", "statements"):
             getattr(self, name).extend(getattr(other, name))
         for name in ("loads", "paths", "hosts"):
@@ -42,13 +42,13 @@ class Code:
             setattr(self, name, getattr(self, name) or getattr(other, name))
 
 
-_STRING = re.compile(
+_STRING_LITERAL = re.compile(
     r"'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\]|\\.){0,2000})`|<([~/$*][^<>\n]{0,200})>"
 )
 _PATHS = re.compile(r"[~\w./$*-]+")
 _URL = re.compile(r"\bhttps?://([\w.-]+)")
 
-_SPAWNS: dict[str, str] = {
+_SPAWN_CALLS: dict[str, str] = {
     "perl": r"\bsystem\b|\bexec\b|`|\bqx\b|\bfork\b|open\s*\(?[^;]{0,80}(\"|')?\s*(\||-\||\|-)|popen|\bsyscall\b|IPC::",
     "ruby": r"\bsystem\b|\bexec\b|`|%x|\bfork\b|\bspawn\b|popen|Open3|PTY\.|Kernel\.|IO\.popen|instance_eval|"
     r"\.send\b|Process\.",
@@ -113,7 +113,7 @@ _FETCHES = re.compile(
     r"HTTP::Tiny|urlopen|axios|WebClient",
     re.IGNORECASE,
 )
-_LOOKS_UP = re.compile(
+_LOOKUP_CALLS = re.compile(
     r"gethostby\w+|getaddrinfo|getnameinfo|\bdns\.(lookup|resolve|reverse|promises)|['\"](node:)?dns(/promises)?['\"]|"
     r"Resolv\b|\bgetaddress\b|inet_aton|dns_get_record|checkdnsrr|dns_check_record|getmxrr|Net::DNS|resolveDns|"
     r"nslookup|GetHost(Addresses|Entry)|Resolve-DnsName",
@@ -122,8 +122,8 @@ _LOOKS_UP = re.compile(
 _FETCHES_ANY = re.compile(
     r"\bfetch\s*\(\s*[^'\"`\s)]|https?\.(?:get|request)\s*\(\s*[^'\"`\s)]|URI\.open\s*\(\s*[^'\"]"
 )
-UNTOLD_HOST = "?"
-"""Stands for hosts that a program text reaches and that cannot be told."""
+UNKNOWN_HOST = "?"
+"""The name for hosts that a program text reaches and that cannot be determined."""
 _EVALUATES = re.compile(
     r"\beval\b|new Function|Function\s*\(|vm\.run|instance_eval|class_eval|assert\s*\(\s*\$|create_function|"
     r"call_user_func|include\s*\(?\s*['\"$]|require\s*\(?\s*['\"]https?:|fromCharCode|"
@@ -163,11 +163,11 @@ _PAUSES = re.compile(
     r"\b(sleep|usleep|last|break|exit|return|gets|STDIN|readline|accept|await|getline|wait|yield|setTimeout|recv|die|next)\b",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
-"""What runs beside the loop that starts it."""
-_PROCESSES = "the program text starts processes without end"
+_CONCURRENT_BLOCK = re.compile(r"(?:Thread\.new|\bfork)\s*(?:\{[^{}]{0,400}\}|do\b.{0,400}?\bend\b)")
+"""Blocks that run concurrently with the loop that starts them."""
+_ENDLESS_PROCESSES = "the program text starts processes without end"
 _NUMBER = r"((?:\d[\d_]*(?:\.\d+)?(?:e\d{1,3})?)(?:\s*(?:\*\*|\^|<<)\s*\d{1,4})?)"
-_MADE = re.compile(
+_MADE_AT_ONCE = re.compile(
     r"['\"\])]\s*(?:x|\*)\s*"
     + _NUMBER
     + r"|(?:string\.rep|str_repeat|array_fill|range)\s*\([^()]{0,80}?,\s*"
@@ -176,13 +176,13 @@ _MADE = re.compile(
     + _NUMBER,
     re.IGNORECASE,
 )
-_HUGE = 4e9
-"""Bytes that no program makes at once without taking the machine's memory."""
-_SHOWN = re.compile(
+_HUGE_BYTES = 4e9
+"""Bytes that no program allocates at once without exhausting the machine's memory."""
+_PRINT_ONLY = re.compile(
     r"(?:\s*(?:print|puts|p|say|echo|console\.(?:log|error)|io\.write|printf|cat|putStrLn)\b\s*\(?\s*"
     r"(?:'(?:[^'\\]|\\.){0,4000}'|\"(?:[^\"\\$@#`]|\\.){0,4000}\")\s*\)?\s*(?:;|\n|$))+\s*"
 )
-"""A program text that shows constant texts, and does nothing else."""
+"""A program text that only prints constant texts."""
 _COMMENTS = {
     **dict.fromkeys(("node", "php", "deno"), r"(?m)^\s*//.*$"),
     **dict.fromkeys(("perl", "ruby", "r", "Rscript", "julia", "tclsh"), r"(?m)^\s*#(?!!).*$"),
@@ -192,7 +192,7 @@ _INCLUDES = re.compile(
     r"\b(?:source|sys\.source|source_url|include|include_once|require|require_once|import|importScripts|load|dofile|"
     r"loadstring|instance_eval|eval)\b[\s(]{0,4}(?:\w+(?:\.\w+)?[\s(]{1,3})?['\"`](?:https?|ftp)://",
 )
-"""A program text that takes in another from an address."""
+"""Statements that load code from a URL."""
 
 _HARMFUL: tuple[tuple[re.Pattern[str], str, bool], ...] = (
     # What stands in it, what it does, and whether a sandbox takes the harm out of it.
@@ -202,30 +202,30 @@ _HARMFUL: tuple[tuple[re.Pattern[str], str, bool], ...] = (
 )
 
 
-def other_code(text: str, language: str) -> Code:
-    """What a text of perl, ruby, node, php, lua and their like would do."""
-    code = Code()
-    if len(text) < 8_000 and _SHOWN.fullmatch(text):
+def analyze_script(text: str, language: str) -> CodeAnalysis:
+    """Analyze a text of perl, ruby, node, php, lua and similar languages."""
+    code = CodeAnalysis()
+    if len(text) < 8_000 and _PRINT_ONLY.fullmatch(text):
         return code
-    text = _uncommented(text, language)
-    _started(text, language, code)
+    text = _strip_comments(text, language)
+    _find_started_programs(text, language, code)
     if _DELETES.search(text):
         code.recursive = _DESTROYS_HERE.search(text) is not None
-        code.deleted += [path for path in _strings(text) if path.startswith(("/", "~")) and len(path) < 200]
+        code.deleted += [path for path in _find_strings(text) if path.startswith(("/", "~")) and len(path) < 200]
         code.harmful.append(("the program text deletes", False))
     code.harmful += [(reason, contained) for pattern, reason, contained in _HARMFUL if pattern.search(text)]
-    _files(text, code)
-    _emptied(text, code)
-    _stated(text, code)
-    if reason := without_end(text):
-        code.bomb = code.bomb or reason is _PROCESSES
+    _find_written_files(text, code)
+    _find_emptied_files(text, code)
+    _find_statements(text, code)
+    if reason := find_exhaustion(text):
+        code.bomb = code.bomb or reason is _ENDLESS_PROCESSES
         code.harmful.append((reason, True))
-    _connected(text, code)
-    code.loads |= loaded(text, language)
+    _find_connections(text, code)
+    code.loads |= find_loaded_code(text, language)
     return code
 
 
-_SPEAKS = re.compile(
+_DATABASE_CALL = re.compile(
     r"(?:\.|->|::|\b(?:mysqli|pg|sqlite|odbc|db)_\w{0,20})\$?(?:exec\w*|query\w*|do|run|raw|prepare|unprepared|statement|batch|"
     r"select\w*|update|delete|sql)\b"
 )
@@ -234,10 +234,10 @@ _QUOTED = re.compile(
 )
 
 
-def _stated(text: str, code: Code) -> None:
-    """What it may say to a database."""
-    if _SPEAKS.search(text):
-        code.statements += _strings(text)
+def _find_statements(text: str, code: CodeAnalysis) -> None:
+    """Collect the texts that it may pass to a database."""
+    if _DATABASE_CALL.search(text):
+        code.statements += _find_strings(text)
         code.statements += [found[1] or found[3] or "" for found in _QUOTED.finditer(text[:30_000])]
 
 
@@ -257,16 +257,16 @@ _PUTS = re.compile(
 )
 
 
-def _emptied(text: str, code: Code) -> None:
-    """Files that it replaces by nothing: written with an empty text, cut off, or opened anew and left so."""
+def _find_emptied_files(text: str, code: CodeAnalysis) -> None:
+    """Collect files that it empties: written with an empty text, truncated, or opened for writing and left so."""
     text = text[:30_000]
     code.emptied += [found[2] or found[4] for found in _EMPTIES.finditer(text)]
     if not _PUTS.search(text):
         code.emptied += [(found[2] or found[3]).strip() for found in _OPENED.finditer(text)]
 
 
-def _connected(text: str, code: Code) -> None:
-    """What it reaches, and whether it may take the environment there."""
+def _find_connections(text: str, code: CodeAnalysis) -> None:
+    """Collect the hosts and paths that it reaches, and whether it may send the environment there."""
     code.paths |= {token for token in _PATHS.findall(text) if "/" in token or token.startswith((".", "~"))}
     code.environment = _ENVIRONMENT.search(text) is not None
     code.hosts |= set(_URL.findall(text))
@@ -274,15 +274,15 @@ def _connected(text: str, code: Code) -> None:
     code.fetches = _FETCHES.search(text) is not None
     if code.sends and not code.hosts:
         code.harmful.append(("the program text opens connections", False))
-    looks = _LOOKS_UP.search(text) is not None
+    looks = _LOOKUP_CALLS.search(text) is not None
     code.sends = code.sends or looks
     if looks or _FETCHES_ANY.search(text):
-        code.hosts.add(UNTOLD_HOST)
+        code.hosts.add(UNKNOWN_HOST)
 
 
-def _started(text: str, language: str, code: Code) -> None:
-    """The programs that it starts."""
-    spawns = _SPAWNS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
+def _find_started_programs(text: str, language: str, code: CodeAnalysis) -> None:
+    """Collect the programs that it starts."""
+    spawns = _SPAWN_CALLS.get(language, r"\bsystem\b|\bexec\b|`|popen|spawn")
     for found in _COMMAND.finditer(text[:30_000]):
         command = next((one for one in found.groups() if one), "")
         if command and not (found[5] and language in ("node", "deno", "pwsh")):
@@ -292,21 +292,23 @@ def _started(text: str, language: str, code: Code) -> None:
         code.harmful.append(("the program text starts programs", True))
 
 
-def without_end(text: str) -> str:
-    """Why a program text takes all of the machine's processes, memory or disk; empty when it does not."""
+def find_exhaustion(text: str) -> str:
+    """Return the reason why a program text exhausts processes, memory or disk; empty when it does not."""
     text = text[:30_000]
-    if any(_amount(one) >= _HUGE for found in _MADE.finditer(text) for one in found.groups() if one):
+    if any(
+        _parse_amount(one) >= _HUGE_BYTES for found in _MADE_AT_ONCE.finditer(text) for one in found.groups() if one
+    ):
         return "the program text takes all of the machine's memory"
     loop = _LOOPS.search(text)
-    if loop is None or _PAUSES.search(_BESIDE.sub("", text), min(loop.start(), len(text))):
+    if loop is None or _PAUSES.search(_CONCURRENT_BLOCK.sub("", text), min(loop.start(), len(text))):
         return ""
     if _STARTS.search(text):
-        return _PROCESSES
+        return _ENDLESS_PROCESSES
     return "the program text takes memory or disk without end" if _GROWS.search(text) else ""
 
 
-def _amount(text: str) -> float:
-    """The number that a text such as `1e9`, `10**9`, `1 << 40` or `1_000` is."""
+def _parse_amount(text: str) -> float:
+    """Parse a number such as `1e9`, `10**9`, `1 << 40` or `1_000`."""
     base, sign, power = re.fullmatch(r"([\d_.e]+)\s*(\*\*|\^|<<)?\s*(\d*)", text.lower()).groups()  # type: ignore[union-attr]
     try:
         number = float(base.replace("_", ""))
@@ -315,18 +317,18 @@ def _amount(text: str) -> float:
         return float("inf")
 
 
-def _uncommented(text: str, language: str) -> str:
+def _strip_comments(text: str, language: str) -> str:
     pattern = _COMMENTS.get(language)
     return re.sub(pattern, "", text) if pattern else text
 
 
-def _strings(text: str) -> list[str]:
-    found = _STRING.finditer(text[:30_000])
+def _find_strings(text: str) -> list[str]:
+    found = _STRING_LITERAL.finditer(text[:30_000])
     return [next((one for one in match.groups() if one is not None), "") for match in found][:200]
 
 
-def _files(text: str, code: Code) -> None:
-    """The files that it writes: in a match the last group that is no quotation mark is the path."""
+def _find_written_files(text: str, code: CodeAnalysis) -> None:
+    """Collect the files that it writes: in a match the last group that is no quotation mark is the path."""
     written = [[one for one in found.groups() if one and len(one) > 1] for found in _WRITES.finditer(text[:30_000])]
     paths = [[one for one in groups if one != "Sync"][-1:] for groups in written]
     code.written += [path for some in paths for path in some]
@@ -334,8 +336,8 @@ def _files(text: str, code: Code) -> None:
         code.harmful.append(("the program text writes files", True))
 
 
-def plain_base64(text: str) -> str | None:
-    """A text that base64 hides; None when it hides none."""
+def decode_base64_text(text: str) -> str | None:
+    """Decode a text from base64; None when it is not base64."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()
     except (ValueError, UnicodeDecodeError):

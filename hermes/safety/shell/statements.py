@@ -6,30 +6,29 @@ from collections.abc import Callable, Sequence
 from tree_sitter import Node
 
 from hermes.safety.shell import dataflow, loops, redirects, variables
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.shell.program_rules import judged
-from hermes.safety.shell.syntax import text_of
-from hermes.safety.shell.walker import Walker
-from hermes.safety.shell.words import NOTHING, UNTOLD, State, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.syntax import node_text
+from hermes.safety.shell.walker import ShellWalker
+from hermes.safety.shell.words import EMPTY_STREAM, UNKNOWN_STREAM, AnalysisState, ShellStream, Word, word_set
 
 MAX_WORDS = 1_000
 """Words of one command that are looked at."""
-_CHANGE_THE_SHELL = word_set(
-    "read mapfile readarray eval source . export declare typeset local readonly printf getopts"
-)
-"""Built-ins whose work stays; that the variables set before them do so too is no harm."""
-_LOOKED_AT = 400
+_SHELL_BUILTINS = word_set("read mapfile readarray eval source . export declare typeset local readonly printf getopts")
+"""Built-ins whose effect on the shell stays; variables set before them may stay too."""
+_MAX_BODY_NODES = 400
 """Nodes of a function's body in which a start of itself is looked for."""
 
-_REFERRING = re.compile(r"-[a-zA-Z]*n")
+_NAMEREF_OPTION = re.compile(r"-[a-zA-Z]*n")
 
-Handler = Callable[[Walker, Node, State, Stream | None], Stream]
+StatementHandler = Callable[[ShellWalker, Node, AnalysisState, ShellStream | None], ShellStream]
 
 
-def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
-    """A simple command, with the variables that are set for it."""
+def judge_simple_command(
+    walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None
+) -> ShellStream:
+    """Judge a simple command, with the variables that are set for it."""
     nodes: list[Node] = []
     assigned: list[Node] = []
     for child in node.children:
@@ -41,98 +40,102 @@ def command(walker: Walker, node: Node, state: State, stdin: Stream | None) -> S
             case "command_name":
                 nodes += child.children if child.child_count == 1 else [child]
             case "herestring_redirect":
-                stdin = redirects.herestring(walker, child, state)
+                stdin = redirects.read_herestring(walker, child, state)
             case "file_redirect":
-                stdin = redirects.to_file(walker, child, state) or stdin
+                stdin = redirects.judge_file_redirect(walker, child, state) or stdin
             case "number" if _is_descriptor(child):
                 pass
             case "comment" | "heredoc_redirect":
                 pass
             case _:
                 nodes.append(child)
-    return _run(walker, nodes, assigned, state, stdin)
+    return _run_command(walker, nodes, assigned, state, stdin)
 
 
-def _run(walker: Walker, nodes: list[Node], assigned: list[Node], state: State, stdin: Stream | None) -> Stream:
+def _run_command(
+    walker: ShellWalker, nodes: list[Node], assigned: list[Node], state: AnalysisState, stdin: ShellStream | None
+) -> ShellStream:
     if len(nodes) + len(assigned) > MAX_WORDS:
-        walker.unclear("the command has too many words to be judged")
+        walker.add_unclear("the command has too many words to be judged")
         del nodes[MAX_WORDS:], assigned[MAX_WORDS:]
-    words = walker.expander.words(nodes, state)
+    words = walker.expander.expand_words(nodes, state)
     state = _with_variables(walker, assigned, words, state) if assigned else state
     if not words and nodes and walker.budget.spent:
-        walker.unclear("the command has too many parts to be judged")
-    return walker.run(words, state, stdin) if words else NOTHING
+        walker.add_unclear("the command has too many parts to be judged")
+    return walker.judge_command(words, state, stdin) if words else EMPTY_STREAM
 
 
-def _with_variables(walker: Walker, assigned: Sequence[Node], words: Sequence[Word], state: State) -> State:
-    """The state in which a command runs that has variables set before it; without a command they stay."""
+def _with_variables(
+    walker: ShellWalker, assigned: Sequence[Node], words: Sequence[Word], state: AnalysisState
+) -> AnalysisState:
+    """Return the state in which a command runs that has variables set before it; without a command they stay."""
     inner = state.copy(state.where) if words else state
-    if words and words[0].text in _CHANGE_THE_SHELL:
+    if words and words[0].text in _SHELL_BUILTINS:
         inner.variables, inner.arrays = state.variables, state.arrays
     for child in assigned:
-        variables.assign(walker, child, inner)
+        variables.judge_assignment(walker, child, inner)
     return inner
 
 
 def _is_descriptor(number: Node) -> bool:
-    """Whether a number belongs to the here-string behind it."""
+    """Return whether a number belongs to the here-string behind it."""
     after = number.next_sibling
     return after is not None and after.type == "herestring_redirect" and after.start_byte == number.end_byte
 
 
-def _pipeline(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+def _judge_pipeline(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
     stream = stdin
-    walker.aside += 1
+    walker.concurrent_depth += 1
     for child in node.named_children:
         if child.type != "comment":
             stream = walker.visit(child, state.copy(), stream)
-    walker.aside -= 1
-    return stream if stream is not None else UNTOLD
+    walker.concurrent_depth -= 1
+    return stream if stream is not None else UNKNOWN_STREAM
 
 
-def _subshell(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
-    return walker.statements(node, state.copy(), stdin)
+def _judge_subshell(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    return walker.visit_statements(node, state.copy(), stdin)
 
 
-def _test(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
-    walker.expander.visit_inside(node, state)
-    return NOTHING
+def _judge_test(walker: ShellWalker, node: Node, state: AnalysisState, _: ShellStream | None) -> ShellStream:
+    walker.expander.run_substitutions_inside(node, state)
+    return EMPTY_STREAM
 
 
-def _case(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
+def _judge_case(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
     value = node.child_by_field_name("value")
     if value is not None:
-        walker.expander.one(value, state)
-    out = NOTHING
+        walker.expander.expand_one(value, state)
+    out = EMPTY_STREAM
     for item in node.named_children:
         if item.type == "case_item":
-            out = dataflow.joined(out, walker.statements(item, state, stdin))
-    return Stream(None, out.labels)
+            out = dataflow.join_streams(out, walker.visit_statements(item, state, stdin))
+    return ShellStream(None, out.labels)
 
 
-def _function(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
+def _define_function(walker: ShellWalker, node: Node, state: AnalysisState, _: ShellStream | None) -> ShellStream:
     name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
     if name_node is None or body is None:
-        return NOTHING
-    name = text_of(name_node)
+        return EMPTY_STREAM
+    name = node_text(name_node)
     state.functions[name] = body
-    if _starts_itself(name, body):
-        walker.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
-        return NOTHING
-    walker.uncalled[name] = (body, state.copy())
-    return NOTHING
+    if _is_fork_bomb(name, body):
+        walker.add_finding(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
+        return EMPTY_STREAM
+    walker.uncalled_functions[name] = (body, state.copy())
+    return EMPTY_STREAM
 
 
-def _starts_itself(name: str, body: Node) -> bool:
-    """Whether a function starts itself beside itself: in a pipe, or in the background."""
+def _is_fork_bomb(name: str, body: Node) -> bool:
+    """Return whether a function starts itself concurrently: in a pipe, or in the background."""
     waiting: list[tuple[Node, bool]] = [(body, False)]
     seen = 0
-    while waiting and seen < _LOOKED_AT:
+    while waiting and seen < _MAX_BODY_NODES:
         node, beside = waiting.pop()
         seen += 1
         if node.type == "command" and beside:
             named = node.child_by_field_name("name")
-            if named is not None and text_of(named) == name:
+            if named is not None and node_text(named) == name:
                 return True
         children = node.children
         for at, child in enumerate(children):
@@ -142,59 +145,59 @@ def _starts_itself(name: str, body: Node) -> bool:
     return False
 
 
-def _assignment(walker: Walker, node: Node, state: State, _: Stream | None) -> Stream:
-    variables.assign(walker, node, state)
-    return NOTHING
+def _judge_assignment(walker: ShellWalker, node: Node, state: AnalysisState, _: ShellStream | None) -> ShellStream:
+    variables.judge_assignment(walker, node, state)
+    return EMPTY_STREAM
 
 
-def _declaration(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
-    """`export`, `declare`, `local`, `readonly`, `unset`."""
+def _judge_declaration(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    """Judge `export`, `declare`, `local`, `readonly`, `unset`."""
     children = node.children
-    name = text_of(children[0]) if children else ""
+    name = node_text(children[0]) if children else ""
     rest: list[Node] = []
-    refers = _refers(children)
+    refers = _is_nameref_declaration(children)
     for child in children[1:]:
-        if child.type == "variable_assignment" and not (refers and variables.refers(walker, child, state)):
-            variables.assign(walker, child, state)
+        if child.type == "variable_assignment" and not (refers and variables.take_reference(walker, child, state)):
+            variables.judge_assignment(walker, child, state)
         elif child.is_named:
             rest.append(child)
     words = [
-        Word(text_of(one)) if one.type == "variable_name" else word
+        Word(node_text(one)) if one.type == "variable_name" else word
         for one in rest
-        for word in (walker.expander.words([one], state) or [Word("")])
+        for word in (walker.expander.expand_words([one], state) or [Word("")])
     ]
-    walker.met((name, *[word.text for word in words]), state)
-    return judged(Call(name, words, state, stdin, walker))
+    walker.add_command((name, *[word.text for word in words]), state)
+    return judged(ProgramCall(name, words, state, stdin, walker))
 
 
-def _refers(children: Sequence[Node]) -> bool:
-    """Whether a declaration makes names stand for other variables."""
-    return any(child.type == "word" and _REFERRING.match(text_of(child)) for child in children[1:])
+def _is_nameref_declaration(children: Sequence[Node]) -> bool:
+    """Return whether a declaration makes names stand for other variables."""
+    return any(child.type == "word" and _NAMEREF_OPTION.match(node_text(child)) for child in children[1:])
 
 
-def _nothing(*_: object) -> Stream:
-    return NOTHING
+def _ignore_statement(*_: object) -> ShellStream:
+    return EMPTY_STREAM
 
 
-def _each(walker: Walker, node: Node, state: State, stdin: Stream | None) -> Stream:
-    return walker.statements(node, state, stdin)
+def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    return walker.visit_statements(node, state, stdin)
 
 
-HANDLERS: dict[str, Handler] = {
-    "command": command,
-    "redirected_statement": redirects.redirected,
-    "pipeline": _pipeline,
-    "subshell": _subshell,
-    "variable_assignment": _assignment,
-    "variable_assignments": _each,
-    "declaration_command": _declaration,
-    "unset_command": _declaration,
-    "for_statement": loops.over_values,
-    "while_statement": loops.conditional,
-    "c_style_for_statement": loops.counted,
-    "case_statement": _case,
-    "function_definition": _function,
-    "test_command": _test,
-    "comment": _nothing,
+STATEMENT_HANDLERS: dict[str, StatementHandler] = {
+    "command": judge_simple_command,
+    "redirected_statement": redirects.judge_redirected,
+    "pipeline": _judge_pipeline,
+    "subshell": _judge_subshell,
+    "variable_assignment": _judge_assignment,
+    "variable_assignments": _visit_each,
+    "declaration_command": _judge_declaration,
+    "unset_command": _judge_declaration,
+    "for_statement": loops.judge_for_loop,
+    "while_statement": loops.judge_while_loop,
+    "c_style_for_statement": loops.judge_counted_loop,
+    "case_statement": _judge_case,
+    "function_definition": _define_function,
+    "test_command": _judge_test,
+    "comment": _ignore_statement,
 }
-"""What judges a statement, by its kind in the grammar; of other kinds the statements inside are judged."""
+"""The handlers of statements, by their kind in the grammar; of other kinds the statements inside are judged."""

@@ -1,18 +1,19 @@
-"""Assignments: what they change in the shell's state, and those that change which code other programs run."""
+"""Variable assignments: their effect on the shell's state, and variables that change which code other
+programs run.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from tree_sitter import Node
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
-from hermes.safety.shell.call import Host, resolve, temporary
-from hermes.safety.shell.expand import Expander
+from hermes.safety.shell.call import AnalysisHost, is_temporary, resolve_path
+from hermes.safety.shell.expand import WordExpander
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.safety.shell.syntax import text_of
-from hermes.safety.shell.words import NONE, NOTHING, State, Word, basename
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.syntax import node_text
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, AnalysisState, Word, path_basename, word_set
 
 _HIJACKING = word_set(
     """
@@ -47,40 +48,40 @@ _OPTION_LISTS: dict[str, tuple[str, ...]] = {
 _HISTORY = word_set("HISTFILE HISTSIZE HISTFILESIZE HISTCONTROL SAVEHIST")
 
 
-class _Reader(Host, Protocol):
-    expander: Expander
+class _ExpandingHost(AnalysisHost, Protocol):
+    expander: WordExpander
 
 
-def assign(host: _Reader, node: Node, state: State) -> None:
-    """Judge an assignment and take its value over into the state."""
+def judge_assignment(host: _ExpandingHost, node: Node, state: AnalysisState) -> None:
+    """Judge an assignment and store its value in the state."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name_node is None:
         return
     appends = any(child.type == "+=" for child in node.children)
     if name_node.type == "subscript":
         inner = name_node.child_by_field_name("name")
-        host.expander.visit_inside(name_node, state)
-        value = _value(host, value_node, state)
-        _set_element(state, text_of(inner) if inner is not None else "", text_of(name_node), value)
+        host.expander.run_substitutions_inside(name_node, state)
+        value = _assigned_value(host, value_node, state)
+        _set_element(state, node_text(inner) if inner is not None else "", node_text(name_node), value)
         return
-    name = state.named(text_of(name_node)) or text_of(name_node)
+    name = state.resolve_name(node_text(name_node)) or node_text(name_node)
     if value_node is not None and value_node.type == "array":
-        held = host.expander.words(value_node.named_children, state)
+        held = host.expander.expand_words(value_node.named_children, state)
         state.arrays[name] = [*state.arrays.get(name, []), *held] if appends else held
         state.variables.pop(name, None)
         return
-    value = _value(host, value_node, state)
+    value = _assigned_value(host, value_node, state)
     before = state.variables.get(name) if appends else None
     if before is not None:
         value = Word(before.text + value.text, before.dynamic or value.dynamic, labels=before.labels | value.labels)
-    bind(host, name, value, state)
+    set_variable(host, name, value, state)
 
 
-def _value(host: _Reader, node: Node | None, state: State) -> Word:
-    return host.expander.one(node, state) if node is not None else Word("")
+def _assigned_value(host: _ExpandingHost, node: Node | None, state: AnalysisState) -> Word:
+    return host.expander.expand_one(node, state) if node is not None else Word("")
 
 
-def _set_element(state: State, name: str, text: str, value: Word) -> None:
+def _set_element(state: AnalysisState, name: str, text: str, value: Word) -> None:
     index = text.partition("[")[2].rstrip("]")
     held = state.arrays.setdefault(name, [])
     if index.isdigit() and len(index) < 4 and int(index) <= len(held) + 16:
@@ -91,12 +92,12 @@ def _set_element(state: State, name: str, text: str, value: Word) -> None:
         state.arrays[name] = [Word("${" + name + "}", dynamic=True)]
 
 
-def bind(host: Host, name: str, value: Word, state: State) -> None:
+def set_variable(host: AnalysisHost, name: str, value: Word, state: AnalysisState) -> None:
     """Judge a variable being set, and set it; an element of an array, where the name is one."""
     if "[" in name:
         _set_element(state, name.partition("[")[0], name, value)
         return
-    if state.references and not (name := _meant(host, name, state)):
+    if state.references and not (name := _resolve_reference(host, name, state)):
         return
     judge_variable(host, name, value, state)
     if len(value.text) > 65_536:
@@ -105,94 +106,99 @@ def bind(host: Host, name: str, value: Word, state: State) -> None:
     state.arrays.pop(name, None)
 
 
-def _meant(host: Host, name: str, state: State) -> str:
-    """The variable that is set by a name."""
-    meant = state.named(name)
-    if not meant:
+def _resolve_reference(host: AnalysisHost, name: str, state: AnalysisState) -> str:
+    """Return the variable that is set by a name."""
+    target = state.resolve_name(name)
+    if not target:
         reason = "which variable it sets is only known when it runs"
-        host.say(Verdict.ASK, "hijack", reason, "", contained=True)
-    return meant
+        host.add_finding(Verdict.ASK, "hijack", reason, "", contained=True)
+    return target
 
 
-def refer(name: str, value: Word, state: State) -> None:
-    """What `declare -n NAME=VALUE` does."""
+def add_reference(name: str, value: Word, state: AnalysisState) -> None:
+    """Apply `declare -n NAME=VALUE`."""
     state.references[name] = value.text if value.text.isidentifier() and not value.dynamic else ""
 
 
-def refers(host: _Reader, node: Node, state: State) -> bool:
-    """Take over an assignment that makes one variable stand for another; whether it is one."""
+def take_reference(host: _ExpandingHost, node: Node, state: AnalysisState) -> bool:
+    """Apply an assignment that makes one variable a reference to another. Return whether it is one."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name is None or value is None or value.type == "array":
         return False
-    refer(text_of(name), host.expander.one(value, state), state)
+    add_reference(node_text(name), host.expander.expand_one(value, state), state)
     return True
 
 
-def bind_given(host: Host, name: str, labels: frozenset[str], state: State) -> None:
-    """Set a variable to what is only known when it runs: what programs do where to look for code needs a question."""
+def set_unknown_variable(host: AnalysisHost, name: str, labels: frozenset[str], state: AnalysisState) -> None:
+    """Set a variable to a value that is only known at run time; for search paths of code that needs approval."""
     if name in _FOLDERS or name in _PROGRAMS or name in _OPTION_LISTS:
-        _hijacks(host, name, "")
-    bind(host, name, Word("${" + name.partition("[")[0] + "}", dynamic=True, labels=labels), state)
+        _add_hijack(host, name, "")
+    set_variable(host, name, Word("${" + name.partition("[")[0] + "}", dynamic=True, labels=labels), state)
 
 
-def judge_variable(host: Host, name: str, value: Word, state: State) -> None:
-    """What speaks against a variable having this value for the programs that are started."""
-    subject = "" if value.dynamic else spelled((f"{name}={value.text}",))
+def judge_variable(host: AnalysisHost, name: str, value: Word, state: AnalysisState) -> None:
+    """Judge a variable's value for the programs that are started."""
+    subject = "" if value.dynamic else quote_argv((f"{name}={value.text}",))
     if name == "HERMES_HOME":
-        host.say(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
+        host.add_finding(Verdict.DENY, "own-policy", "it gives Hermes other settings", subject, contained=False)
     elif name in _HISTORY:
         if value.text in ("0", "") or name == "HISTFILE":
-            host.say(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
+            host.add_finding(Verdict.ASK, "traces", "it turns off the history of commands", subject, contained=True)
     elif name in _HIJACKING or name.startswith(_HIJACKING_GROUPS):
-        _hijacks(host, name, subject)
+        _add_hijack(host, name, subject)
     elif name in _PROGRAMS:
-        _program(host, name, value, subject, state)
+        _judge_program_variable(host, name, value, subject, state)
     elif name in _FOLDERS:
-        _folders(host, name, value, subject, state)
+        _judge_folder_list(host, name, value, subject, state)
     elif any(option in value.text for option in _OPTION_LISTS.get(name, ())):
-        _hijacks(host, name, subject)
+        _add_hijack(host, name, subject)
 
 
-def _program(host: Host, name: str, value: Word, subject: str, state: State) -> None:
-    """A variable that names a program which others start."""
+def _judge_program_variable(host: AnalysisHost, name: str, value: Word, subject: str, state: AnalysisState) -> None:
+    """Judge a variable that names a program which others start."""
     words = value.text.split()
-    if words and basename(words[0]) not in _HARMLESS_PROGRAMS:
-        _hijacks(host, name, subject)
+    if words and path_basename(words[0]) not in _HARMLESS_PROGRAMS:
+        _add_hijack(host, name, subject)
     elif words:
-        host.script(value.text, state.copy(state.where.lost()), NOTHING)
+        host.judge_script(value.text, state.copy(state.where.lose_track()), EMPTY_STREAM)
 
 
-def _hijacks(host: Host, name: str, subject: str) -> None:
-    host.say(Verdict.ASK, "hijack", f"{name} changes which code other programs run", subject, contained=True)
+def _add_hijack(host: AnalysisHost, name: str, subject: str) -> None:
+    host.add_finding(Verdict.ASK, "hijack", f"{name} changes which code other programs run", subject, contained=True)
 
 
-def _folders(host: Host, name: str, value: Word, subject: str, state: State) -> None:
+def _judge_folder_list(host: AnalysisHost, name: str, value: Word, subject: str, state: AnalysisState) -> None:
     parts = (part for part in value.text.split(":") if part and not part.startswith("$"))
-    named = [resolve(part, state.where.now, host.places) for part in parts]
-    if any(temporary(path + "/", host.places) for path in named) or (name == "PATH" and value.text.startswith(".:")):
-        _hijacks(host, name, subject)
+    named = [resolve_path(part, state.where.current, host.places) for part in parts]
+    if any(is_temporary(path + "/", host.places) for path in named) or (name == "PATH" and value.text.startswith(".:")):
+        _add_hijack(host, name, subject)
     if named:
-        host.note(EffectKind.RUNS, (f"{name}={value.text}",), tuple(named))
+        host.add_effect(EffectKind.RUNS, (f"{name}={value.text}",), tuple(named))
 
 
-def started_with(host: Host, state: State) -> None:
-    """Note the folders out of which every command runs programs and modules, by the variables that the shell begins
-    with: what is in them may have changed since they were set."""
+def judge_initial_variables(host: AnalysisHost, state: AnalysisState) -> None:
+    """Note the folders from which every command runs programs and modules, by the variables that the shell
+    begins with: their content may have changed since they were set.
+    """
     for name in sorted(_FOLDERS.intersection(state.variables)):
         parts = (part for part in state.variables[name].text.split(":") if part)
-        folders = [resolve(part, state.where.now, host.places) for part in parts]
+        folders = [resolve_path(part, state.where.current, host.places) for part in parts]
         own = [
-            path for path in folders if is_or_below(path, host.places.workspace) or temporary(f"{path}/", host.places)
+            path
+            for path in folders
+            if is_or_below(path, host.places.workspace) or is_temporary(f"{path}/", host.places)
         ]
         if own:
-            host.note(EffectKind.RUNS, (f"{name}={':'.join(own)}",), tuple(own))
+            host.add_effect(EffectKind.RUNS, (f"{name}={':'.join(own)}",), tuple(own))
 
 
-def read_into(host: Host, names: Sequence[str], text: str | None, labels: frozenset[str], state: State) -> None:
-    """What `read NAMES` does."""
+def read_variables(
+    host: AnalysisHost, names: Sequence[str], text: str | None, labels: frozenset[str], state: AnalysisState
+) -> None:
+    """Apply `read NAMES`."""
     known = None if text is None else text.split("\n", 1)[0].split(None, max(len(names) - 1, 0))
     for at, name in enumerate(names):
         if known is None:
-            bind_given(host, name, labels, state)
+            set_unknown_variable(host, name, labels, state)
         else:
-            bind(host, name, Word(known[at] if at < len(known) else "", labels=labels or NONE), state)
+            set_variable(host, name, Word(known[at] if at < len(known) else "", labels=labels or NO_LABELS), state)

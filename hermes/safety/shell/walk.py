@@ -1,4 +1,4 @@
-"""A walk through a shell text: what each simple command would be, with what comes to it by pipes and variables."""
+"""A walk through a shell text that judges each simple command, with its input from pipes and variables."""
 
 import fnmatch
 import re
@@ -7,18 +7,27 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 from hermes.safety.places import Places
 from hermes.safety.shell import arithmetic, dataflow, produced_values, redirects, variables
-from hermes.safety.shell.budget import Budget
-from hermes.safety.shell.call import Call, resolve
-from hermes.safety.shell.expand import Expander
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Simple, Verdict
+from hermes.safety.shell.budget import AnalysisBudget
+from hermes.safety.shell.call import ProgramCall, resolve_path
+from hermes.safety.shell.expand import WordExpander
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.program_rules import DANGEROUS, judged
-from hermes.safety.shell.statements import HANDLERS, MAX_WORDS
-from hermes.safety.shell.syntax import continued, parse, unbraced
-from hermes.safety.shell.words import DECODED, FETCHED, NOTHING, UNTOLD, State, Stream, Word, basename
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.statements import MAX_WORDS, STATEMENT_HANDLERS
+from hermes.safety.shell.syntax import join_continued_lines, parse_shell, rewrite_unreadable
+from hermes.safety.shell.words import (
+    DECODED,
+    EMPTY_STREAM,
+    FETCHED,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
+    Word,
+    path_basename,
+    word_set,
+)
 
 _MAX_NESTING = 8
 _MAX_DEPTH = 60
@@ -27,8 +36,8 @@ _MAX_CALLS = 6
 _MAX_REPEATED = 8_000
 """Words of a command, times the programs that started one another with them."""
 _MAX_EFFECTS = 2_000
-_MAX_OPEN = 200
-_MAX_GUESSED = 100_000
+_MAX_OPEN_BRACKETS = 200
+_MAX_GUESSED_TEXT = 100_000
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{?\(?\1\|\1&\)?;?\}?")
 _BLANK = re.compile(r"\s+")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+ -][A-Za-z0-9_./:,@%+= -]*\Z")
@@ -38,31 +47,33 @@ _RESERVED = word_set(
     readonly local unset unsetenv
     """
 )
-_WORDS = word_set("word string number concatenation variable_name raw_string simple_expansion")
+_WORD_NODES = word_set("word string number concatenation variable_name raw_string simple_expansion")
 """Kinds of nodes that are no statements, though they may stand where one is."""
-_WILD = re.compile(r"[*?\[]")
+_WILDCARD = re.compile(r"[*?\[]")
 _TOO_DEEP = "the command is nested too deeply to be read"
-_UNREAD = "the command cannot be read with certainty"
+_UNREADABLE = "the command cannot be read with certainty"
 _TOO_TANGLED = "the command is too tangled to be read"
 _TOO_LONG = "the command has too many parts to be judged"
 
 
-class Walk:
-    """One walk. It collects findings and effects; `script` and `run` may be called for programs inside programs."""
+class ShellWalk:
+    """One walk through a shell text. It collects findings and effects; `judge_script` and `judge_command` may
+    be called for programs inside programs.
+    """
 
-    def __init__(self, places: Places, budget: Budget) -> None:
+    def __init__(self, places: Places, budget: AnalysisBudget) -> None:
         self.places = places
         self.budget = budget
-        self.findings: dict[Finding, None] = {}
-        self.effects: dict[Effect, None] = {}
-        self.commands: list[Simple] = []
-        self.expander = Expander(self)
+        self.findings: dict[CommandFinding, None] = {}
+        self.effects: dict[CommandEffect, None] = {}
+        self.commands: list[SimpleCommand] = []
+        self.expander = WordExpander(self)
         self.written: list[str] = []
-        self.aside = 0
-        self.behind = 0
-        self.unread = False
-        self.uncalled: dict[str, tuple[Node, State]] = {}
-        self._last: list[tuple[str, State]] = []
+        self.concurrent_depth = 0
+        self.background_count = 0
+        self.is_unread = False
+        self.uncalled_functions: dict[str, tuple[Node, AnalysisState]] = {}
+        self._last: list[tuple[str, AnalysisState]] = []
         self._nesting = 0
         self._depth = 0
         self._pseudo = 0
@@ -70,105 +81,107 @@ class Walk:
 
     # what rules use
 
-    def say(self, verdict: Verdict, rule: str, reason: str, subject: str, *, contained: bool) -> None:
-        """Note a finding."""
-        self.findings[Finding(verdict, rule, reason, subject, contained)] = None
+    def add_finding(self, verdict: Verdict, rule: str, reason: str, subject: str, *, contained: bool) -> None:
+        """Add a finding."""
+        self.findings[CommandFinding(verdict, rule, reason, subject, contained)] = None
 
-    def note(self, kind: EffectKind, argv: tuple[str, ...], targets: tuple[str, ...]) -> None:
-        """Note an effect."""
+    def add_effect(self, kind: EffectKind, argv: tuple[str, ...], targets: tuple[str, ...]) -> None:
+        """Add an effect."""
         if len(self.effects) < _MAX_EFFECTS:
-            self.effects[Effect(kind, argv, targets)] = None
+            self.effects[CommandEffect(kind, argv, targets)] = None
         if kind in (EffectKind.WRITES, EffectKind.OVERWRITES) and len(self.written) < _MAX_EFFECTS:
             self.written += targets
 
-    def met(self, argv: tuple[str, ...], state: State) -> None:
-        """Note a simple command."""
-        if self.budget.lists(len(argv)):
-            self.commands.append(Simple(argv, state.where.now))
+    def add_command(self, argv: tuple[str, ...], state: AnalysisState) -> None:
+        """Add a simple command to the list of commands."""
+        if self.budget.spend_words(len(argv)):
+            self.commands.append(SimpleCommand(argv, state.where.current))
         else:
-            self.unclear("the command has too many words to be judged")
+            self.add_unclear("the command has too many words to be judged")
 
-    def at_end(self, text: str, state: State) -> None:
-        """Note a text that runs when its shell ends."""
+    def judge_at_exit(self, text: str, state: AnalysisState) -> None:
+        """Queue a text that runs when its shell ends."""
         if not any(text == other and state is at for other, at in self._last):
             self._last.append((text, state))
 
-    def unclear(self, reason: str = _UNREAD) -> None:
-        """Note that something could not be followed."""
-        self.say(Verdict.ASK, "unclear", reason, "", contained=False)
+    def add_unclear(self, reason: str = _UNREADABLE) -> None:
+        """Add a finding that something could not be followed."""
+        self.add_finding(Verdict.ASK, "unclear", reason, "", contained=False)
 
-    def script(self, text: str, state: State, stdin: Stream | None) -> Stream:
-        """Judge a shell text; what it writes to its output."""
+    def judge_script(self, text: str, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge a shell text. Return its output."""
         if self._nesting >= _MAX_NESTING:
-            self.unclear()
-            return UNTOLD
+            self.add_unclear()
+            return UNKNOWN_STREAM
         if _PLAIN.match(text):
             words = text.split(None, MAX_WORDS + 1)
             if words and "=" not in words[0] and words[0] not in _RESERVED:
-                return self.run([Word(word) for word in words], state, stdin)
-        if text.count("(") - text.count(")") > _MAX_OPEN or text.count("``") > _MAX_OPEN * 5:
-            self.unclear(_TOO_DEEP)
-            return UNTOLD
+                return self.judge_command([Word(word) for word in words], state, stdin)
+        if text.count("(") - text.count(")") > _MAX_OPEN_BRACKETS or text.count("``") > _MAX_OPEN_BRACKETS * 5:
+            self.add_unclear(_TOO_DEEP)
+            return UNKNOWN_STREAM
         self._nesting += 1
         try:
-            for reading in continued(text):
-                self._parsed(reading, state.copy(), None)
-            return self._parsed(text, state, stdin)
+            for reading in join_continued_lines(text):
+                self._judge_parsed(reading, state.copy(), None)
+            return self._judge_parsed(text, state, stdin)
         finally:
             self._nesting -= 1
 
-    def _parsed(self, text: str, state: State, stdin: Stream | None) -> Stream:
-        state.sums.update(arithmetic.set_in(text))
-        state.where = state.where.loosened(text)
-        root = self._tree(text)
+    def _judge_parsed(self, text: str, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        state.arithmetic_names.update(arithmetic.find_arithmetic_assignments(text))
+        state.where = state.where.loosen_chain(text)
+        root = self._parse_tree(text)
         if root is None or root.has_error:
-            if len(text) < _MAX_GUESSED and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
-                self.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
-                return NOTHING
-            self.unclear(_UNREAD if root is not None else _TOO_TANGLED)
+            if len(text) < _MAX_GUESSED_TEXT and "|" in text and _FORK_BOMB.search(_BLANK.sub("", text)):
+                self.add_finding(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
+                return EMPTY_STREAM
+            self.add_unclear(_UNREADABLE if root is not None else _TOO_TANGLED)
         if root is None:
-            self.unread = self._nesting == 1
-            return UNTOLD
-        out = self.statements(root, state, stdin)
+            self.is_unread = self._nesting == 1
+            return UNKNOWN_STREAM
+        out = self.visit_statements(root, state, stdin)
         if self._nesting == 1:
-            for name, (body, at) in list(self.uncalled.items()):
-                self._call(name, body, at.copy(at.where.lost()), (), UNTOLD)
+            for name, (body, at) in list(self.uncalled_functions.items()):
+                self._judge_function_call(name, body, at.copy(at.where.lose_track()), (), UNKNOWN_STREAM)
             for last, at in self._last[: _MAX_CALLS * 2]:
-                self.script(last, at.copy(at.where.lost()), None)
+                self.judge_script(last, at.copy(at.where.lose_track()), None)
             self._last.clear()
         return out
 
-    def _tree(self, text: str) -> Node | None:
-        """The root of the tree: of the text put another way where the grammar cannot read it as it is."""
-        tree = parse(text, self.budget.ends)
+    def _parse_tree(self, text: str) -> Node | None:
+        """Return the root of the tree: of the text put another way where the grammar cannot read it as it is."""
+        tree = parse_shell(text, self.budget.ends)
         if tree is None:
             return None
         if not tree.root_node.has_error:
             return tree.root_node
-        other = unbraced(text)
-        again = parse(other, self.budget.ends) if other != text else None
+        other = rewrite_unreadable(text)
+        again = parse_shell(other, self.budget.ends) if other != text else None
         return (again if again is not None and not again.root_node.has_error else tree).root_node
 
     # statements
 
-    def visit(self, node: Node, state: State, stdin: Stream | None) -> Stream:
-        """Judge a statement; what it writes to its output."""
+    def visit(self, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge a statement. Return its output."""
         if self._depth > _MAX_DEPTH:
-            self.unclear(_TOO_DEEP)
-            return UNTOLD
-        if not self.budget.step():
-            self.unclear(_TOO_LONG)
-            return UNTOLD
+            self.add_unclear(_TOO_DEEP)
+            return UNKNOWN_STREAM
+        if not self.budget.spend_step():
+            self.add_unclear(_TOO_LONG)
+            return UNKNOWN_STREAM
         self._depth += 1
         try:
-            handler = HANDLERS.get(node.type)
-            return handler(self, node, state, stdin) if handler is not None else self.statements(node, state, stdin)
+            handler = STATEMENT_HANDLERS.get(node.type)
+            return (
+                handler(self, node, state, stdin) if handler is not None else self.visit_statements(node, state, stdin)
+            )
         finally:
             self._depth -= 1
 
-    def statements(self, node: Node, state: State, stdin: Stream | None) -> Stream:
-        """Judge the statements in a node, one after the other; what they write."""
-        out = NOTHING
+    def visit_statements(self, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge the statements in a node, one after the other. Return their output."""
+        out = EMPTY_STREAM
         children = node.children
         last = len(children) - 1
         for at, child in enumerate(children):
@@ -176,39 +189,39 @@ class Walk:
                 break
             if not child.is_named or child.type == "comment":
                 continue
-            if child.type in _WORDS:
-                self.expander.visit_inside(child, state)
+            if child.type in _WORD_NODES:
+                self.expander.run_substitutions_inside(child, state)
                 continue
             aside = at < last and children[at + 1].type == "&"
-            self.aside += aside
-            self.behind += aside
-            out = dataflow.joined(out, self.visit(child, state, stdin))
-            self.aside -= aside
+            self.concurrent_depth += aside
+            self.background_count += aside
+            out = dataflow.join_streams(out, self.visit(child, state, stdin))
+            self.concurrent_depth -= aside
         return out
 
-    def substitute(self, node: Node, state: State) -> Stream:
-        """The output of the commands in a substitution."""
+    def judge_substitution(self, node: Node, state: AnalysisState) -> ShellStream:
+        """Return the output of the commands in a substitution."""
         if self._depth > _MAX_DEPTH:
-            self.unclear(_TOO_DEEP)
-            return UNTOLD
+            self.add_unclear(_TOO_DEEP)
+            return UNKNOWN_STREAM
         self._depth += 1
         try:
-            return redirects.substituted(self, node, state)
+            return redirects.judge_substitution(self, node, state)
         finally:
             self._depth -= 1
 
-    def takes_all(self) -> None:
-        """Note that something never ends where its output is kept in memory."""
-        self.note(EffectKind.EXHAUSTS, (), ())
-        self.say(Verdict.ASK, "bomb", "it takes memory without end", "", contained=True)
+    def add_memory_exhaustion(self) -> None:
+        """Add a finding that endless output is kept in memory."""
+        self.add_effect(EffectKind.EXHAUSTS, (), ())
+        self.add_finding(Verdict.ASK, "bomb", "it takes memory without end", "", contained=True)
 
-    def assigned(self, name: str, value: Word, state: State) -> None:
+    def judge_assignment(self, name: str, value: Word, state: AnalysisState) -> None:
         """Judge a variable that `${NAME:=...}` may set."""
         variables.judge_variable(self, name, value, state)
 
-    def pseudo_file(self, node: Node, state: State) -> Word:
-        """The file that stands for a process."""
-        stream = self.substitute(node, state)
+    def make_pseudo_file(self, node: Node, state: AnalysisState) -> Word:
+        """Return the file name of a process substitution."""
+        stream = self.judge_substitution(node, state)
         self._pseudo += 1
         path = f"/dev/fd/{63 - self._pseudo % 60}"
         state.files[path] = stream
@@ -216,105 +229,107 @@ class Walk:
 
     # simple commands
 
-    def run(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
-        """Judge a simple command; what it writes to its output."""
+    def judge_command(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge a simple command. Return its output."""
         if not words:
-            return NOTHING
+            return EMPTY_STREAM
         if len(words) > MAX_WORDS:
-            self.unclear("the command has too many words to be judged")
+            self.add_unclear("the command has too many words to be judged")
             words = words[:MAX_WORDS]
         if self._depth > _MAX_DEPTH + 20 or self._depth * len(words) > _MAX_REPEATED:
-            self.unclear(_TOO_DEEP)
-            return UNTOLD
-        if not self.budget.step(len(words)):
-            self.unclear(_TOO_LONG)
-            return UNTOLD
+            self.add_unclear(_TOO_DEEP)
+            return UNKNOWN_STREAM
+        if not self.budget.spend_step(len(words)):
+            self.add_unclear(_TOO_LONG)
+            return UNKNOWN_STREAM
         self._depth += 1
         try:
-            return self._run(words, state, stdin)
+            return self._judge_words(words, state, stdin)
         finally:
             self._depth -= 1
 
-    def _run(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
+    def _judge_words(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         head = words[0]
         text = head.text
-        self.met(tuple([word.text for word in words]), state)
+        self.add_command(tuple([word.text for word in words]), state)
         if text == "!" and len(words) > 1:
-            return self.run(words[1:], state, stdin)
-        if head.dynamic or (_WILD.search(text) and text not in ("[", "[[")):
-            return self._unknown(words, state, stdin)
+            return self.judge_command(words[1:], state, stdin)
+        if head.dynamic or (_WILDCARD.search(text) and text not in ("[", "[[")):
+            return self._judge_unknown(words, state, stdin)
         if head.labels & {FETCHED, DECODED}:
-            Call(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
+            ProgramCall(text, words[1:], state, stdin, self).ask("remote-exec", "it runs what it downloads or decodes")
         body = state.functions.get(text)
-        if body is not None and (text not in self._running or self.aside):
-            return self._call(text, body, state, words[1:], stdin)
-        return self._program(words, state, stdin)
+        if body is not None and (text not in self._running or self.concurrent_depth):
+            return self._judge_function_call(text, body, state, words[1:], stdin)
+        return self._judge_program(words, state, stdin)
 
-    def _program(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
+    def _judge_program(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         """Judge a program that is no function, by the rule of its name."""
         text = words[0].text
         # A script of the project may be called as a program of the system is.
-        name = text if text.startswith("./") and "bin/" not in text else basename(text)
+        name = text if text.startswith("./") and "bin/" not in text else path_basename(text)
         if not name.isascii():
-            name = self._folded(name, words, state)
-        call = Call(name.removesuffix(".exe"), words[1:], state, stdin, self)
+            name = self._fold_name(name, words, state)
+        call = ProgramCall(name.removesuffix(".exe"), words[1:], state, stdin, self)
         if "/" in text:
-            dataflow.program_file(call, resolve(text, state.where.now, self.places))
-        produced_values.judge_given(call)
+            dataflow.judge_program_path(call, resolve_path(text, state.where.current, self.places))
+        produced_values.judge_given_names(call)
         before = len(self.written)
         out = judged(call)
-        produced_values.left(call, self.written[before:])
-        return produced_values.searched(call, out)
+        produced_values.record_left_files(call, self.written[before:])
+        return produced_values.label_search_output(call, out)
 
-    def _call(self, name: str, body: Node | str, state: State, words: Sequence[Word], stdin: Stream | None) -> Stream:
+    def _judge_function_call(
+        self, name: str, body: Node | str, state: AnalysisState, words: Sequence[Word], stdin: ShellStream | None
+    ) -> ShellStream:
         """Judge a function, or the text of an alias, that is called."""
-        self.uncalled.pop(name, None)
+        self.uncalled_functions.pop(name, None)
         if name in self._running or len(self._running) > _MAX_CALLS:
-            if name in self._running and self.aside:
-                self.say(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
-            return UNTOLD
+            if name in self._running and self.concurrent_depth:
+                self.add_finding(Verdict.DENY, "fork-bomb", "it starts itself without end", "", contained=False)
+            return UNKNOWN_STREAM
         self._running.append(name)
         outer, references = state.positional, state.references
         state.references = dict(references)
         try:
             if isinstance(body, str):
-                return self.script(" ".join([body, *[_spelled(word) for word in words]]), state, stdin)
+                return self.judge_script(" ".join([body, *[_quote_word(word) for word in words]]), state, stdin)
             state.positional = words
             return self.visit(body, state, stdin)
         finally:
             state.positional, state.references = outer, references
             self._running.pop()
 
-    def _folded(self, name: str, words: Sequence[Word], state: State) -> str:
-        """The name as it looks, which is not always the name that runs."""
+    def _fold_name(self, name: str, words: Sequence[Word], state: AnalysisState) -> str:
+        """Return the name as it looks, which is not always the name that runs."""
         if not any(unicodedata.category(char) == "Lo" for char in name):
-            subject = state.where.subject(spelled(word.text for word in words))
+            subject = state.where.subject(quote_argv(word.text for word in words))
             reason = "the program's name has characters that look like others"
-            self.say(Verdict.ASK, "unclear", reason, subject, contained=True)
+            self.add_finding(Verdict.ASK, "unclear", reason, subject, contained=True)
         folded = unicodedata.normalize("NFKC", name)
         return "".join(char for char in folded if unicodedata.category(char) not in ("Cf", "Mn"))
 
-    def _unknown(self, words: Sequence[Word], state: State, stdin: Stream | None) -> Stream:
+    def _judge_unknown(self, words: Sequence[Word], state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
         head = words[0]
-        call = Call(head.text, words[1:], state, stdin, self)
+        call = ProgramCall(head.text, words[1:], state, stdin, self)
         if head.labels & {FETCHED, DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         else:
             subject = "" if head.dynamic else call.subject()
             reason = "which program runs is only known when it runs"
-            self.say(Verdict.ASK, "unknown-command", reason, subject, contained=True)
-        call.effect(EffectKind.UNKNOWN)
+            self.add_finding(Verdict.ASK, "unknown-command", reason, subject, contained=True)
+        call.add_effect(EffectKind.UNKNOWN)
         if not head.dynamic:
-            pattern = basename(head.text)
+            pattern = path_basename(head.text)
             for name in ("rm", *DANGEROUS):
                 if fnmatch.fnmatchcase(name, pattern):
-                    judged(Call(name, words[1:], state, stdin, self))
+                    judged(ProgramCall(name, words[1:], state, stdin, self))
                     break
-        return Stream(None, call.stdin.labels)
+        return ShellStream(None, call.stdin.labels)
 
 
-def _spelled(word: Word) -> str:
-    """A word as a shell text in which it stays what it is."""
+def _quote_word(word: Word) -> str:
+    """Quote a word so that a shell reads it unchanged."""
     if word.dynamic:
         return '"' + word.text.replace("$()", "${_unknown_}").replace('"', "") + '"'
     return "'" + word.text.replace("'", "'\\''") + "'"

@@ -1,41 +1,41 @@
-"""Who walks through a shell text, as the parts of the walk see it."""
+"""The interface of the walk through a shell text, as its parts see it."""
 
 from typing import Protocol
 
 from tree_sitter import Node
 
-from hermes.safety.shell.call import Host
-from hermes.safety.shell.expand import Expander
-from hermes.safety.shell.findings import Simple
-from hermes.safety.shell.words import State, Stream
+from hermes.safety.shell.call import AnalysisHost
+from hermes.safety.shell.expand import WordExpander
+from hermes.safety.shell.findings import SimpleCommand
+from hermes.safety.shell.words import AnalysisState, ShellStream
 
 
-class Walker(Host, Protocol):
-    """Who walks through a shell text, as the handlers of its statements see it."""
+class ShellWalker(AnalysisHost, Protocol):
+    """The walk through a shell text, as the handlers of its statements see it."""
 
-    expander: Expander
-    commands: list[Simple]
-    aside: int
-    """How many statements around this one run beside others: in a pipe, or in the background."""
-    behind: int
-    """How many statements were started in the background so far."""
-    uncalled: dict[str, tuple[Node, State]]
+    expander: WordExpander
+    commands: list[SimpleCommand]
+    concurrent_depth: int
+    """The number of statements around this one that run concurrently: in a pipe, or in the background."""
+    background_count: int
+    """The number of statements that were started in the background so far."""
+    uncalled_functions: dict[str, tuple[Node, AnalysisState]]
     """Functions that are defined and not called yet."""
 
-    def met(self, argv: tuple[str, ...], state: State) -> None:
-        """Note a simple command."""
+    def add_command(self, argv: tuple[str, ...], state: AnalysisState) -> None:
+        """Add a simple command to the list of commands."""
 
-    def unclear(self, reason: str = "") -> None:
-        """Note that something could not be followed."""
+    def add_unclear(self, reason: str = "") -> None:
+        """Add a finding that something could not be followed."""
 
-    def visit(self, node: Node, state: State, stdin: Stream | None) -> Stream:
-        """Judge a statement; what it writes to its output."""
+    def visit(self, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge a statement. Return its output."""
         ...
 
-    def statements(self, node: Node, state: State, stdin: Stream | None) -> Stream:
-        """Judge the statements in a node, one after the other; what they write."""
+    def visit_statements(self, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+        """Judge the statements in a node, one after the other. Return their output."""
         ...
 
-    def substitute(self, node: Node, state: State) -> Stream:
-        """The output of the commands in a substitution."""
+    def judge_substitution(self, node: Node, state: AnalysisState) -> ShellStream:
+        """Return the output of the commands in a substitution."""
         ...

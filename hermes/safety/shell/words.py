@@ -1,4 +1,6 @@
-"""What a shell command is made of, as far as it can be told before it runs: words, streams, folders, state."""
+"""The values of shell analysis, as far as they are known before a command runs: words, streams, folders,
+state.
+"""
 
 import os.path
 import re
@@ -8,40 +10,40 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 from tree_sitter import Node
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 
 SECRET = "secret"  # noqa: S105 - the name of a label
-"""Holds keys, or what else must not leave."""
+"""The label of text that holds keys or other private content."""
 FETCHED = "fetched"
-"""Comes from another host."""
+"""The label of text that comes from another host."""
 DECODED = "decoded"
-"""Was decoded from a form that hides what it says."""
+"""The label of text that was decoded from a form that hides its content."""
 ENDLESS = "endless"
-"""Never ends."""
+"""The label of output that never ends."""
 STORED = "stored"
-"""Names what a store holds."""
-REMADE = "remade"
-"""Names only files that can be made again."""
+"""The label of names of what a store holds."""
+REGENERABLE = "remade"
+"""The label of names of regenerable files only."""
 MADE_HERE = "${:mktemp}"
-"""Stands for what `mktemp` put into a name: no variable can be called so."""
-NONE: frozenset[str] = frozenset()
-_LONGEST_SUBJECT = 2_000
-_DEEPEST = 4096
+"""The mark for the random part of a name from `mktemp`: no variable can have this name."""
+NO_LABELS: frozenset[str] = frozenset()
+_MAX_SUBJECT = 2_000
+_MAX_FOLDER_CHARS = 4096
 """Characters of a folder's path that are followed: Linux's PATH_MAX."""
 
 
-_LOOSE = re.compile(r"[;\n|!]|(?<![&>])&(?![&>])")
-"""Behind what a text may go on where something failed."""
-_BARE = re.compile(r"\$\{\w+\}|\$\(\)")
+_LOOSE_JOIN = re.compile(r"[;\n|!]|(?<![&>])&(?![&>])")
+"""Operators after which a text may continue where a command failed."""
+_BARE_VALUE = re.compile(r"\$\{\w+\}|\$\(\)")
 
 
-def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, as a set."""
     return frozenset(text.split())
 
 
 class Word(Struct, frozen=True, gc=False):
-    """One argument. What is only known when it runs stands in `text` as `${NAME}` or `$()`, and `dynamic` is set.
+    """One argument. A part that is only known at run time is `${NAME}` or `$()` in `text`, and `dynamic` is set.
 
     `labels` say where its parts come from (SECRET, FETCHED, DECODED).
     """
@@ -49,99 +51,105 @@ class Word(Struct, frozen=True, gc=False):
     text: str
     dynamic: bool = False
     quoted: bool = False
-    labels: frozenset[str] = NONE
+    labels: frozenset[str] = NO_LABELS
 
 
-def is_bare(word: Word) -> bool:
-    """Whether nothing of a word is known before it runs, but perhaps that it names a temporary file."""
-    return word.dynamic and (_BARE.fullmatch(word.text) is not None or word.text.endswith(MADE_HERE))
+def is_bare_word(word: Word) -> bool:
+    """Return whether a word is unknown before it runs, except perhaps that it names a temporary file."""
+    return word.dynamic and (_BARE_VALUE.fullmatch(word.text) is not None or word.text.endswith(MADE_HERE))
 
 
-class Stream(Struct, frozen=True, gc=False):
-    """What flows through a pipe, or stands in a file. `text` is None when it cannot be told."""
+class ShellStream(Struct, frozen=True, gc=False):
+    """The content of a pipe or a file. `text` is None when it is unknown."""
 
     text: str | None = None
-    labels: frozenset[str] = NONE
+    labels: frozenset[str] = NO_LABELS
 
 
-NOTHING = Stream("")
-UNTOLD = Stream()
+EMPTY_STREAM = ShellStream("")
+UNKNOWN_STREAM = ShellStream()
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The folders that a line has been in, the present one last. `told` is False when text alone does not say more."""
+class WorkingFolders:
+    """The folders that a line has been in, the current one last. `is_known` is False when the text alone does
+    not tell.
+    """
 
-    own: str
-    been: tuple[str, ...]
-    told: bool = True
-    chained: bool = True
-    """Whether all of the line is joined by `&&`: a change of folder that fails ends it."""
+    session_folder: str
+    visited: tuple[str, ...]
+    is_known: bool = True
+    is_chained: bool = True
+    """True if all of the line is joined by `&&`: a change of folder that fails ends it."""
 
     @property
-    def now(self) -> str:
-        """The present folder."""
-        return self.been[-1]
+    def current(self) -> str:
+        """Return the current folder."""
+        return self.visited[-1]
 
-    def to(self, folder: str) -> "Where":
-        """After a change of folder."""
-        if len(folder) > _DEEPEST:
+    def change_folder(self, folder: str) -> "WorkingFolders":
+        """Return the folders after a change of folder."""
+        if len(folder) > _MAX_FOLDER_CHARS:
             # Followed further, a line of nothing but `cd a` costs the square of its length. What is really deeper than
             # it is taken for here can only come out higher up again, where more is asked about.
-            return self.lost()
+            return self.lose_track()
         # The third folder and those after it count as one: by then nothing but the whole line can be allowed.
-        return self if folder == self.now else replace(self, been=(*self.been[:2], folder))
+        return self if folder == self.current else replace(self, visited=(*self.visited[:2], folder))
 
-    def lost(self) -> "Where":
-        """After something that may have changed the folder."""
-        return replace(self, told=False) if self.told else self
+    def lose_track(self) -> "WorkingFolders":
+        """Return the folders after a command that may have changed the folder."""
+        return replace(self, is_known=False) if self.is_known else self
 
-    def loosened(self, text: str) -> "Where":
-        """Inside of a text that goes on where something fails."""
-        return replace(self, chained=False) if self.chained and _LOOSE.search(text.strip()) else self
+    def loosen_chain(self, text: str) -> "WorkingFolders":
+        """Return the folders inside of a text that continues where a command fails."""
+        return replace(self, is_chained=False) if self.is_chained and _LOOSE_JOIN.search(text.strip()) else self
 
     def subject(self, text: str) -> str:
-        """What a pattern has to cover for `text` to run here; empty when it cannot be told whether it runs here."""
-        if not self.told or len(text) > _LONGEST_SUBJECT:
+        """Return the subject that a pattern has to cover for `text` to run here; empty when it is unknown whether
+        it runs here.
+        """
+        if not self.is_known or len(text) > _MAX_SUBJECT:
             return ""
-        if self.been == (self.own,):
+        if self.visited == (self.session_folder,):
             return text
         # A change of folder may fail or be skipped: the line then runs in the one before, which must be the session's.
         return (
-            f"{spelled(('cd', self.now))} && {text}" if len(self.been) == 1 or self.been == (self.own, self.now) else ""
+            f"{quote_argv(('cd', self.current))} && {text}"
+            if len(self.visited) == 1 or self.visited == (self.session_folder, self.current)
+            else ""
         )
 
 
 @dataclass(slots=True)
-class State:
-    """What a shell knows while it runs. `files` is shared by all of them: what one writes, another one reads."""
+class AnalysisState:
+    """The state of a shell while it runs. `files` is shared by all shells: what one writes, another one reads."""
 
-    where: Where
+    where: WorkingFolders
     variables: dict[str, Word]
     arrays: dict[str, list[Word]]
     functions: dict[str, Node | str]
     """Bodies of functions, and texts of aliases."""
-    files: dict[str, Stream]
+    files: dict[str, ShellStream]
     positional: Sequence[Word] | None = None
     references: dict[str, str] = field(default_factory=dict)
-    """Variables that stand for others, by `declare -n`; empty where it cannot be told for which."""
-    sums: set[str] = field(default_factory=set)
-    """Variables that are set inside of arithmetic: their values are not followed."""
+    """Variables that refer to others, by `declare -n`; empty where the target is unknown."""
+    arithmetic_names: set[str] = field(default_factory=set)
+    """Variables that arithmetic sets: their values are not followed."""
 
     moved: set[str] = field(default_factory=set)
-    """Where this line moves or links things that are no output of a build."""
+    """Places to which this line moves or links things that are no build output."""
 
-    def named(self, name: str) -> str:
-        """The variable that a name means; empty when it cannot be told."""
+    def resolve_name(self, name: str) -> str:
+        """Return the variable that a name refers to; empty when it is unknown."""
         for _ in range(8):
             if name not in self.references:
                 return name
             name = self.references[name]
         return ""
 
-    def copy(self, where: Where | None = None) -> "State":
-        """For a subshell: it knows what this one knows, and changes nothing here but files."""
-        return State(
+    def copy(self, where: WorkingFolders | None = None) -> "AnalysisState":
+        """Return the state for a subshell: it knows what this one knows, and changes nothing here but files."""
+        return AnalysisState(
             where or self.where,
             dict(self.variables),
             dict(self.arrays),
@@ -149,16 +157,16 @@ class State:
             self.files,
             self.positional,
             dict(self.references),
-            self.sums,
+            self.arithmetic_names,
             self.moved,
         )
 
 
-def started(own: str, cwd: str, known: Mapping[str, str]) -> State:
-    """A shell that starts in `cwd` with these variables; `own` is the session's folder."""
-    return State(Where(own, (cwd,)), {name: Word(text) for name, text in known.items()}, {}, {}, {})
+def initial_state(own: str, cwd: str, known: Mapping[str, str]) -> AnalysisState:
+    """Return the state of a shell that starts in `cwd` with these variables; `own` is the session's folder."""
+    return AnalysisState(WorkingFolders(own, (cwd,)), {name: Word(text) for name, text in known.items()}, {}, {}, {})
 
 
-def basename(text: str) -> str:
-    """The last part of a path; the text itself when it is none."""
+def path_basename(text: str) -> str:
+    """Return the last part of a path; the text itself when it is none."""
     return os.path.basename(text) if "/" in text else text

@@ -19,13 +19,13 @@ from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart
 from hermes.core.stream import Failure
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.llm.auxiliary import SideTask
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.store.goals import GoalRow
 from hermes.store.store import Store
-from hermes.util.text import clean_surrogates, inert, one_line
+from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.services import Services
@@ -83,8 +83,8 @@ class GoalPursuit:
         if self.row is None or self.row.state == REACHED:
             return ""
         if self.row.state == PAUSED:
-            return say("goal paused")
-        return say("goal {n}/{most}", n=self.row.turns, most=self._max_turns)
+            return tr("goal paused")
+        return tr("goal {n}/{most}", n=self.row.turns, most=self._max_turns)
 
     @property
     def active(self) -> bool:
@@ -94,14 +94,14 @@ class GoalPursuit:
     async def set_goal(self, text: str) -> None:
         """Set the goal and start working towards it. Raises UsageError for a text that is too long."""
         if len(text) > MAX_GOAL_LENGTH:
-            raise UsageError(phrase("A goal has at most {n} characters.", n=MAX_GOAL_LENGTH))
+            raise UsageError(N_("A goal has at most {n} characters.", n=MAX_GOAL_LENGTH))
         await self._save_goal(GoalRow(text=clean_surrogates(text)))
         self._post_next_turn()
 
     async def resume(self) -> None:
         """Resume a paused goal, with all its turns available again."""
         if self.row is None:
-            raise UsageError(phrase("There is no goal."), phrase("/goal TEXT sets one."))
+            raise UsageError(N_("There is no goal."), N_("/goal TEXT sets one."))
         await self._save_goal(structs.replace(self.row, state=ACTIVE, turns=0, why=""))
         self._post_next_turn()
 
@@ -135,7 +135,7 @@ class GoalPursuit:
 
     def _post_next_turn(self) -> None:
         """Post the fixed message for the next turn."""
-        self._posted = self._actor.post(Inbound(text=self.message, cwd=self._cwd))
+        self._posted = self._actor.post(InboundMessage(text=self.message, cwd=self._cwd))
         self._idle.clear()
         self._posted.add_done_callback(self._note_lost_turn)
 
@@ -151,11 +151,11 @@ class GoalPursuit:
             return
         assert self.row is not None
         if _message_text(state.user) != self.message or _has_joined_text(state):
-            await self._change_state(PAUSED, phrase("you said something else"))
+            await self._change_state(PAUSED, N_("you said something else"))
         elif ended.reason is ExitReason.INTERRUPTED:
-            await self._change_state(PAUSED, phrase("you stopped it"))
-        elif not ended.reason.completed:
-            await self._change_state(PAUSED, phrase("the turn failed"))
+            await self._change_state(PAUSED, N_("you stopped it"))
+        elif not ended.reason.is_completed:
+            await self._change_state(PAUSED, N_("the turn failed"))
         else:
             await self._save_goal(structs.replace(self.row, turns=self.row.turns + 1))
             self._judging = asyncio.create_task(self._judge_answer(ended.text), name="goal")
@@ -171,7 +171,7 @@ class GoalPursuit:
         except asyncio.CancelledError:
             if self._stopped and self.active:
                 self._stopped = False
-                await self._change_state(PAUSED, phrase("you stopped it"))
+                await self._change_state(PAUSED, N_("you stopped it"))
             raise
         if self._posted is not None:
             await asyncio.wait({self._posted})
@@ -183,21 +183,22 @@ class GoalPursuit:
         """Act on the judge's answer."""
         if isinstance(said, Failure):
             await self._change_state(
-                PAUSED, phrase("it could not be judged: {why}", why=one_line(inert(said.message), 200))
+                PAUSED,
+                N_("it could not be judged: {why}", why=to_one_line(strip_control_characters(said.message), 200)),
             )
             return
         verdict, _, why = said.strip().partition(":")
-        verdict, why = verdict.strip().upper(), one_line(inert(why), 200)
+        verdict, why = verdict.strip().upper(), to_one_line(strip_control_characters(why), 200)
         if verdict not in ("REACHED", "NOT REACHED"):
-            await self._change_state(PAUSED, phrase("the judge gave no clear answer"))
+            await self._change_state(PAUSED, N_("the judge gave no clear answer"))
         elif verdict == "REACHED":
             await self._change_state(REACHED, why)
         elif row.turns >= self._max_turns:
-            await self._change_state(PAUSED, phrase("{n} turns were made for it; {why}", n=row.turns, why=why))
+            await self._change_state(PAUSED, N_("{n} turns were made for it; {why}", n=row.turns, why=why))
         elif self._actor.busy:
-            await self._change_state(PAUSED, phrase("you said something else"))
+            await self._change_state(PAUSED, N_("you said something else"))
         else:
-            self._notify_person(Level.INFO, phrase("The goal is not reached yet ({why}); going on.", why=why))
+            self._notify_person(Level.INFO, N_("The goal is not reached yet ({why}); going on.", why=why))
             self._post_next_turn()
 
     def _finish_judging(self, task: "asyncio.Task[None]") -> None:
@@ -207,15 +208,17 @@ class GoalPursuit:
                 self._idle.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a goal could not be judged", exc_info=error)
-            self._notify_person(Level.WARNING, phrase("The goal could not be judged: {error}", error=inert(str(error))))
+            self._notify_person(
+                Level.WARNING, N_("The goal could not be judged: {error}", error=strip_control_characters(str(error)))
+            )
 
     async def _change_state(self, state: str, why: str) -> None:
         assert self.row is not None
         await self._save_goal(structs.replace(self.row, state=state, why=why))
         if state == REACHED:
-            self._notify_person(Level.INFO, phrase("The goal is reached: {why}", why=why))
+            self._notify_person(Level.INFO, N_("The goal is reached: {why}", why=why))
         else:
-            self._notify_person(Level.WARNING, phrase("The goal is paused: {why}. /goal resume goes on.", why=why))
+            self._notify_person(Level.WARNING, N_("The goal is paused: {why}. /goal resume goes on.", why=why))
 
     async def _save_goal(self, row: GoalRow | None) -> None:
         if self._judging is not None and self._judging is not asyncio.current_task():
@@ -224,10 +227,11 @@ class GoalPursuit:
         self.row = row
         """The stored goal, or None."""
         try:
-            await self._store.keep_goal(self._actor.session_id, row)
+            await self._store.set_goal(self._actor.session_id, row)
         except HermesError as error:
             self._notify_person(
-                Level.WARNING, phrase("The goal could not be written down: {error}", error=inert(str(error)))
+                Level.WARNING,
+                N_("The goal could not be written down: {error}", error=strip_control_characters(str(error))),
             )
         if row is None or row.state != ACTIVE:
             self._idle.set()
@@ -239,9 +243,9 @@ class GoalPursuit:
 async def open_pursuit(services: "Services", live: "LiveSession") -> GoalPursuit:
     """Open the goal of a live session as it was left; one that was active at the last close is paused."""
     actor = live.actor
-    row = await services.store.goal(actor.session_id)
+    row = await services.store.get_goal(actor.session_id)
     if row is not None and row.state == ACTIVE and not actor.unfinished:
-        row = structs.replace(row, state=PAUSED, why=phrase("the session was closed"))
+        row = structs.replace(row, state=PAUSED, why=N_("the session was closed"))
     meter = services.budget.create_meter(actor.session_id, live.options)
     return GoalPursuit(
         actor,

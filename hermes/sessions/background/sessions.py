@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import TurnEnded
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 
 MAX_BACKGROUND_SESSIONS = 8
 """The most background sessions that run at the same time."""
@@ -57,8 +57,8 @@ class BackgroundSessions:
 
         if len(self.list_running()) >= MAX_BACKGROUND_SESSIONS:
             raise BusyError(
-                phrase("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
-                phrase("/background stop N ends one of them."),
+                N_("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
+                N_("/background stop N ends one of them."),
             )
         task = BackgroundTask(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
         self.tasks.append(task)
@@ -71,7 +71,7 @@ class BackgroundSessions:
         """Stop a task. Raises NotFoundError when no running task has that number."""
         found = next((one for one in self.list_running() if one.number == number), None)
         if found is None:
-            raise NotFoundError(phrase("No background session {n} works.", n=number), phrase("/background lists them."))
+            raise NotFoundError(N_("No background session {n} works.", n=number), N_("/background lists them."))
         if found.actor is not None:
             found.actor.stop()
         return found
@@ -90,7 +90,7 @@ class BackgroundSessions:
         try:
             task.actor = await open_session()
             task.session_id = task.actor.session_id
-            task.ended = await task.actor.post(Inbound(text=task.prompt, cwd=cwd))
+            task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))
         except HermesError as error:
             task.failed = str(error)
         finally:

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
-from hermes.cron.jobs import Grounds, Jobs
-from hermes.cron.output import Outputs
-from hermes.cron.scripts import Scripts
-from hermes.i18n.messages import phrase
+from hermes.cron.jobs import CronJobDeps, CronJobs
+from hermes.cron.output import JobOutputs
+from hermes.cron.scripts import JobScripts
+from hermes.i18n.messages import N_
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.skills import build_catalogue
 from hermes.sessions.open_sessions import is_lock_held
@@ -30,7 +30,7 @@ _LOCALTIME = Path("/etc/localtime")
 class CronDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of scheduled jobs in a process. `process` holds the variables that it was started with."""
 
-    home: Home
+    home: HermesHome
     settings: Settings
     process: Mapping[str, str]
     store: Store
@@ -40,20 +40,20 @@ class CronDeps(Struct, frozen=True, kw_only=True):
     @property
     def environ(self) -> dict[str, str]:
         """The process's variables with those of the home's `.env`."""
-        return with_dotenv(self.process, self.home.env_file)
+        return merge_dotenv(self.process, self.home.env_file)
 
     @property
-    def outputs(self) -> Outputs:
+    def outputs(self) -> JobOutputs:
         """The stored outputs of jobs."""
-        return Outputs(self.home.root / "cron" / "output")
+        return JobOutputs(self.home.root / "cron" / "output")
 
     @property
-    def scripts(self) -> Scripts:
+    def scripts(self) -> JobScripts:
         """The scripts that may run before a job. They get no variable of `.env`."""
-        return Scripts(self.home.root / "scripts", self.process, self.redactor.redact)
+        return JobScripts(self.home.root / "scripts", self.process, self.redactor.redact)
 
 
-def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) -> Jobs:
+def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) -> CronJobs:
     """Build the operations that create and change jobs; `changed` is called after each change."""
 
     def require_known_toolsets(names: Sequence[str]) -> None:
@@ -63,24 +63,24 @@ def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) ->
         if names:
             catalogue = build_catalogue(base.home, base.settings, base.environ)
             for name in names:
-                catalogue.find(name)
+                catalogue.find_skill(name)
 
-    return Jobs(
-        Grounds(
+    return CronJobs(
+        CronJobDeps(
             store=base.store,
             clock=base.clock,
             scripts=base.scripts,
             outputs=base.outputs,
             platforms=tuple(base.settings.platforms),
-            zone=partial(find_machine_zone, base.settings, base.process),
-            toolsets=require_known_toolsets,
-            skills=require_known_skills,
-            changed=changed,
+            get_machine_zone=partial(find_machine_zone, base.settings, base.process),
+            check_toolsets=require_known_toolsets,
+            check_skills=require_known_skills,
+            on_change=changed,
         )
     )
 
 
-def is_gateway_running(home: Home) -> bool:
+def is_gateway_running(home: HermesHome) -> bool:
     """Return whether a gateway runs; the gateway runs the scheduled jobs."""
     return is_lock_held(home.locks / "gateway.lock")
 
@@ -98,6 +98,6 @@ def find_machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
     if datetime.now().astimezone().utcoffset() == datetime.now(UTC).utcoffset():
         return "UTC"
     raise ConfigError(
-        phrase("Nobody can tell this machine's time zone."),
-        phrase("Name one: `--zone`, or `cron.timezone` in config.yaml, such as Europe/Berlin."),
+        N_("Nobody can tell this machine's time zone."),
+        N_("Name one: `--zone`, or `cron.timezone` in config.yaml, such as Europe/Berlin."),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from hermes.cron.tool import Desk, cronjob_tool
+from hermes.cron.tool import CronToolDeps, make_cronjob_tool
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.features.cron_deps import CronDeps, build_jobs, is_gateway_running
 from hermes.sessions.options import SessionOptions
@@ -20,7 +20,7 @@ def build_session_cronjob(
         live.append(actor)
         stack.callback(live.clear)
 
-    tool_deps = Desk(
+    tool_deps = CronToolDeps(
         jobs=build_jobs(base),
         store=base.store,
         origin=options.origin,
@@ -28,4 +28,4 @@ def build_session_cronjob(
         attended=lambda: any(actor.approvals.can_ask for actor in live),
         runs=lambda: is_gateway_running(base.home),
     )
-    return cronjob_tool(tool_deps), attend_session
+    return make_cronjob_tool(tool_deps), attend_session

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from hermes.agent.turn import TurnState
-from hermes.config.home import Home
+from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.attachments import Bringer
+from hermes.runtime.attachments import AttachmentProvider
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import SessionPlan
-from hermes.skills.catalogue import Catalogue, Roots
+from hermes.skills.catalogue import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.tool import Tool
@@ -27,7 +27,7 @@ from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
-    from hermes.skills.skills import Skills
+    from hermes.skills.skills import SkillLibrary
 
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last
@@ -38,7 +38,7 @@ turn.
 class FeatureDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of features. `window` is the model's context window in tokens, where it is known."""
 
-    home: Home
+    home: HermesHome
     settings: Settings
     store: Store
     redactor: Redactor
@@ -46,10 +46,10 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     platform: str
     window: int | None
-    catalogues: dict[Roots, Catalogue] = field(default_factory=dict)
+    catalogues: dict[SkillRoots, SkillCatalog] = field(default_factory=dict)
     """The catalogue of skills, by where skills are; only the newest is kept."""
 
-    def open_skills(self) -> "Skills":
+    def open_skills(self) -> "SkillLibrary":
         """Return the skills, over one catalogue for all sessions as long as their folders stay the same."""
         from hermes.sessions.features.skills import skill_roots, skills_from_catalogue
 
@@ -57,7 +57,7 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
         found = self.catalogues.get(roots)
         if found is None:
             self.catalogues.clear()
-            found = self.catalogues[roots] = Catalogue(roots, self.environ)
+            found = self.catalogues[roots] = SkillCatalog(roots, self.environ)
         return skills_from_catalogue(found, self.home, self.store)
 
 
@@ -68,7 +68,7 @@ class Feature(Struct, frozen=True, kw_only=True):
     sections: tuple[PromptSection, ...] = ()
     needs: Mapping[str, str] = {}
     """Prompt sections, by name, that are left out of a session without a tool, by name."""
-    bringers: tuple[Bringer, ...] = ()
+    bringers: tuple[AttachmentProvider, ...] = ()
     """Functions that add attachments to a message."""
     opening: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Functions that run before the session opens."""
@@ -92,22 +92,22 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
     return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
 
 
-def make_trust_check(home: Home, marked: TaintMarks) -> Callable[[str], bool]:
+def make_trust_check(home: HermesHome, marked: TaintMarks) -> Callable[[str], bool]:
     """Return a check whether a resolved path is trusted: its folder is, and no untrusted content was put into
     it.
     """
     trust = TrustFile(home.trust_file)
-    return lambda path: trust.vouches(path) and not marked.find_sources(path)
+    return lambda path: trust.is_trusted_folder(path) and not marked.find_sources(path)
 
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
     """Build the prompt sections about the machine and the project in the session's folder."""
-    from hermes.context.project import ProjectFiles
-    from hermes.context.surroundings import Surroundings
+    from hermes.context.project import ProjectFilesSection
+    from hermes.context.surroundings import MachineSection
 
     limit = deps.settings.context_file_max_chars
-    project = ProjectFiles(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)
-    return Feature(sections=(Surroundings(deps.environ), project))
+    project = ProjectFilesSection(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)
+    return Feature(sections=(MachineSection(deps.environ), project))
 
 
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -142,9 +142,9 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the search over all earlier conversations of the person whom the session works for."""
     if not plan.options.remembers:
         return Feature()
-    from hermes.memory.session_search import session_search_tool
+    from hermes.memory.session_search import build_session_search_tool
 
-    return Feature(tools=(session_search_tool(deps.store, person=plan.options.person),))
+    return Feature(tools=(build_session_search_tool(deps.store, person=plan.options.person),))
 
 
 def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -161,12 +161,12 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     named = "" if person else deps.settings.memory.provider.strip()
     chosen = None
     if named:
-        from hermes.memory.provider import Setup, open_provider
+        from hermes.memory.provider import MemoryProviderSetup, open_memory_provider
 
         folder = deps.home.root / "memory"
-        chosen = open_provider(
+        chosen = open_memory_provider(
             named,
-            Setup(
+            MemoryProviderSetup(
                 session_id=plan.session_id,
                 store=deps.store,
                 folder=folder,
@@ -185,14 +185,14 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     )
 
 
-async def _count_skill_outcomes(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
+async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _stack: AsyncExitStack) -> None:
     """Count after each turn how well the skills did that it used."""
 
     async def count_outcomes(state: TurnState, ended: TurnEnded) -> None:
-        from hermes.skills.use import ended_well, used_skills
+        from hermes.skills.use import find_used_skills, has_ended_well
 
-        well = ended_well(ended.reason)
-        for name in used_skills(state.messages) if well is not None else ():
+        well = has_ended_well(ended.reason)
+        for name in find_used_skills(state.messages) if well is not None else ():
             await skills.note_outcome(name, helped=bool(well))
 
     actor.on_turn_end.append(count_outcomes)
@@ -202,7 +202,7 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the skills: their index, their tools, and `/name`; only the owner's sessions may change them."""
     from hermes.sessions.features.skills import attach_requested_skill
     from hermes.skills.section import SkillsSection
-    from hermes.skills.tool import skill_tools
+    from hermes.skills.tool import build_skill_tools
 
     limit = plan.options.toolset_limit
     if limit is not None and not any(
@@ -214,11 +214,11 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
     return Feature(
-        tools=skill_tools(skills, writes=writes, automatic=automatic),
-        sections=(SkillsSection(skills.catalogue, writes=writes),),
+        tools=build_skill_tools(skills, writes=writes, automatic=automatic),
+        sections=(SkillsSection(skills.catalog, writes=writes),),
         needs={SkillsSection.name: "skill_view"},
         bringers=(partial(attach_requested_skill, skills),),
-        opening=(skills.settle,),
+        opening=(skills.settle_interrupted,),
         attending=(partial(_count_skill_outcomes, skills),),
     )
 

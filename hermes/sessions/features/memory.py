@@ -4,37 +4,37 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from hermes.agent.turn import TurnState
-from hermes.config.home import Home, folder_of
+from hermes.config.home import HermesHome, person_folder_name
 from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
 from hermes.core.events import Level, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
-from hermes.memory.files import Change, Notebook, Target
+from hermes.memory.files import EntryChange, MemoryNotebook, MemoryTarget
 from hermes.memory.journal import KIND, MemoryJournal
-from hermes.memory.memory import Memory
+from hermes.memory.memory import GuardedMemoryProvider
 from hermes.memory.provider import MemoryProvider, TurnStart
-from hermes.memory.section import GuidanceSection, MemorySection, ProviderSection
-from hermes.memory.tool import memory_tool
+from hermes.memory.section import MemoryFileSection, MemoryGuidanceSection, MemoryProviderSection
+from hermes.memory.tool import build_memory_tool
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 
 
 def memory_journal(
-    home: Home, settings: Settings, store: Store, redactor: Redactor, *, person: str = ""
+    home: HermesHome, settings: Settings, store: Store, redactor: Redactor, *, person: str = ""
 ) -> MemoryJournal:
     """Return the memory journal of a home: its owner's, or that of a person who talks from a chat."""
     chosen = settings.memory
     folder, lock, kind = home.memories, home.locks / "memory.lock", KIND
     if person:
-        name = folder_of(person)
+        name = person_folder_name(person)
         folder, lock, kind = folder / "people" / name, home.locks / f"memory-{name}.lock", f"{KIND}:{person}"
-    limits = {Target.MEMORY: chosen.memory_char_limit}
+    limits = {MemoryTarget.MEMORY: chosen.memory_char_limit}
     if chosen.user_profile_enabled:
-        limits[Target.USER] = chosen.user_char_limit
-    books = {target: Notebook(target, folder, limit) for target, limit in limits.items()}
+        limits[MemoryTarget.USER] = chosen.user_char_limit
+    books = {target: MemoryNotebook(target, folder, limit) for target, limit in limits.items()}
     return MemoryJournal(books, store, redactor, lock=lock, kind=kind)
 
 
@@ -59,27 +59,33 @@ class SessionMemory:
         self._pending_lines = [remark] if remark else []
         """Lines for the user from before there was a session to show them."""
         limits = settings.memory
-        self._memory = Memory(provider, seconds=limits.provider_timeout, tell=self._tell) if provider else None
-        tool = memory_tool(journal, approval=limits.write_approval, tell=self._tell, wrote=self._notify_provider)
+        self._memory = (
+            GuardedMemoryProvider(provider, seconds=limits.provider_timeout, notify_user=self._tell)
+            if provider
+            else None
+        )
+        tool = build_memory_tool(
+            journal, approval=limits.write_approval, notify_user=self._tell, on_written=self._notify_provider
+        )
         self.tools: tuple[Tool, ...] = (tool,)
         if self._memory is not None:
-            from hermes.memory.provided import provided_tools
+            from hermes.memory.provided import build_provider_tools
 
-            self.tools = (tool, *provided_tools(self._memory))
+            self.tools = (tool, *build_provider_tools(self._memory))
         self.sections: tuple[PromptSection, ...] = (
-            GuidanceSection(),
-            *(MemorySection(book) for book in journal.books.values()),
-            ProviderSection(
-                lambda: self._memory.block if self._memory is not None else "", lambda: self._pending_lines
+            MemoryGuidanceSection(),
+            *(MemoryFileSection(book) for book in journal.notebooks.values()),
+            MemoryProviderSection(
+                lambda: self._memory.prompt_block if self._memory is not None else "", lambda: self._pending_lines
             ),
         )
-        self.needs = {GuidanceSection.name: tool.name}
+        self.needs = {MemoryGuidanceSection.name: tool.name}
 
     async def open(self) -> None:
         """Settle half-finished changes and open the provider, before the session opens."""
-        await self.journal.settle()
+        await self.journal.settle_interrupted()
         if self._memory is not None:
-            await self._memory.open()
+            await self._memory.open_provider()
 
     async def attach_to_session(self, actor: SessionActor, stack: AsyncExitStack) -> None:
         """Register the memory's hooks with the live session."""
@@ -93,21 +99,21 @@ class SessionMemory:
 
             actor.on_turn_end.append(after_turn)
             actor.before_compress.append(memory.pre_compress)
-            stack.push_async_callback(memory.close, actor.session_id, actor.conversation.messages)
+            stack.push_async_callback(memory.close_session, actor.session_id, actor.conversation.messages)
 
     def _detach_session(self) -> None:
         self._actor = None
         self.tools = ()
         self.sections = ()
 
-    async def recall_for_message(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+    async def recall_for_message(self, inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
         """Return what the provider recalls about a message."""
         if self._memory is None or self._actor is None:
             return ()
         conversation = self._actor.conversation
         window = conversation.client.endpoint.context_length
         turn = TurnStart(
-            remaining_tokens=None if window is None else max(0, window - conversation.lineage.estimated),
+            remaining_tokens=None if window is None else max(0, window - conversation.lineage.estimated_tokens),
             model=conversation.client.endpoint.model,
             platform=self._platform,
             tool_count=len(conversation.frame.tools),
@@ -117,11 +123,11 @@ class SessionMemory:
             parts = (part for message in conversation.messages for part in message.parts)
             return "\n".join([inbound.text, *(part.text for part in parts if isinstance(part, TextPart))])
 
-        return await self._memory.bring(inbound.text, turn, conversation_text)
+        return await self._memory.recall_for_message(inbound.text, turn, conversation_text)
 
-    async def _notify_provider(self, changes: Sequence[Change]) -> None:
+    async def _notify_provider(self, changes: Sequence[EntryChange]) -> None:
         if self._memory is not None:
-            await self._memory.wrote(changes)
+            await self._memory.notify_writes(changes)
 
     def _tell(self, line: str) -> None:
         if self._actor is None:

@@ -13,22 +13,22 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 from hermes.llm.auxiliary import SideTask
-from hermes.memory.files import Target
-from hermes.memory.journal import MemoryJournal, Operation, Origin
-from hermes.memory.review import Findings, Material, MemoryWish, SkillWish, review
+from hermes.memory.files import MemoryTarget
+from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
+from hermes.memory.review import MemoryProposal, ReviewFindings, ReviewMaterial, SkillProposal, review_work
 from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
-from hermes.skills.files import MAIN, as_text
-from hermes.skills.section import listing
-from hermes.skills.skills import Change, Skills
-from hermes.skills.use import used_skills
-from hermes.store.revisions import Author
+from hermes.skills.files import MAIN_FILE, decode_text
+from hermes.skills.section import format_index
+from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.skills.use import find_used_skills
+from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
-from hermes.util.text import escaped, one_line
+from hermes.util.text import escape_unseen_characters, to_one_line
 
-_FAILURE_NOTICE = phrase("The last turns could not be looked back at for memories; `hermes logs` says why.")
+_FAILURE_NOTICE = N_("The last turns could not be looked back at for memories; `hermes logs` says why.")
 MAX_HELD_MESSAGES = 400
 """The most messages since the last review that are held for the next one."""
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class BackgroundReviewer:
     def __init__(
         self,
         *,
-        skills: Skills,
+        skills: SkillLibrary,
         memory: MemoryJournal | None,
         task: Callable[[], SideTask],
         notify: Callable[[Level, str], None],
@@ -78,7 +78,7 @@ class BackgroundReviewer:
         self._messages.extend(state.messages)
         self._sources |= dict.fromkeys(state.taint.list_sources())
         self._turns += 1
-        self._steps += ended.calls if any(message.calls() for message in state.messages) else 0
+        self._steps += ended.calls if any(message.tool_calls() for message in state.messages) else 0
         due = 0 < self._intervals.turns <= self._turns or 0 < self._intervals.steps <= self._steps
         if due and self._mode is not Evolution.OFF and self._running is None:
             self._start_review()
@@ -119,21 +119,21 @@ class BackgroundReviewer:
             self._notify(level, _FAILURE_NOTICE)
 
     async def _review(self, messages: Sequence[Message], sources: Sequence[str]) -> None:
-        used = used_skills(messages)
+        used = find_used_skills(messages)
         bodies = {}
         for name in used:
             try:
-                if (await self._skills.find(name)).vouched:  # a stranger's is not the agent's to mend
-                    bodies[name] = await self._skills.body(name)
+                if (await self._skills.find_skill(name)).trusted:  # a stranger's is not the agent's to mend
+                    bodies[name] = await self._skills.read_instructions(name)
             except HermesError:  # gone or broken since: nothing to be mended
                 continue
-        material = Material(
+        material = ReviewMaterial(
             messages=messages,
             memory=await self._memory_overview(),
-            index=listing(self._skills.index()),
+            index=format_index(self._skills.list_offered()),
             bodies=bodies,
         )
-        found = await review(material, self._create_task(), _ignore_event)
+        found = await review_work(material, self._create_task(), _ignore_event)
         if isinstance(found, Failure):
             _LOG.warning("the last turns were not looked back at: %s", found.message)
             self._report_failure(Level.INFO)
@@ -145,20 +145,20 @@ class BackgroundReviewer:
         if self._memory is None:
             return ""
         told = []
-        for target in self._memory.books:
+        for target in self._memory.notebooks:
             try:
-                entries = await self._memory.entries(target)
+                entries = await self._memory.read_entries(target)
             except HermesError:  # no memory now: whoever uses it says so
                 continue
             told.append(f"{target.header}\n" + "\n".join(f"- {entry}" for entry in entries))
         return "\n\n".join(told)
 
-    async def _store_findings(self, found: Findings, sources: Sequence[str]) -> None:
+    async def _store_findings(self, found: ReviewFindings, sources: Sequence[str]) -> None:
         """Propose the findings, and tell the user."""
         automatic = self._mode is Evolution.AUTOMATIC
         done: list[str] = []
         waiting: list[str] = []
-        wishes: list[MemoryWish | SkillWish] = [*found.memory, *found.skills]
+        wishes: list[MemoryProposal | SkillProposal] = [*found.memory, *found.skills]
         for wish in wishes:
             if self._redactor.redact(str(wish)) != str(wish):
                 continue  # keys and passwords are kept nowhere, and a model that wants to is not argued with
@@ -174,61 +174,66 @@ class BackgroundReviewer:
         nothing = "The last turns were looked back at: nothing new to keep."
         self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
 
-    async def _propose_change(self, proposal: MemoryWish | SkillWish, sources: Sequence[str]) -> tuple[int, ...]:
+    async def _propose_change(
+        self, proposal: MemoryProposal | SkillProposal, sources: Sequence[str]
+    ) -> tuple[int, ...]:
         """Store a proposed change and return the ids of its rows. Raises HermesError for one that is not possible."""
-        if isinstance(proposal, SkillWish):
+        if isinstance(proposal, SkillProposal):
             return (await self._propose_skill_change(proposal, sources),)
         if self._memory is None:
             return ()
-        origin = Origin(
-            author=Author.REVIEW,
-            reason=f"it was said: {one_line(proposal.evidence, 300)}",
+        origin = ChangeOrigin(
+            author=RevisionAuthor.REVIEW,
+            reason=f"it was said: {to_one_line(proposal.evidence, 300)}",
             sources=tuple(sources),
             session_id=self._session_id,
         )
-        operation = Operation(action=proposal.action, content=proposal.content, old_text=proposal.old_text)
-        return (await self._memory.hold(Target(proposal.target), (operation,), origin)).ids
+        operation = MemoryOperation(action=proposal.action, content=proposal.content, old_text=proposal.old_text)
+        return (await self._memory.hold_operations(MemoryTarget(proposal.target), (operation,), origin)).ids
 
-    async def _apply_if_trusted(self, proposal: MemoryWish | SkillWish, number: int) -> bool:
+    async def _apply_if_trusted(self, proposal: MemoryProposal | SkillProposal, number: int) -> bool:
         """Apply a change without approval, unless it or what it builds on has untrusted sources.
 
         The row knows the sources, because a proposal is joined to the one that is pending.
         """
-        owner = self._skills if isinstance(proposal, SkillWish) else self._memory
-        if owner is None or (await owner.revision(number)).sources:
+        owner = self._skills if isinstance(proposal, SkillProposal) else self._memory
+        if owner is None or (await owner.get_revision(number)).sources:
             return False
-        await owner.apply(number, "automatic")
+        await owner.approve_change(number, "automatic")
         return True
 
-    async def _propose_skill_change(self, proposal: SkillWish, sources: Sequence[str]) -> int:
+    async def _propose_skill_change(self, proposal: SkillProposal, sources: Sequence[str]) -> int:
         """Propose a change of a skill and return its id. Raises HermesError for one that is not possible."""
-        base = await self._skills.base(proposal.name, self._session_id)
+        base = await self._skills.load_base(proposal.name, self._session_id)
         if proposal.action == "create":
             if base is not None:
                 raise UsageError(f"There is a skill {proposal.name} already.")
-            after = {MAIN: (proposal.content.rstrip() + "\n").encode()}
+            after = {MAIN_FILE: (proposal.content.rstrip() + "\n").encode()}
         else:
-            text = as_text(base[MAIN]) if base is not None else None
+            text = decode_text(base[MAIN_FILE]) if base is not None else None
             if base is None or text is None:
                 raise UsageError(f"There is no skill {proposal.name}.")
             changed, _ = replace_text(
-                text, proposal.old_string, proposal.new_string, everywhere=False, display_path=MAIN
+                text, proposal.old_string, proposal.new_string, everywhere=False, display_path=MAIN_FILE
             )
-            after = {**base, MAIN: changed.encode()}
-        return await self._skills.propose(
-            Change(proposal.name, after),
-            author=Author.REVIEW,
-            reason=f"{proposal.action}, because it was said: {one_line(proposal.evidence, 300)}",
+            after = {**base, MAIN_FILE: changed.encode()}
+        return await self._skills.propose_change(
+            SkillChange(proposal.name, after),
+            author=RevisionAuthor.REVIEW,
+            reason=f"{proposal.action}, because it was said: {to_one_line(proposal.evidence, 300)}",
             sources=sources,
             session_id=self._session_id,
         )
 
 
-def _summarize_proposal(proposal: MemoryWish | SkillWish) -> str:
+def _summarize_proposal(proposal: MemoryProposal | SkillProposal) -> str:
     """Summarize a proposed change in a few words."""
-    if isinstance(proposal, SkillWish):
-        return f"{proposal.action} skill {one_line(escaped(proposal.name), 64)}"
-    return f"{proposal.action} {proposal.target}: {one_line(escaped(proposal.content or proposal.old_text), 60)}"
+    if isinstance(proposal, SkillProposal):
+        return f"{proposal.action} skill {to_one_line(escape_unseen_characters(proposal.name), 64)}"
+    return (
+        f"{proposal.action} {proposal.target}: "
+        f"{to_one_line(escape_unseen_characters(proposal.content or proposal.old_text), 60)}"
+    )
 
 
 async def _ignore_event(_: Event) -> None:
@@ -239,7 +244,7 @@ def attach_reviewer(
     actor: SessionActor,
     settings: Settings,
     *,
-    skills: Skills,
+    skills: SkillLibrary,
     memory: MemoryJournal | None,
     redactor: Redactor,
     task: Callable[[], SideTask],

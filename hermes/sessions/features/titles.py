@@ -14,7 +14,7 @@ from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
 from hermes.runtime.recorder import TITLE_LIMIT
 from hermes.store.store import Store
-from hermes.util.text import inert, one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_TITLE_LENGTH = 80
 """The most characters of a title."""
@@ -44,7 +44,7 @@ class SessionTitler:
 
     async def after_turn(self, state: TurnState, ended: TurnEnded) -> None:
         """Start to name the session once it has an answer."""
-        if self._running is None and ended.reason.completed and ended.text.strip():
+        if self._running is None and ended.reason.is_completed and ended.text.strip():
             asked = state.user.parts[0]
             text = getattr(asked, "text", "")
             self._running = asyncio.create_task(self._name_session(state.session_id, text, ended.text), name="title")
@@ -57,17 +57,19 @@ class SessionTitler:
             await asyncio.wait({self._running})
 
     async def _name_session(self, session_id: str, user_text: str, answer: str) -> None:
-        before = one_line(user_text, TITLE_LIMIT)
-        row = await self._store.session(session_id)
+        before = to_one_line(user_text, TITLE_LIMIT)
+        row = await self._store.get_session(session_id)
         if row is None or row.title != before:
             return
         text = f"Person: {user_text[:_MAX_EXCERPT]}\n\nAssistant: {answer[:_MAX_EXCERPT]}"
         said = await self._task().ask(_TITLE_PROMPT, text, _ignore_event, max_tokens=60)
         if isinstance(said, Failure):
             return  # it keeps the one it has
-        title = one_line(inert(self._redact(said.strip().split("\n")[0])), MAX_TITLE_LENGTH).strip(" \"'“”«»「」.。")
+        title = to_one_line(
+            strip_control_characters(self._redact(said.strip().split("\n")[0])), MAX_TITLE_LENGTH
+        ).strip(" \"'“”«»「」.。")
         if title:
-            await self._store.name_session(session_id, title, instead_of=before)
+            await self._store.replace_title(session_id, title, expected=before)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -37,7 +37,7 @@ def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
 def _tool_result_dicts(message: Message) -> list[Plain]:
     plain: list[Plain] = [
         {"role": "tool", "tool_call_id": part.call_id, "name": part.name, "content": part.text}
-        for part in message.results()
+        for part in message.tool_results()
     ]
     return [*plain, {"role": "user", "content": message.text}] if message.text else plain
 
@@ -48,7 +48,7 @@ def _assistant_dict(message: Message) -> Plain:
         result["reasoning"] = message.reasoning
     calls = [
         {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in message.calls()
+        for call in message.tool_calls()
     ]
     if calls:
         result["tool_calls"] = calls
@@ -172,8 +172,8 @@ def _append_result(messages: list[Message], entry: Mapping[str, object]) -> None
     """Append a result to its batch; drop one that no call asked for."""
     batch = messages[-1] if messages and messages[-1].role is Role.TOOL else None
     before = messages[:-1] if batch is not None else messages
-    known = {part.call_id for part in batch.results()} if batch is not None else set()
-    wanted = {call.call_id: call for call in before[-1].calls()} if before else {}
+    known = {part.call_id for part in batch.tool_results()} if batch is not None else set()
+    wanted = {call.call_id: call for call in before[-1].tool_calls()} if before else {}
     call = wanted.get(str(entry.get("tool_call_id")))
     if call is None or call.call_id in known:
         return
@@ -193,8 +193,8 @@ def _complete_batch(messages: list[Message]) -> None:
     batch = messages.pop() if messages[-1].role is Role.TOOL else None
     if not messages:
         return
-    known = {part.call_id: part for part in batch.results()} if batch is not None else {}
-    calls = tuple(messages[-1].calls())
+    known = {part.call_id: part for part in batch.tool_results()} if batch is not None else {}
+    calls = tuple(messages[-1].tool_calls())
     if calls:
         missing = "No result was kept for this call."
         parts = tuple(

@@ -22,7 +22,7 @@ async def write_trajectory(
     document = {
         "session_id": session_id,
         "turn_id": ended.turn_id,
-        "completed": ended.reason.completed,
+        "completed": ended.reason.is_completed,
         "exit_reason": ended.reason.value,
         "usage": ended.usage,
         "messages": [

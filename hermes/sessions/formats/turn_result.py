@@ -2,12 +2,12 @@
 
 from hermes.core.events import TurnEnded
 from hermes.core.messages import Role
-from hermes.core.money import NANO
+from hermes.core.money import NANO_PER_USD
 from hermes.core.outcomes import ExitReason
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.formats.openai_format import Plain, to_openai
-from hermes.util.text import shown_address
+from hermes.util.text import redact_url
 
 
 def build_turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
@@ -20,23 +20,23 @@ def build_turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint)
         "last_reasoning": reasoning or None,
         "messages": [plain for message in transcript for plain in to_openai(message)],
         "api_calls": ended.calls,
-        "completed": ended.reason.completed,
+        "completed": ended.reason.is_completed,
         "turn_exit_reason": ended.reason.value,
-        "failed": not ended.reason.completed and ended.reason is not ExitReason.INTERRUPTED,
+        "failed": not ended.reason.is_completed and ended.reason is not ExitReason.INTERRUPTED,
         "partial": ended.reason in (ExitReason.PARTIAL_STREAM, ExitReason.TRUNCATED),
         "interrupted": ended.reason is ExitReason.INTERRUPTED,
         "error": ended.error or None,
         "refused": ended.refused,
         "model": endpoint.model,
         "provider": endpoint.record.name,
-        "base_url": shown_address(endpoint.base_url),
+        "base_url": redact_url(endpoint.base_url),
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "output_tokens": usage.output,
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "reasoning_tokens": usage.reasoning,
         "cache_hit_rate": usage.hit_rate,
-        "cache_saved_usd": ended.cost.saved / NANO,
+        "cache_saved_usd": ended.cost.saved / NANO_PER_USD,
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,

@@ -18,12 +18,12 @@ from typing import TypeVar
 
 import msgspec
 
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.config.settings import ModelReference
 from hermes.core.errors import TurnError, UsageError
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain, history_for_prompt
 from hermes.sessions.library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
@@ -165,7 +165,7 @@ class AIAgent(Callbacks):
         async def post_steering() -> bool:
             if not actor.busy:
                 return False
-            joined = actor.steer(Inbound(text=text), joins_only=True)
+            joined = actor.steer(InboundMessage(text=text), joins_only=True)
             joined.add_done_callback(lambda ended: self._unjoined.append(text) if ended.cancelled() else None)
             return True
 
@@ -219,7 +219,7 @@ class AIAgent(Callbacks):
         self._unjoined.clear()
         async with self._opening:  # two threads that begin at once share one session
             if self._app is None:
-                self._app = await App(process_environment(), self._build_options()).__aenter__()
+                self._app = await App(copy_environment(), self._build_options()).__aenter__()
             app = self._app
             task = task_id or self._task_id
             if self._actor is None or task != self._task_id or history is not None or system is not None:
@@ -230,7 +230,7 @@ class AIAgent(Callbacks):
         adapter = CallbackAdapter(self, actor, stream)
         unsubscribe = actor.subscribe(adapter)
         try:
-            waiting = actor.post(Inbound(text=text, cwd=app.options.cwd))
+            waiting = actor.post(InboundMessage(text=text, cwd=app.options.cwd))
             if self._interrupted.is_set():  # while the session was being opened
                 actor.stop()
             ended = await waiting

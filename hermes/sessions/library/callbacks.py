@@ -13,7 +13,7 @@ from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarte
 from hermes.core.outcomes import AnswerScope
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.runtime.actor import SessionActor
-from hermes.util.text import one_line
+from hermes.util.text import to_one_line
 
 logger = logging.getLogger(__name__)
 _SCOPES = {scope.value: scope for scope in AnswerScope}
@@ -82,7 +82,7 @@ class CallbackAdapter:
                 self._report_progress("tool.started", event.name, event.summary)
                 self._report_status("executing", event.name)
             case ToolEnded():
-                self._report_progress("tool.completed", event.name, one_line(event.preview))
+                self._report_progress("tool.completed", event.name, to_one_line(event.preview))
             case ApprovalAsked():
                 self._request_approval(event)
             case TurnEnded():

@@ -8,18 +8,18 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from hermes.config.auth_file import AuthEntry, read_entries
-from hermes.config.environment import with_dotenv
-from hermes.config.home import Home
+from hermes.config.environment import merge_dotenv
+from hermes.config.home import HermesHome
 from hermes.config.settings import Settings, Strategy
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyLedger
 from hermes.core.stream import Failure
-from hermes.llm.key_slots import Slot
-from hermes.llm.key_sources import Command, Given, Keyring, KeySource, Variable
-from hermes.llm.keys import Keys, OneKey
+from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
+from hermes.llm.keys import ProviderKeys, SingleKey
 from hermes.llm.pool import KeyPool
-from hermes.providers.key_variables import sound_key
-from hermes.providers.resolve import ModelChoice, at_own_address, environment_keys
+from hermes.providers.key_variables import is_valid_key
+from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.util.clock import Clock
 
@@ -29,7 +29,7 @@ class Credentials:
 
     def __init__(
         self,
-        home: Home,
+        home: HermesHome,
         process: Mapping[str, str],
         settings: Settings,
         clock: Clock,
@@ -39,14 +39,14 @@ class Credentials:
         """`learn` is called with the name and the value of every key that is read while the process runs."""
         self._home = home
         self._process = process
-        self._environ = with_dotenv(process, home.env_file)
+        self._environ = merge_dotenv(process, home.env_file)
         self._settings = settings
         self._clock = clock
         self.ledger = ledger
         self._learn = learn
-        self._pools: dict[tuple[str, str, tuple[str, ...]], Keys] = {}
+        self._pools: dict[tuple[str, str, tuple[str, ...]], ProviderKeys] = {}
 
-    def keys_for_endpoint(self, endpoint: Endpoint, choice: ModelChoice) -> Keys:
+    def keys_for_endpoint(self, endpoint: Endpoint, choice: ModelChoice) -> ProviderKeys:
         """Return the keys of an endpoint that was resolved from this choice. Raises ConfigError for a bad entry."""
         given = tuple(dict.fromkeys(key for key in (choice.api_key and endpoint.api_key, *choice.more_keys) if key))
         place = (pool_name(endpoint), endpoint.base_url, given)
@@ -55,18 +55,20 @@ class Credentials:
             found = self._pools[place] = self._create_keys(endpoint, choice, given)
         return found
 
-    def create_pool(self, name: str, slots: list[Slot], title: str) -> KeyPool:
+    def create_pool(self, name: str, slots: list[KeySlot], title: str) -> KeyPool:
         """Create a pool of these slots, with the strategy that the settings name."""
         strategies = self._settings.credential_pool_strategies
         strategy = strategies.get(name) or strategies.get(name.partition(":")[0]) or Strategy.FILL_FIRST
         return KeyPool(name, slots, self._clock, title=title, strategy=Strategy(strategy), ledger=self.ledger)
 
-    def list_slots(self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True) -> list[Slot]:
+    def list_slots(
+        self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True
+    ) -> list[KeySlot]:
         """List the slots of a provider's keys: its variables, then the home's entries; each value once."""
         environ = self._environ if variables else {}
         slots = [
-            Slot(f"env:{place}", self._variable_source(place, found), label=place, key=key)
-            for place, key in environment_keys(found, environ, own_address=own_address)
+            KeySlot(f"env:{place}", self._variable_source(place, found), label=place, key=key)
+            for place, key in list_environment_keys(found, environ, own_address=own_address)
         ]
         known = {slot.key for slot in slots}
         for entry in read_entries(self._home).get(name, ()):
@@ -75,54 +77,54 @@ class Credentials:
                 known.add(slot.key)
                 slots.append(slot)
         for slot in slots:
-            if slot.key and not sound_key(slot.key):
+            if slot.key and not is_valid_key(slot.key):
                 raise ConfigError(
                     f"The API key {slot.label} for {found.title} holds a space, a line break or a typographic sign.",
                     "No key does: give it again.",
                 )
         return slots
 
-    def _create_keys(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> Keys:
+    def _create_keys(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> ProviderKeys:
         name, title = pool_name(endpoint), endpoint.record.title
         if endpoint.record.name == "local":
-            return OneKey(endpoint.api_key)
+            return SingleKey(endpoint.api_key)
         if given:
             slots = [
-                Slot(f"given:{number}", Given(key, "given"), label=f"given {number}", key=key)
+                KeySlot(f"given:{number}", LiteralKeySource(key, "given"), label=f"given {number}", key=key)
                 for number, key in enumerate(given, 1)
             ]
         else:
-            slots = self.list_slots(name, endpoint.record, own_address=at_own_address(choice, self._environ))
-        return self.create_pool(name, slots, title) if slots else OneKey(endpoint.api_key)
+            slots = self.list_slots(name, endpoint.record, own_address=is_own_address(choice, self._environ))
+        return self.create_pool(name, slots, title) if slots else SingleKey(endpoint.api_key)
 
     def _variable_source(self, place: str, found: ProviderRecord) -> KeySource:
         """Return a source that reads one of the provider's variables anew from the environment and `.env`."""
 
         def read_variables() -> dict[str, str]:
-            return dict(environment_keys(found, with_dotenv(self._process, self._home.env_file)))
+            return dict(list_environment_keys(found, merge_dotenv(self._process, self._home.env_file)))
 
-        return self._with_learning(Variable(place, read_variables), place)
+        return self._with_learning(VariableKeySource(place, read_variables), place)
 
     def _with_learning(self, source: KeySource, name: str) -> KeySource:
         return source if self._learn is None else _LearningSource(source, name, self._learn)
 
-    def _entry_slot(self, entry: AuthEntry) -> Slot:
+    def _entry_slot(self, entry: AuthEntry) -> KeySlot:
         source, key = self._entry_source(entry)
         source = self._with_learning(source, f"auth.{entry.id}")
-        return Slot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
+        return KeySlot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
 
     def _entry_source(self, entry: AuthEntry) -> tuple[KeySource, str]:
         """Return an entry's source, and its key where it is known without a cost."""
         match entry.kind:
             case "key":
-                return Given(entry.key, "auth.json"), entry.key
+                return LiteralKeySource(entry.key, "auth.json"), entry.key
             case "env":
-                variable = Variable(entry.name, lambda: with_dotenv(self._process, self._home.env_file))
+                variable = VariableKeySource(entry.name, lambda: merge_dotenv(self._process, self._home.env_file))
                 return variable, self._environ.get(entry.name, "").strip()
             case "command":
-                return Command(entry.command, self._environ), ""
+                return CommandKeySource(entry.command, self._environ), ""
             case "keyring":
-                return Keyring(entry.service, entry.user), ""
+                return KeyringKeySource(entry.service, entry.user), ""
         raise ConfigError(
             f"{self._home.auth_file}: {entry.label} is of the kind {entry.kind!r}, which this version does not know."
         )
@@ -138,13 +140,13 @@ class _LearningSource:
         self._learn = learn
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """The description of the source."""
-        return self._source.shown
+        return self._source.description
 
-    async def read(self) -> str:
+    async def read_key(self) -> str:
         """Read the key."""
-        key = await self._source.read()
+        key = await self._source.read_key()
         self._learn(self._name, key)
         return key
 
@@ -158,16 +160,16 @@ def pool_name(endpoint: Endpoint) -> str:
     return f"custom:{urlsplit(endpoint.base_url).netloc.rpartition('@')[2].lower()}"
 
 
-def with_stored_providers(choice: ModelChoice, home: Home) -> ModelChoice:
+def with_stored_providers(choice: ModelChoice, home: HermesHome) -> ModelChoice:
     """Return the choice with the providers that the home holds keys for. Raises ConfigError for a broken
     `auth.json`.
     """
     return structs.replace(choice, stored=tuple(read_entries(home)))
 
 
-async def with_pool_key(endpoint: Endpoint, keys: Keys) -> Endpoint:
+async def with_pool_key(endpoint: Endpoint, keys: ProviderKeys) -> Endpoint:
     """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is
     usable.
     """
-    lease = await keys.lease(endpoint.model)
+    lease = await keys.lease_key(endpoint.model)
     return endpoint if isinstance(lease, Failure) else structs.replace(endpoint, api_key=lease.key)

@@ -5,14 +5,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec import Struct
 
-from hermes.config.environment import with_dotenv
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import ModelSettings
 from hermes.core.protocols import HttpTransport
-from hermes.providers.http import http_transport
-from hermes.providers.records import record
-from hermes.providers.resolve import ModelChoice, configured, resolve
+from hermes.providers.http import create_http_transport
+from hermes.providers.records import load_record
+from hermes.providers.resolve import ModelChoice, is_configured, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.options import SessionOptions
@@ -36,7 +36,7 @@ class ModelConnection(Struct, frozen=True):
 
 def is_embedded(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     """Return whether the embedded model answers: it was asked for by name, or nothing else is configured."""
-    return choice.provider == "local" or not configured(choice, environ)
+    return choice.provider == "local" or not is_configured(choice, environ)
 
 
 def open_model(
@@ -45,7 +45,7 @@ def open_model(
     """Open a model as a context that closes its connections. Raises ConfigError at once for wrong settings."""
     if is_embedded(choice, environ):
         return _open_embedded(named=choice.provider == "local")
-    return _open_remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
+    return _open_remote(choice, resolve_endpoint(choice, environ), create_http_transport(environ, ca_file=ca_file))
 
 
 @asynccontextmanager
@@ -60,14 +60,14 @@ async def _open_remote(
 
 @asynccontextmanager
 async def _open_embedded(*, named: bool) -> AsyncIterator[ModelConnection]:
-    from hermes.providers.embedded import CONTEXT_LENGTH, embedded_model
+    from hermes.providers.embedded import CONTEXT_LENGTH, serve_embedded_model
 
-    async with embedded_model() as served:
-        transport = http_transport({}, uds=served.socket)
+    async with serve_embedded_model() as served:
+        transport = create_http_transport({}, uds=served.socket)
         try:
             yield ModelConnection(
                 endpoint=Endpoint(
-                    record=record("local"),
+                    record=load_record("local"),
                     model="smollm2-135m-instruct",
                     base_url="http://embedded/v1",
                     api_key=served.key,
@@ -104,4 +104,4 @@ def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -
     """Return whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
     choice = with_stored_providers(choose_model(load_settings(home).settings.model, options), home)
-    return not configured(choice, with_dotenv(environ, home.env_file))
+    return not is_configured(choice, merge_dotenv(environ, home.env_file))

@@ -10,7 +10,7 @@ from hermes.llm.auxiliary import OpenModel
 from hermes.llm.client import ModelClient
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
-from hermes.runtime.epochs import Candidate
+from hermes.runtime.epochs import ModelCandidate
 from hermes.sessions.model.endpoint import ModelConnection
 
 FrameFactory = Callable[[Endpoint], EpochFrame]
@@ -68,14 +68,14 @@ class SessionModelRoute:
         self.chosen_model = model.choice
         """The choice of the first model, when the user has chosen one for this session."""
 
-    async def candidate(self, index: int) -> Candidate:
+    async def candidate(self, index: int) -> ModelCandidate:
         """Return the model at this index, with the frame of an epoch with it as of now."""
         found = self._clients.get(index)
         if found is None:
             model = await self._models.open_at(index)
             found = self._clients[index] = (await self._client(model), model.endpoint)
         client, endpoint = found
-        return Candidate(client, self._frame(endpoint))
+        return ModelCandidate(client, self._frame(endpoint))
 
 
 def model_openers(models: ModelPool, client: ClientFactory) -> list[OpenModel]:

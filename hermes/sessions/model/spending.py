@@ -11,18 +11,28 @@ from msgspec import Struct, structs
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.core.ids import new_run_id
-from hermes.core.money import Certainty, Cost, Price, cost, is_amount, saved, shown, to_nano, worst_cost
+from hermes.core.money import (
+    Certainty,
+    Cost,
+    Price,
+    compute_cost,
+    compute_savings,
+    compute_worst_cost,
+    format_amount,
+    is_amount,
+    usd_to_nano,
+)
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Grant, Heard
-from hermes.llm.prices import known_price
+from hermes.llm.metering import CallGrant, CallUsage
+from hermes.llm.prices import find_price
 from hermes.sessions.options import SessionOptions
 from hermes.store.ledger import SpendAccess
-from hermes.store.rows import Cap, Held, NoRoom, Spender, Spent, Standing, Wish
+from hermes.store.rows import CallSpend, CapUsage, SpendCap, SpendOrigin, SpendRefusal, SpendRequest, SpendReservation
 from hermes.util.clock import Clock
-from hermes.util.process_identity import this_process
+from hermes.util.process_identity import identify_this_process
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,19 +54,19 @@ class ProcessBudget:
 
     def __init__(self, settings: Settings, options: SessionOptions, store: SpendAccess, clock: Clock) -> None:
         self.run_id = new_run_id()
-        self.owner = this_process()
+        self.owner = identify_this_process()
         self.store = store
         self.clock = clock
         self.prices = configured_prices(settings)
         self._settings = settings
         self._options = options
 
-    def caps_for(self, session_id: str, options: SessionOptions) -> tuple[Cap, ...]:
+    def caps_for(self, session_id: str, options: SessionOptions) -> tuple[SpendCap, ...]:
         """Return every cap that holds now for a call of this session with these options."""
         caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)
-        run = next((cap for cap in caps if cap.name == "run"), Cap(name="run", column="run_id", value=self.run_id))
+        run = next((cap for cap in caps if cap.name == "run"), SpendCap(name="run", column="run_id", value=self.run_id))
         if self._options.max_cost is not None:
-            run = structs.replace(run, nano=to_nano(self._options.max_cost))
+            run = structs.replace(run, nano=usd_to_nano(self._options.max_cost))
         if self._options.max_total_tokens is not None:
             run = structs.replace(run, tokens=self._options.max_total_tokens)
         own = person_cap(options.person, options.usd_per_day, self.clock.now())
@@ -82,7 +92,7 @@ def configured_prices(settings: Settings) -> dict[str, Price]:
     }
 
 
-def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[Cap, ...]:
+def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[SpendCap, ...]:
     """Return the caps of the settings as they hold now.
 
     Day and month begin at local midnight. They have no end: when the clock goes back, what was spent
@@ -92,26 +102,26 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
     spending = settings.spending
     day, month = period_starts(now)
     scopes = (
-        (Cap(name="run", column="run_id", value=run_id), spending.run),
-        (Cap(name="session", column="session_id", value=session_id), spending.session),
-        (Cap(name="user", column="user_id", value=session_id), spending.user),
-        (Cap(name="day", since=day), spending.day),
-        (Cap(name="month", since=month), spending.month),
+        (SpendCap(name="run", column="run_id", value=run_id), spending.run),
+        (SpendCap(name="session", column="session_id", value=session_id), spending.session),
+        (SpendCap(name="user", column="user_id", value=session_id), spending.user),
+        (SpendCap(name="day", since=day), spending.day),
+        (SpendCap(name="month", since=month), spending.month),
     )
     return tuple(
-        structs.replace(cap, nano=None if limit.usd is None else to_nano(limit.usd), tokens=limit.tokens)
+        structs.replace(cap, nano=None if limit.usd is None else usd_to_nano(limit.usd), tokens=limit.tokens)
         for cap, limit in scopes
         if limit.usd is not None or limit.tokens is not None
     )
 
 
-def person_cap(person: str, usd: float | None, now: float) -> Cap | None:
+def person_cap(person: str, usd: float | None, now: float) -> SpendCap | None:
     """Return what a person who talks from a chat may spend today, in all their sessions; None means no own
     limit.
     """
     if not person or usd is None:
         return None
-    return Cap(name=PERSON_CAP, column="person", value=person, since=period_starts(now)[0], nano=to_nano(usd))
+    return SpendCap(name=PERSON_CAP, column="person", value=person, since=period_starts(now)[0], nano=usd_to_nano(usd))
 
 
 def period_starts(now: float) -> tuple[float, float]:
@@ -124,7 +134,7 @@ def period_starts(now: float) -> tuple[float, float]:
 class _MeteredCall(Struct, frozen=True):
     """A call under way: who makes it, its price, and the reservation held for it (0 for none)."""
 
-    who: Spender
+    who: SpendOrigin
     price: Price | None
     lineage: Lineage
     held: int = 0
@@ -148,7 +158,7 @@ class SpendMeter:
         self._pending_writes: list[asyncio.Future[None]] = []
         self._write_error: HermesError | None = None
 
-    def begin(self, turn_id: str) -> None:
+    def begin_turn(self, turn_id: str) -> None:
         """Start counting the cost of a turn."""
         self._turn_id = turn_id
         self._cost = Cost()
@@ -158,12 +168,12 @@ class SpendMeter:
         """The cost of the calls since `begin`."""
         return self._cost
 
-    async def reserve(self, lineage: Lineage, *, final: bool, purpose: str = "turn") -> Grant | Failure:
+    async def reserve(self, lineage: Lineage, *, final: bool, purpose: str = "turn") -> CallGrant | Failure:
         """Allow the next call; under a cap once its worst case is reserved on disk."""
         del final  # it counts like any other
         self._raise_write_error()
         endpoint = lineage.endpoint
-        who = Spender(
+        who = SpendOrigin(
             provider=endpoint.record.name,
             model=endpoint.model,
             session_id=self._session_id,
@@ -172,26 +182,28 @@ class SpendMeter:
             purpose=purpose,
             owner=self._spending.owner,
         )
-        call = _MeteredCall(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
+        call = _MeteredCall(who=who, price=find_price(endpoint, self._spending.prices), lineage=lineage)
         if not self._capped:
             # What is known of its size tells the most that it can have cost, should it break off.
             wish = self._build_request(call)
-            known = structs.replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
+            known = structs.replace(
+                call, text_bound=lineage.max_text_tokens, most_input=wish.prompt, output=wish.output
+            )
             return self._grant(known, None)
         return await self._reserve_under_caps(call)
 
-    def settle(self, grant: Grant, heard: Heard) -> None:
+    def settle(self, grant: CallGrant, heard: CallUsage) -> None:
         """Record what a call cost."""
         call = self._calls.pop(grant.number)
         spent = _compute_spent(call, heard) if heard.billed else None
         if spent is not None:
             self._cost += spent.cost
         if heard.whole and heard.usage is not None and heard.usage.input > 0:
-            call.lineage.learn_input(call.text_bound, heard.usage.input)
+            call.lineage.learn_input_tokens(call.text_bound, heard.usage.input)
         store = self._spending.store
         try:
             if call.held:
-                self._track_write(store.settle(call.held, spent))
+                self._track_write(store.settle_spend(call.held, spent))
             elif spent is not None:
                 self._track_write(store.record_spend(call.who, spent))
         except HermesError as error:
@@ -208,10 +220,10 @@ class SpendMeter:
         """Create the meter of side tasks: the same caps and the same turn, under another purpose."""
         return SideTaskMeter(self, purpose)
 
-    async def _reserve_under_caps(self, call: _MeteredCall) -> Grant | Failure:
+    async def _reserve_under_caps(self, call: _MeteredCall) -> CallGrant | Failure:
         """Reserve a call's worst case, as soon as there is room for it."""
         spending, lineage = self._spending, call.lineage
-        wish, text_bound = self._build_request(call), lineage.text_bound
+        wish, text_bound = self._build_request(call), lineage.max_text_tokens
         clock = spending.clock
         deadline, pause = clock.monotonic() + MAX_WAIT_SECONDS, _MIN_POLL_SECONDS
         while True:
@@ -219,7 +231,7 @@ class SpendMeter:
             if call.price is None and any(cap.nano is not None for cap in caps):
                 return _unpriced_failure(call.who, caps)
             answer = await self._request_reservation(call.who, wish, caps)
-            if isinstance(answer, Held):
+            if isinstance(answer, SpendReservation):
                 if answer.tightest is not None:
                     self._cost += Cost(cap=_describe_cap(answer.tightest))
                 held = _MeteredCall(call.who, call.price, lineage, answer.id, text_bound, wish.prompt, answer.output)
@@ -233,31 +245,33 @@ class SpendMeter:
             await clock.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, _MAX_POLL_SECONDS)
 
-    async def _request_reservation(self, who: Spender, request: Wish, caps: tuple[Cap, ...]) -> Held | NoRoom:
+    async def _request_reservation(
+        self, who: SpendOrigin, request: SpendRequest, caps: tuple[SpendCap, ...]
+    ) -> SpendReservation | SpendRefusal:
         """Request a reservation. A caller that is cancelled meanwhile leaves nothing reserved."""
-        future = self._spending.store.reserve(who, request, caps)
+        future = self._spending.store.reserve_spend(who, request, caps)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             future.add_done_callback(self._release_reservation)
             raise
 
-    def _release_reservation(self, reservation: "asyncio.Future[Held | NoRoom]") -> None:
+    def _release_reservation(self, reservation: "asyncio.Future[SpendReservation | SpendRefusal]") -> None:
         if reservation.cancelled() or reservation.exception() is not None:
             return
         answer = reservation.result()
-        if isinstance(answer, Held):
+        if isinstance(answer, SpendReservation):
             try:
-                self._track_write(self._spending.store.settle(answer.id, None))
+                self._track_write(self._spending.store.settle_spend(answer.id, None))
             except HermesError as error:
                 self._write_error = error
 
-    def _build_request(self, call: _MeteredCall) -> Wish:
+    def _build_request(self, call: _MeteredCall) -> SpendRequest:
         lineage = call.lineage
         own = lineage.frame.sampling.max_tokens
         output = own or lineage.endpoint.record.quirks.default_max_tokens or DEFAULT_OUTPUT_TOKENS
-        return Wish(
-            prompt=lineage.most_input,
+        return SpendRequest(
+            prompt=lineage.max_input_tokens,
             output=output,
             enough=min(output, ENOUGH_OUTPUT_TOKENS),
             least=min(output, MIN_OUTPUT_TOKENS),
@@ -265,10 +279,10 @@ class SpendMeter:
             share=own is None,
         )
 
-    def _grant(self, call: _MeteredCall, max_tokens: int | None) -> Grant:
+    def _grant(self, call: _MeteredCall, max_tokens: int | None) -> CallGrant:
         number = next(self._numbers)
         self._calls[number] = call
-        return Grant(number=number, max_tokens=max_tokens)
+        return CallGrant(number=number, max_tokens=max_tokens)
 
     def _track_write(self, written: "asyncio.Future[None]") -> None:
         self._pending_writes.append(written)
@@ -295,7 +309,7 @@ class SideTaskMeter:
     def __init__(self, meter: SpendMeter, purpose: str) -> None:
         self._meter = meter
         self._purpose = purpose
-        self.begin = meter.begin
+        self.begin_turn = meter.begin_turn
         self.settle = meter.settle
         self.flush = meter.flush
 
@@ -304,49 +318,53 @@ class SideTaskMeter:
         """The cost of all calls of the turn."""
         return self._meter.cost
 
-    async def reserve(self, lineage: Lineage, *, final: bool) -> Grant | Failure:
+    async def reserve(self, lineage: Lineage, *, final: bool) -> CallGrant | Failure:
         """Allow a side task's call."""
         return await self._meter.reserve(lineage, final=final, purpose=self._purpose)
 
 
-def _compute_spent(call: _MeteredCall, heard: Heard) -> Spent:
+def _compute_spent(call: _MeteredCall, heard: CallUsage) -> CallSpend:
     """Compute what a served call used and cost."""
-    usage = heard.usage.bounded() if heard.usage is not None and heard.usage.input > 0 else None
+    usage = heard.usage.clamp_counts() if heard.usage is not None and heard.usage.input > 0 else None
     if usage is None or not heard.whole:
         return _worst_case_spent(call, usage)
     # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
-    free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
-    gain = 0 if call.price is None else saved(usage, call.price)
+    free = usage.cost_usd == 0 and call.held and call.price is not None and compute_cost(usage, call.price) > 0
+    gain = 0 if call.price is None else compute_savings(usage, call.price)
     if is_amount(usage.cost_usd) and not free:
-        return Spent(usage=usage, cost=Cost(nano=to_nano(usage.cost_usd), source="provider", saved=gain))
+        return CallSpend(usage=usage, cost=Cost(nano=usd_to_nano(usage.cost_usd), source="provider", saved=gain))
     if call.price is None:
-        return Spent(usage=usage)
-    nano = cost(usage, call.price)
-    return Spent(
+        return CallSpend(usage=usage)
+    nano = compute_cost(usage, call.price)
+    return CallSpend(
         usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_price_source(call.price), saved=gain)
     )
 
 
-def _worst_case_spent(call: _MeteredCall, usage: Usage | None) -> Spent:
+def _worst_case_spent(call: _MeteredCall, usage: Usage | None) -> CallSpend:
     """Compute the most a call can have cost when its provider has not counted its answer.
 
     Without `usage` not even the prompt was counted.
     """
     if not call.held and call.price is None:
-        return Spent(usage=usage or Usage(input=call.most_input))
+        return CallSpend(usage=usage or Usage(input=call.most_input))
     prompt = usage or Usage(input=call.most_input)
     used = structs.replace(prompt, output=call.output, cost_usd=None)
     if call.price is None:
-        return Spent(usage=used)
-    nano = cost(used, call.price) if usage is not None else worst_cost(used.input, used.output, call.price)
-    return Spent(usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_price_source(call.price)))
+        return CallSpend(usage=used)
+    nano = (
+        compute_cost(used, call.price) if usage is not None else compute_worst_cost(used.input, used.output, call.price)
+    )
+    return CallSpend(
+        usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_price_source(call.price))
+    )
 
 
 def _price_source(price: Price) -> str:
     return f"{price.source} {price.as_of}".strip()
 
 
-def _unpriced_failure(who: Spender, caps: tuple[Cap, ...]) -> Failure:
+def _unpriced_failure(who: SpendOrigin, caps: tuple[SpendCap, ...]) -> Failure:
     names = ", ".join(cap.name for cap in caps if cap.nano is not None)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
@@ -357,11 +375,11 @@ def _unpriced_failure(who: Spender, caps: tuple[Cap, ...]) -> Failure:
     )
 
 
-def _cap_failure(answer: NoRoom, request: Wish) -> Failure:
+def _cap_failure(answer: SpendRefusal, request: SpendRequest) -> Failure:
     cap = answer.tightest.cap
     need = f"{request.prompt + request.least:,} tokens"
     if cap.nano is not None and request.price is not None:
-        need = f"{shown(worst_cost(request.prompt, request.least, request.price))} or {need}"
+        need = f"{format_amount(compute_worst_cost(request.prompt, request.least, request.price))} or {need}"
     if cap.name == PERSON_CAP:
         return Failure(
             kind=FailureKind.SPEND_LIMIT,
@@ -379,13 +397,15 @@ def _cap_failure(answer: NoRoom, request: Wish) -> Failure:
     )
 
 
-def _describe_cap(standing: Standing) -> str:
+def _describe_cap(standing: CapUsage) -> str:
     """Describe on one line how much of a cap is used."""
     cap, parts = standing.cap, []
     if cap.nano is not None:
         left = max(cap.nano - standing.nano - standing.held_nano, 0)
-        held = f", {shown(standing.held_nano)} held by calls under way" if standing.held_nano else ""
-        parts.append(f"{shown(standing.nano)} of {shown(cap.nano)} spent{held}, {shown(left)} left")
+        held = f", {format_amount(standing.held_nano)} held by calls under way" if standing.held_nano else ""
+        parts.append(
+            f"{format_amount(standing.nano)} of {format_amount(cap.nano)} spent{held}, {format_amount(left)} left"
+        )
     if cap.tokens is not None:
         left = max(cap.tokens - standing.tokens - standing.held_tokens, 0)
         held = f", {standing.held_tokens:,} held by calls under way" if standing.held_tokens else ""

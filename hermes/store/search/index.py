@@ -1,7 +1,7 @@
-"""The search index's file: made, followed up, cleaned and, when it cannot be trusted, made again.
+"""The search index's file: it is created, updated, cleaned and, when it cannot be trusted, rebuilt.
 
-Messages are in shards of 65,536 ids, each a full-text table of its own. A question about recent things touches the
-newest shard only, and erasing words rewrites one shard, not the whole index.
+Messages are in shards of 65,536 ids, each a full-text table of its own. A query about recent things
+touches the newest shard only, and erasing words rewrites one shard, not the whole index.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ import msgspec
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.store.rows import IndexReport, MessageState
-from hermes.store.search.text import index_text, label
-from hermes.store.sqlite.connection import connect, transaction, use_wal
+from hermes.store.search.text import build_index_text, make_label
+from hermes.store.sqlite.connection import enable_wal, open_connection, transaction
 
 SHARD_BITS = 16
 VERSION = 2
 DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
-"""What SQLite says of a file that is not, or no more, an index as this module makes it."""
+"""SQLite's errors for a file that is not, or no longer, an index as this module makes it."""
 _APPLICATION = 0x4845525A
 _BATCH_ROWS = 16_384
 _BATCH_CHARACTERS = 16_000_000
@@ -39,10 +39,12 @@ _FETCH = """
 SELECT m.id, m.session_id, m.role, m.state, m.body, s.source, s.user_id
 FROM store.messages AS m JOIN store.sessions AS s ON s.id = m.session_id AND m.position = m.id
 """
-"""What a compaction made stands at the place of others, so its position is not its id: the originals are found."""
+"""Selects originals only: a message that a compaction made stands at the place of others, so its position
+is not its id.
+"""
 
 
-class _Place(NamedTuple):
+class _IndexPosition(NamedTuple):
     """How far the index has followed the store."""
 
     store: str
@@ -51,44 +53,44 @@ class _Place(NamedTuple):
 
 
 class IndexFile:
-    """The index, in one thread. Methods raise `apsw.Error`; what is damaged is made again by `heal`."""
+    """The index, in one thread. Methods raise `apsw.Error`; a damaged file is replaced by `rebuild_file`."""
 
     def __init__(self, path: Path, store_path: Path, *, vfs: str | None = None) -> None:
         self.path = path
         self._store_path = store_path
         self._vfs = vfs
         try:
-            self.connection = self._connect()
+            self.connection = self._open_connection()
         except DAMAGED:
-            self.connection = self._remake()
+            self.connection = self._rebuild_locked()
 
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
 
-    def heal(self) -> None:
-        """Make the file anew after an error that says that it is damaged, unless another process just has.
+    def rebuild_file(self) -> None:
+        """Recreate the file after an error that says that it is damaged, unless another process just has.
 
         A lock on a file beside it keeps two processes from removing each other's new index.
         """
         self.connection.close()
-        self.connection = self._remake()
+        self.connection = self._rebuild_locked()
 
-    def _remake(self) -> apsw.Connection:
+    def _rebuild_locked(self) -> apsw.Connection:
         lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not self._usable():
+            if not self._is_usable():
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            return self._connect()
+            return self._open_connection()
         finally:
             os.close(lock)
 
-    def _usable(self) -> bool:
+    def _is_usable(self) -> bool:
         connection: apsw.Connection | None = None
         try:
-            connection = self._connect()
+            connection = self._open_connection()
             for (number,) in connection.execute("SELECT number FROM shards"):
                 connection.execute(f"SELECT rowid FROM words_{number:d} LIMIT 1").fetchall()
             return bool(connection.execute("PRAGMA main.integrity_check(1)").get == "ok")
@@ -98,34 +100,36 @@ class IndexFile:
             if connection is not None:
                 connection.close()
 
-    def _connect(self) -> apsw.Connection:
+    def _open_connection(self) -> apsw.Connection:
         with contextlib.ExitStack() as undo:
-            connection = connect(self.path, create=True, vfs=self._vfs)
+            connection = open_connection(self.path, create=True, vfs=self._vfs)
             undo.callback(connection.close)
-            _must_be_ours(connection, self.path)
-            use_wal(connection, synchronous="NORMAL")
+            _require_own_file(connection, self.path)
+            enable_wal(connection, synchronous="NORMAL")
             connection.execute(_CACHE).fetchall()
             connection.execute("ATTACH ? AS store", (f"{self._store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("user_version") != VERSION:
-                _make(connection)
+                _create_tables(connection)
             undo.pop_all()
         return connection
 
-    def shards(self) -> list[int]:
-        """The numbers of the shards there are, the newest first."""
+    def list_shards(self) -> list[int]:
+        """Return the numbers of the shards, the newest first."""
         return [row[0] for row in self.connection.execute("SELECT number FROM shards ORDER BY number DESC")]
 
     def catch_up(self, stop: Callable[[], bool]) -> IndexReport:
-        """Take in what the store has that the index has not, batch by batch, until done or `stop` says so."""
+        """Index what the store has and the index has not, batch by batch, until done or `stop` returns true."""
         began = time.monotonic()
         count = 0
-        while self._place() != self._store_place() and not stop():
+        while self._read_position() != self._read_store_position() and not stop():
             with transaction(self.connection):
-                count += self._batch()
+                count += self._index_batch()
         return IndexReport(count, time.monotonic() - began)
 
-    def tidy(self, stop: Callable[[], bool]) -> None:
-        """Write anew the shards that have become full, and those from which words were erased: then these are gone."""
+    def tidy_shards(self, stop: Callable[[], bool]) -> None:
+        """Rewrite the shards that have become full, and those from which words were erased, so that these are
+        gone.
+        """
         for (number,) in self.connection.execute("SELECT number FROM shards WHERE untidy = 1").fetchall():
             if stop():
                 return
@@ -136,27 +140,27 @@ class IndexFile:
                 self.connection.execute("UPDATE shards SET untidy = 0 WHERE number = ?", (number,))
             self.connection.execute(_CACHE).fetchall()
 
-    def erase(self) -> None:
-        """Catch up and leave nothing of what was erased in any page of the file or its log."""
+    def erase_deleted(self) -> None:
+        """Catch up, and leave no erased words in any page of the file or its log."""
         self.catch_up(lambda: False)
-        self.tidy(lambda: False)
+        self.tidy_shards(lambda: False)
         self.connection.execute("VACUUM main").fetchall()
         self.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _place(self) -> _Place:
+    def _read_position(self) -> _IndexPosition:
         row = dict(list(self.connection.execute("SELECT key, value FROM state")))
-        return _Place(str(row.get("store", "")), int(row.get("message", 0)), int(row.get("change", 0)))
+        return _IndexPosition(str(row.get("store", "")), int(row.get("message", 0)), int(row.get("change", 0)))
 
-    def _store_place(self) -> _Place:
+    def _read_store_position(self) -> _IndexPosition:
         last = dict(list(self.connection.execute("SELECT name, seq FROM store.sqlite_sequence")))
         store = self.connection.execute("SELECT value FROM store.meta WHERE key = 'id'").get
-        return _Place(str(store), int(last.get("messages", 0)), int(last.get("changes", 0)))
+        return _IndexPosition(str(store), int(last.get("messages", 0)), int(last.get("changes", 0)))
 
-    def _batch(self) -> int:
-        """Take in some new messages, or look again at some that have changed; how many these were."""
-        place, goal = self._place(), self._store_place()
+    def _index_batch(self) -> int:
+        """Index some new messages, or some that have changed; return how many these were."""
+        place, goal = self._read_position(), self._read_store_position()
         if place.store != goal.store or place.message > goal.message or place.change > goal.change:
-            place = self._begin_anew(goal)
+            place = self._reset_index(goal)
         if place.change < goal.change:
             count, place = self._follow_changes(place, goal)
         else:
@@ -164,21 +168,21 @@ class IndexFile:
         self.connection.executemany("REPLACE INTO state (key, value) VALUES (?, ?)", list(place._asdict().items()))
         return count
 
-    def _begin_anew(self, goal: _Place) -> _Place:
+    def _reset_index(self, goal: _IndexPosition) -> _IndexPosition:
         """Empty the index: it belongs to another store, or to a later state of this one."""
-        for number in self.shards():
+        for number in self.list_shards():
             self.connection.execute(f"DROP TABLE words_{number:d}")
         self.connection.execute("DELETE FROM shards")
-        return _Place(goal.store, 0, goal.change)
+        return _IndexPosition(goal.store, 0, goal.change)
 
-    def _follow_changes(self, place: _Place, goal: _Place) -> tuple[int, _Place]:
+    def _follow_changes(self, place: _IndexPosition, goal: _IndexPosition) -> tuple[int, _IndexPosition]:
         rows = list(
             self.connection.execute(
                 "SELECT id, message_id, erase FROM store.changes WHERE id > ? ORDER BY id LIMIT ?",
                 (place.change, _BATCH_ROWS),
             )
         )
-        known = set(self.shards())
+        known = set(self.list_shards())
         last = goal.change
         for last, message_id, erase in rows:  # noqa: B007 - the last one is the new place
             shard = message_id >> SHARD_BITS
@@ -188,36 +192,36 @@ class IndexFile:
             if erase:
                 self.connection.execute("UPDATE shards SET untidy = 1 WHERE number = ?", (shard,))
             for row in self.connection.execute(f"{_FETCH} WHERE m.id = ?", (message_id,)):
-                self._insert(row)
+                self._index_message(row)
         return len(rows), place._replace(change=last)
 
-    def _follow_messages(self, place: _Place, goal: _Place) -> tuple[int, _Place]:
-        known = set(self.shards())
+    def _follow_messages(self, place: _IndexPosition, goal: _IndexPosition) -> tuple[int, _IndexPosition]:
+        known = set(self.list_shards())
         count = size = 0
         for row in self.connection.execute(f"{_FETCH} WHERE m.id > ? ORDER BY m.id", (place.message,)):
             shard = row[0] >> SHARD_BITS
             if shard not in known:
                 self._add_shard(shard)
                 known.add(shard)
-            size += self._insert(row)
+            size += self._index_message(row)
             count += 1
             if count >= _BATCH_ROWS or size >= _BATCH_CHARACTERS:
                 return count, place._replace(message=row[0])
         return count, place._replace(message=goal.message)
 
-    def _insert(self, row: tuple[int, str, str, int, bytes, str, str]) -> int:
-        """Index a message, if it is one to be found; how many characters that were."""
+    def _index_message(self, row: tuple[int, str, str, int, bytes, str, str]) -> int:
+        """Index a message, if it can be found by search; return its number of characters."""
         identity, session_id, role, state, body, source, person = row
         if state == MessageState.UNDONE:
             return 0
         try:
-            text, pairs = index_text(_BODY.decode(body))
+            text, pairs = build_index_text(_BODY.decode(body))
         except msgspec.MsgspecError:  # written by a newer Hermes: what cannot be read cannot be found
             return 0
         if text:
-            labels = f"{label('r', role)} {label('o', source)} {label('s', session_id)}"
+            labels = f"{make_label('r', role)} {make_label('o', source)} {make_label('s', session_id)}"
             if person:  # what the owner said needs no label: there was nothing else in indexes before this one
-                labels += f" {label('u', person)} {label('u', '')}"
+                labels += f" {make_label('u', person)} {make_label('u', '')}"
             self.connection.execute(
                 f"REPLACE INTO words_{identity >> SHARD_BITS:d} (rowid, text, pairs, labels) VALUES (?, ?, ?, ?)",
                 (identity, text, pairs, labels),
@@ -225,7 +229,7 @@ class IndexFile:
         return len(text)
 
     def _add_shard(self, number: int) -> None:
-        """Make the table of a new shard; the ones before are full and are put in order when there is time."""
+        """Create the table of a new shard, and mark the one before, which is full, for tidying."""
         self.connection.execute(
             f"CREATE VIRTUAL TABLE words_{number:d} USING fts5"
             " (text, pairs, labels, content='', contentless_delete=1, tokenize='unicode61')"
@@ -237,14 +241,14 @@ class IndexFile:
         self.connection.execute("INSERT INTO shards (number) VALUES (?)", (number,))
 
 
-def _must_be_ours(connection: apsw.Connection, path: Path) -> None:
+def _require_own_file(connection: apsw.Connection, path: Path) -> None:
     empty = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is None
     if not empty and connection.pragma("application_id") != _APPLICATION:
         raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
 
 
-def _make(connection: apsw.Connection) -> None:
-    """Make the tables, unless another process has; an index of another version is thrown away first."""
+def _create_tables(connection: apsw.Connection) -> None:
+    """Create the tables, unless another process has; an index of another version is dropped first."""
     with transaction(connection):
         if connection.pragma("user_version") != VERSION:
             names = connection.execute(
@@ -258,10 +262,12 @@ def _make(connection: apsw.Connection) -> None:
             connection.execute(f"PRAGMA main.user_version = {VERSION}")
 
 
-def behind(path: Path, store_path: Path) -> int | None:
-    """How many messages and changes an index has not taken in yet; None when it cannot be used. Nothing is changed."""
+def count_unindexed(path: Path, store_path: Path) -> int | None:
+    """Return how many messages and changes are not indexed yet; None when the index cannot be used. Nothing is
+    changed.
+    """
     try:
-        with contextlib.closing(connect(path, create=False)) as connection:
+        with contextlib.closing(open_connection(path, create=False)) as connection:
             connection.execute("ATTACH ? AS store", (f"{store_path.absolute().as_uri()}?mode=ro",))
             if connection.pragma("application_id") != _APPLICATION:
                 return None

@@ -1,10 +1,11 @@
-"""From text to what the index stores, from a question to what it is asked, and a line of text around a hit.
+"""Text for the search index: from messages to indexed text, from a query to search terms, and snippets
+around hits.
 
-The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han, kana, Hangul)
-are spaced out, one character a token, so that a word of any length is a phrase. Single characters are common, which
-makes phrases of them slow; so each two neighbours are stored as a token too, and a run of two or more is a phrase of
-such pairs. Private-use characters are reserved
-for the index's own labels.
+The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han,
+kana, Hangul) are spaced out, one character a token, so that a word of any length is a phrase. Single
+characters are common, which makes phrases of them slow; so each two neighbors are stored as a token
+too, and a run of two or more is a phrase of such pairs. Private-use characters are reserved for the
+index's own labels.
 """
 
 import re
@@ -15,10 +16,10 @@ import msgspec
 
 from hermes.core.messages import Message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
-from hermes.util.text import clean_surrogates, one_line
+from hermes.util.text import clean_surrogates, to_one_line
 
 TEXT_LIMIT = 65_536
-"""Characters of one message that can be found."""
+"""The number of characters of one message that can be found."""
 _QUERY_LIMIT = 1_000
 _TERM_LIMIT = 24
 _CHUNK_LIMIT = 64
@@ -34,7 +35,7 @@ _FUNCTION = re.compile(
     "为什么|怎么样|什么样|有没有|是不是|能不能|我们|你们|他们|咱们|上次|之前|怎么|怎样|如何|什么|哪里|哪儿|哪个|谁|是否|记得|还是"
     "|一下|[不的了吗呢吧啊呀么着过是在和与或把被给对跟从就都也还很这那我你他她它]"
 )
-"""Words that a Chinese question consists of, whatever it is about."""
+"""Function words of Chinese questions, whatever these are about."""
 _FUNCTION_WEIGHT = 0.3
 _SPACES = re.compile(r"[\s，。！？；：、（）「」『』《》〈〉【】“”‘’…—]+")
 _ENDINGS = (
@@ -43,43 +44,43 @@ _ENDINGS = (
 )  # fmt: skip
 
 
-class Term(msgspec.Struct, frozen=True):
-    """A word of a question as the index is asked for it: exactly as written, and with its other endings."""
+class SearchTerm(msgspec.Struct, frozen=True):
+    """A word of a query in the index's syntax: exactly as written, and with its other endings."""
 
     exact: str
     loose: str
     text: str
     """The word in lower case."""
     needle: str
-    """What to look for in a text, in lower case, to show the place."""
+    """The lower-case text to look for in a message, to show the place."""
     weight: float = 1.0
-    """What it counts for when not every word is found."""
+    """Its weight when not every word is found."""
 
 
-def normal(text: str) -> str:
-    """One form for characters that look or mean the same; nothing that the index keeps for itself."""
+def normalize_text(text: str) -> str:
+    """Return one form for characters that look or mean the same, without characters that the index reserves."""
     if text.isascii():
         return text.replace("\0", " ")
     text = unicodedata.normalize("NFKC", clean_surrogates(text))
     return _PRIVATE.sub(" ", text)
 
 
-def spaced(text: str) -> str:
-    """The text with every character of a script without spaces standing by itself."""
+def space_characters(text: str) -> str:
+    """Return the text with every character of a script without spaces standing by itself."""
     if text.isascii():
         return text
     return _RUN.sub(lambda run: f" {' '.join(run[0])} ", text)
 
 
-def paired(text: str) -> str:
-    """Each two neighbours in the runs of characters of scripts without spaces, in order."""
+def pair_characters(text: str) -> str:
+    """Return each two neighbors in the runs of characters of scripts without spaces, in order."""
     if text.isascii():
         return ""
     return " ".join([" ".join(map(str.__add__, run, run[1:])) for run in _RUN.findall(text) if len(run) > 1])
 
 
-def message_text(message: Message) -> str:
-    """What can be found of a message: what was said, what tools were asked and what they gave back.
+def extract_message_text(message: Message) -> str:
+    """Return the searchable text of a message: what was said, what tools were asked and what they gave back.
 
     Reasoning, pictures, injected text and what Hermes itself added are left out.
     """
@@ -89,14 +90,14 @@ def message_text(message: Message) -> str:
     for part in message.parts:
         if isinstance(part, ToolCallPart):
             pieces.append(part.name)
-            pieces.extend(_argument_text(part.arguments))
+            pieces.extend(_extract_argument_text(part.arguments))
         elif isinstance(part, ToolResultPart):
             pieces.append(part.text)
     return "\n".join(pieces)[:TEXT_LIMIT]
 
 
-def _argument_text(arguments: str) -> list[str]:
-    """The strings in a call's JSON arguments, escapes undone; the raw text when it is no JSON."""
+def _extract_argument_text(arguments: str) -> list[str]:
+    """Return the strings in a call's JSON arguments, escapes undone; the raw text when it is no JSON."""
     try:
         todo: list[object] = [msgspec.json.decode(arguments)]
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -113,43 +114,44 @@ def _argument_text(arguments: str) -> list[str]:
     return found
 
 
-def index_text(message: Message) -> tuple[str, str]:
-    """The message's text as the index takes it: words and characters, and pairs of characters."""
-    text = message_text(message)
+def build_index_text(message: Message) -> tuple[str, str]:
+    """Return the message's text as it is indexed: words and characters, and pairs of characters."""
+    text = extract_message_text(message)
     if len(text) > 1_000:
         text = _BLOB.sub(" ", text)
-    text = normal(text)
-    return spaced(text), paired(text)
+    text = normalize_text(text)
+    return space_characters(text), pair_characters(text)
 
 
-def label(kind: str, value: str) -> str:
-    """A token that no text contains, for what a search can be limited to."""
+def make_label(kind: str, value: str) -> str:
+    """Return a token that no text contains, for the limits of a search."""
     return f"\ue000{kind}{blake2b(value.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
-def terms(query: str) -> list[Term]:
-    """The words of a question. Nothing in it is query syntax; what holds no letter or digit is left out."""
-    found: dict[str, Term] = {}
+def parse_terms(query: str) -> list[SearchTerm]:
+    """Return the words of a query. Nothing in it is syntax; what holds no letter or digit is left out."""
+    found: dict[str, SearchTerm] = {}
     for chunk in _SPACES.split(query[:_QUERY_LIMIT]):
-        pieces = _PIECE.findall(normal(chunk)[:_CHUNK_LIMIT])
+        pieces = _PIECE.findall(normalize_text(chunk)[:_CHUNK_LIMIT])
         if pieces:
-            term = _term(pieces)
+            term = _make_term(pieces)
             found.setdefault(term.exact, term)
     return list(found.values())[:_TERM_LIMIT]
 
 
-def parts(found: list[Term]) -> list[Term]:
-    """Smaller words for a second look: compounds taken apart, long runs of characters as overlapping pairs.
+def split_terms(found: list[SearchTerm]) -> list[SearchTerm]:
+    """Return smaller words for a second look: compounds split, long runs of characters as overlapping pairs.
 
-    A pair with a part of a function word counts little: it may be a word (what is asked about), or where two words met.
+    A pair with a part of a function word counts little: it may be a word (what is asked about), or where
+    two words met.
     """
-    smaller: dict[str, Term] = {}
+    smaller: dict[str, SearchTerm] = {}
     for term in found:
         for piece in _PIECE.findall(term.text):
             if not _RUN.match(piece) or len(piece) <= 2:
-                smaller.setdefault(piece, _term([piece], typo=True))
+                smaller.setdefault(piece, _make_term([piece], typo=True))
                 continue
-            for pair in _pairs(piece):
+            for pair in _make_pairs(piece):
                 if pair.weight >= smaller.get(pair.exact, pair).weight:
                     smaller[pair.exact] = pair
     strong = [term for term in smaller.values() if term.weight == 1]
@@ -157,60 +159,62 @@ def parts(found: list[Term]) -> list[Term]:
     return [*strong[:_TERM_LIMIT], *weak[: max(0, _TERM_LIMIT // 2 - len(strong))]]
 
 
-def _pairs(run: str) -> list[Term]:
-    """The overlapping pairs of a run; those with a part of a function word weigh little."""
+def _make_pairs(run: str) -> list[SearchTerm]:
+    """Return the overlapping pairs of a run; those with a part of a function word weigh little."""
     function = {place for match in _FUNCTION.finditer(run) for place in range(*match.span())}
     return [
         msgspec.structs.replace(
-            _term([run[start : start + 2]]), weight=_FUNCTION_WEIGHT if function & {start, start + 1} else 1.0
+            _make_term([run[start : start + 2]]), weight=_FUNCTION_WEIGHT if function & {start, start + 1} else 1.0
         )
         for start in range(len(run) - 1)
     ]
 
 
-def _term(pieces: list[str], *, typo: bool = False) -> Term:
-    """A phrase of the pieces. `typo`: leave more of a word's ending out than the endings that there are."""
-    exact = f'"{paired(pieces[0]) if len(pieces) == 1 else ""}"'
+def _make_term(pieces: list[str], *, typo: bool = False) -> SearchTerm:
+    """Return a phrase of the pieces. `typo`: cut more of a word's end than its known ending."""
+    exact = f'"{pair_characters(pieces[0]) if len(pieces) == 1 else ""}"'
     if exact == '""':
-        exact = f'"{spaced(" ".join(pieces)).strip()}"'
+        exact = f'"{space_characters(" ".join(pieces)).strip()}"'
     text = " ".join(pieces).lower()
     last = pieces[-1]
     if _RUN.match(last) or len(last) < 3 or not last.isalpha():
-        return Term(exact, exact, text, text)
+        return SearchTerm(exact, exact, text, text)
     if len(pieces) == 1 and len(last) == 3:  # as the beginning of other words it would stand for too many
-        return Term(exact, f'({exact} OR "{last}s")', text, text)
+        return SearchTerm(exact, f'({exact} OR "{last}s")', text, text)
     if len(pieces) > 1 or not last.isascii():
-        return Term(exact, f"{exact}*", text, text)
-    stem = _stem(text)
+        return SearchTerm(exact, f"{exact}*", text, text)
+    stem = _stem_word(text)
     if typo:
         stem = stem[: max(4, len(last) - max(2, len(last) // 3))]
-    return Term(exact, f'"{stem}"*', text, stem)
+    return SearchTerm(exact, f'"{stem}"*', text, stem)
 
 
-def _stem(word: str) -> str:
-    """The word without an English ending, if at least four letters are left."""
+def _stem_word(word: str) -> str:
+    """Return the word without an English ending, if at least four letters are left."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
     return word
 
 
-def slips(one: str, other: str) -> int:
-    """How many slips of a finger turn one word into the other: a letter wrong, missing, too much, or two swapped."""
+def count_typos(one: str, other: str) -> int:
+    """Count the typing errors that turn one word into the other: a letter wrong, missing, extra, or two
+    swapped.
+    """
     before: list[int] = []
     row = list(range(len(other) + 1))
-    for i, letter in enumerate(one):
+    for i, queued in enumerate(one):
         before, last, row = row, before, [i + 1]
         for j, wanted in enumerate(other):
-            cost = min(before[j] + (letter != wanted), before[j + 1] + 1, row[j] + 1)
-            if i and j and letter == other[j - 1] and one[i - 1] == wanted:
+            cost = min(before[j] + (queued != wanted), before[j + 1] + 1, row[j] + 1)
+            if i and j and queued == other[j - 1] and one[i - 1] == wanted:
                 cost = min(cost, last[j - 1] + 1)
             row.append(cost)
     return row[-1]
 
 
-def snippet(text: str, needles: list[str], width: int = 160) -> str:
-    """One line of the text around the first of the needles that is in it, else its beginning."""
+def make_snippet(text: str, needles: list[str], width: int = 160) -> str:
+    """Return one line of the text around the first of the needles that is in it, else its beginning."""
     lowered = text.lower()
     start = -1
     for needle in needles:
@@ -221,5 +225,5 @@ def snippet(text: str, needles: list[str], width: int = 160) -> str:
         if start >= 0:
             break
     begin = max(0, start - width // 3)
-    line = one_line(text[begin : begin + 2 * width], width)
+    line = to_one_line(text[begin : begin + 2 * width], width)
     return f"…{line}" if begin else line

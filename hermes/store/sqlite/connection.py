@@ -1,4 +1,4 @@
-"""Opening SQLite the way Hermes needs it, and its errors in words that a person can act on."""
+"""Connections to SQLite with Hermes' settings, and SQLite's errors in words that a person can act on."""
 
 import contextlib
 import errno
@@ -11,10 +11,10 @@ import apsw
 
 from hermes.core.errors import StoreError, StoreFullError
 
-PATIENCE = 30.0
-"""Seconds that a write waits for other processes before it is given up."""
-_SHORTEST_NAP = 0.0005
-_LONGEST_NAP = 0.015
+BUSY_SECONDS = 30.0
+"""Seconds for which a write waits for other processes before it fails."""
+_MIN_NAP = 0.0005
+_MAX_NAP = 0.015
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SETTINGS = (
     "PRAGMA foreign_keys = ON",
@@ -25,8 +25,8 @@ _SETTINGS = (
 )
 
 
-class _Patience:
-    """A busy handler: naps of random length, so that many waiting writers take turns fairly.
+class _BusyHandler:
+    """A busy handler with naps of random length, so that many waiting writers take turns fairly.
 
     SQLite's own time-out lets late comers overtake: its longest wait is several times this one's.
     """
@@ -41,14 +41,15 @@ class _Patience:
             self._deadline = now + self._limit
         elif now >= self._deadline:
             return False
-        time.sleep(random.uniform(_SHORTEST_NAP, _LONGEST_NAP))
+        time.sleep(random.uniform(_MIN_NAP, _MAX_NAP))
         return True
 
 
-def connect(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connection:
-    """Open the database at `path`, made with mode 0600 if `create` is set and there is none; raises `apsw.Error`.
+def open_connection(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connection:
+    """Open the database at `path`; with `create` make it, with mode 0600, when there is none. Raises
+    `apsw.Error`.
 
-    The connection belongs to the calling thread. The journal mode is left alone: see `use_wal`.
+    The connection belongs to the calling thread. The journal mode is left alone: see `enable_wal`.
     """
     fresh = create and not path.exists()
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX | apsw.SQLITE_OPEN_READWRITE
@@ -57,19 +58,19 @@ def connect(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connect
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     if fresh:
         path.chmod(0o600)  # before anything is in it; its -wal and -shm take the mode over
-    connection.set_busy_handler(_Patience(PATIENCE))
+    connection.set_busy_handler(_BusyHandler(BUSY_SECONDS))
     for setting in _SETTINGS:
         connection.execute(setting).fetchall()
     return connection
 
 
-def use_wal(connection: apsw.Connection, *, synchronous: str) -> bool:
+def enable_wal(connection: apsw.Connection, *, synchronous: str) -> bool:
     """Switch to write-ahead logging, or to a rollback journal where the file system has no shared memory.
 
-    Gives whether WAL is in use. Several processes may do this to a new file at once: the lock that the switch needs is
-    taken outside the busy handler's reach, so it is tried again here.
+    Returns whether WAL is in use. Several processes may do this to a new file at once: the lock that the
+    switch needs is taken outside the busy handler's reach, so it is tried again here.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             mode = connection.pragma("journal_mode", "wal")
@@ -77,7 +78,7 @@ def use_wal(connection: apsw.Connection, *, synchronous: str) -> bool:
         except apsw.BusyError:
             if time.monotonic() >= deadline:
                 raise
-            time.sleep(random.uniform(_SHORTEST_NAP, _LONGEST_NAP))
+            time.sleep(random.uniform(_MIN_NAP, _MAX_NAP))
     if mode != "wal":
         connection.pragma("journal_mode", "delete")
     connection.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
@@ -96,20 +97,20 @@ def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterato
             connection.execute("ROLLBACK")
 
 
-def explain(error: apsw.Error, path: Path, system_errno: int = 0) -> StoreError:
-    """The error in plain words. `system_errno` is the connection's, read before it is used again."""
+def explain_error(error: apsw.Error, path: Path, system_errno: int = 0) -> StoreError:
+    """Return the error in plain words. `system_errno` is the connection's, read before it is used again."""
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):
         return StoreFullError(
             f"There is no room to write {path}.",
             "Free some disk space, or raise the process's file size limit; nothing of this was stored.",
         )
-    for kind, what, hint in _WORDS:
+    for kind, what, hint in _MESSAGES:
         if isinstance(error, kind):
             return StoreError(what.format(path=path), hint)
     return StoreError(f"The database {path} cannot be used: {error}")
 
 
-_WORDS: tuple[tuple[type[apsw.Error], str, str], ...] = (
+_MESSAGES: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.BusyError, "{path} has been locked by another program for too long.", "End that program, or try again."),
     (apsw.LockedError, "{path} is in use by another step of this program.", "Try again."),
     (apsw.ReadOnlyError, "{path} cannot be written.", "Make the folder and the file writable for this user."),

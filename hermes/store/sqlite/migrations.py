@@ -1,4 +1,4 @@
-"""Numbered schema steps, each applied once, with a copy of the database made first."""
+"""Numbered schema steps, each applied once, after a copy of the database was made."""
 
 import contextlib
 import os
@@ -13,33 +13,35 @@ from hermes.core.errors import StoreError
 from hermes.store.sqlite.connection import transaction
 
 
-class Schema(Struct, frozen=True):
-    """What a file must hold. Step n (counted from 1) brings version n-1 to version n; steps are never changed."""
+class DatabaseSchema(Struct, frozen=True):
+    """The schema of a file. Step n (counted from 1) brings version n-1 to version n; steps are never changed."""
 
     application_id: int
     steps: tuple[str, ...]
 
 
-def migrate(connection: apsw.Connection, path: Path, schema: Schema, prepare: Callable[[], object]) -> None:
+def migrate_schema(
+    connection: apsw.Connection, path: Path, schema: DatabaseSchema, prepare: Callable[[], object]
+) -> None:
     """Bring the file to the newest version. `prepare` is called once the file is known to be ours or empty.
 
-    Safe when several processes do it at once. Raises `StoreError` for a file of another program or of a newer Hermes,
-    and `apsw.Error`; the file is then as it was.
+    Safe when several processes do it at once. Raises `StoreError` for a file of another program or of a
+    newer Hermes, and `apsw.Error`; the file is then as it was.
     """
-    version = _version(connection, path, schema)
+    version = _read_version(connection, path, schema)
     prepare()
     if version == len(schema.steps):
         return
     if version:
         _back_up(connection, path, version)
     with transaction(connection):
-        for step in schema.steps[_version(connection, path, schema) :]:
+        for step in schema.steps[_read_version(connection, path, schema) :]:
             connection.execute(step).fetchall()
         connection.execute(f"PRAGMA application_id = {schema.application_id}")
         connection.execute(f"PRAGMA user_version = {len(schema.steps)}")
 
 
-def _version(connection: apsw.Connection, path: Path, schema: Schema) -> int:
+def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchema) -> int:
     # All of it from one state: another process may be making this file at this moment.
     with contextlib.nullcontext() if connection.in_transaction else transaction(connection, "DEFERRED"):
         filled = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is not None

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Literal
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import Stopped
+from hermes.execution.base import StopOutcome
 from hermes.tools.output import truncate_text
 from hermes.tools.processes import BackgroundProcess
 from hermes.tools.schema import Arguments
@@ -50,7 +50,7 @@ async def process(
         one.get_running().close_input()
         return f"The input of {session_id} is closed."
     if action == "kill":
-        unsure = " It may still be running there." if await table.kill(one) is Stopped.UNCERTAIN else ""
+        unsure = " It may still be running there." if await table.kill(one) is StopOutcome.UNCERTAIN else ""
         return f"{session_id}: {one.status}.{unsure}"
     if action == "log":
         return _format_log(one, offset, limit)

@@ -164,11 +164,11 @@ def _is_wanted(path: str, job: _SearchJob) -> bool:
 
 def _is_secret(root: Path, name: str, places: Places) -> bool:
     from hermes.safety.path_policy import judge_path
-    from hermes.safety.paths import read_refused
+    from hermes.safety.paths import read_refusal
     from hermes.safety.shell.findings import Verdict
 
     path = os.path.normpath(root if root.is_file() else root / name)
-    if read_refused(path, places):
+    if read_refusal(path, places):
         return True
     with contextlib.suppress(OSError, ValueError):
         if os.lstat(path).st_nlink > 1:  # it may be another name of a file with keys

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.execution.base import Command, Exit, Network, Running, Stopped
+from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
 from hermes.tools.output import HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimeWrites, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -41,20 +41,20 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     if not args.command.strip():
         raise ToolError("The command is empty.")
     state = ctx.state
-    cwd = ctx.places.expand(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
+    cwd = ctx.places.expand_path(args.workdir, str(state.cwd)) if args.workdir else _get_folder(ctx)
     opened = state.one_time_writes.pop(args.command, None)
-    command = Command(
+    command = ShellCommand(
         text=args.command,
         cwd=cwd,
         environment=state.environment,
         unset=state.unset,
         interactive=args.background,
         pty=args.pty,
-        hold_state=not args.background,
+        report_state=not args.background,
         network=_choose_network(ctx),
-        door=ctx.permissions,
-        writable=opened.paths if opened is not None and opened.cwd == cwd else (),
-        settings=ctx.git_settings,
+        permissions=ctx.permissions,
+        writable_paths=opened.paths if opened is not None and opened.cwd == cwd else (),
+        git_settings=ctx.git_settings,
     )
     if not args.background:
         seconds = min(args.timeout if args.timeout > 0 else ctx.limits.command_seconds, MAX_TIMEOUT)
@@ -69,31 +69,33 @@ async def terminal(ctx: ToolContext, args: TerminalParams) -> ToolOutput:
     )
 
 
-def _choose_network(ctx: ToolContext) -> Network:
+def _choose_network(ctx: ToolContext) -> NetworkMode:
     """Return the most that a command may reach.
 
     Nothing when nobody can tell what it runs, and, while untrusted content is in the conversation, no host
     that was not allowed.
     """
     if ctx.offline:
-        return Network.OFF
-    return Network.ALLOWLIST if ctx.state.taint.list_sources() else Network.ON
+        return NetworkMode.OFF
+    return NetworkMode.ALLOWLIST if ctx.state.taint.list_sources() else NetworkMode.ON
 
 
-async def _run_foreground(ctx: ToolContext, command: Command, seconds: float, *, keep_folder: bool) -> ToolOutput:
+async def _run_foreground(ctx: ToolContext, command: ShellCommand, seconds: float, *, keep_folder: bool) -> ToolOutput:
     output = HeadTailBuffer()
     started = ctx.clock.monotonic()
     running = await ctx.backend.start(command, output.feed)
     ended = await _wait_or_stop(ctx.state, command, running, seconds)
     text = truncate_text(output.to_text().strip("\n"))
     notes: list[str] = []
-    if isinstance(ended, Stopped):
+    if isinstance(ended, StopOutcome):
         notes.append(
             f"stopped after {seconds:g} s: it had not ended; run it in the background, or with a longer timeout"
         )
-        if ended is Stopped.UNCERTAIN:
+        if ended is StopOutcome.UNCERTAIN:
             notes.append("it may still be running there")
-        return ToolOutput(text=_append_notes(text, notes), status=ToolStatus.ERROR, contacted_hosts=running.heard)
+        return ToolOutput(
+            text=_append_notes(text, notes), status=ToolStatus.ERROR, contacted_hosts=running.contacted_hosts
+        )
     reached = _find_contacted_hosts(running, ended, command, text)
     notes.append(f"exit code {ended.code}" if ended.code >= 0 else f"ended by signal {-ended.code}")
     took = ctx.clock.monotonic() - started
@@ -114,36 +116,40 @@ async def _run_foreground(ctx: ToolContext, command: Command, seconds: float, *,
     return ToolOutput(text=_append_notes(text, notes), failed=ended.code != 0, code=ended.code, contacted_hosts=reached)
 
 
-def _find_contacted_hosts(running: Running, ended: Exit, command: Command, text: str) -> frozenset[str] | None:
+def _find_contacted_hosts(
+    running: RunningCommand, ended: CommandExit, command: ShellCommand, text: str
+) -> frozenset[str] | None:
     """Return the hosts that something came from, or None where nobody saw that."""
-    if running.heard is not None or not ended.code:
-        return running.heard
+    if running.contacted_hosts is not None or not ended.code:
+        return running.contacted_hosts
     from hermes.tools.exit_hints import has_reached_nobody
 
     return frozenset() if has_reached_nobody(command.text, ended.code, text) else None
 
 
-async def _request_write(ctx: ToolContext, output: str, command: Command) -> list[str]:
+async def _request_write(ctx: ToolContext, output: str, command: ShellCommand) -> list[str]:
     """Ask the person about a write that the sandbox refused. The command is not run again: part of it was
     done.
     """
-    path = ctx.backend.denied_path(output, command.cwd)
-    if not path and (closed := ctx.backend.never_opened(output, command.cwd)):
+    path = ctx.backend.find_denied_path(output, command.cwd)
+    if not path and (closed := ctx.backend.explain_closed_path(output, command.cwd)):
         return [closed]
     if not path or ctx.permissions is None:
         return []
     permit = await ctx.permissions.write(path)
     if not permit.allowed:
-        return [f"the sandbox keeps {path} from being written ({permit.why}); do not try again"]
+        return [f"the sandbox keeps {path} from being written ({permit.reason}); do not try again"]
     if permit.once:
-        paths = dict.fromkeys((*command.writable, path))
+        paths = dict.fromkeys((*command.writable_paths, path))
         ctx.state.one_time_writes[command.text] = OneTimeWrites(command.cwd, tuple(paths))
         return [f"the sandbox kept {path} from being written; it is open for one more run of this very command"]
-    ctx.backend.grant(path)
+    ctx.backend.grant_write(path)
     return [f"the sandbox kept {path} from being written; it is allowed now: run what is left again"]
 
 
-async def _wait_or_stop(state: ToolState, command: Command, running: Running, seconds: float) -> Exit | Stopped:
+async def _wait_or_stop(
+    state: ToolState, command: ShellCommand, running: RunningCommand, seconds: float
+) -> CommandExit | StopOutcome:
     """Wait for the end of a command, or stop it; return which.
 
     When it is not over in time its whole process tree is ended, and when cancelled too.
@@ -154,12 +160,12 @@ async def _wait_or_stop(state: ToolState, command: Command, running: Running, se
     except TimeoutError:
         return await running.stop()
     except asyncio.CancelledError:
-        if await running.stop() is Stopped.UNCERTAIN:
+        if await running.stop() is StopOutcome.UNCERTAIN:
             state.processes.add_notice(f"{command.text[:80]!r} was stopped, and may still be running there.")
         raise
 
 
-def _carry_state(state: ToolState, ended: Exit, command: Command, *, keep_folder: bool) -> str:
+def _carry_state(state: ToolState, ended: CommandExit, command: ShellCommand, *, keep_folder: bool) -> str:
     """Carry the shell's folder and variables over to the next command; return the new folder if it is another."""
     if ended.state is None:
         return ""
@@ -173,7 +179,7 @@ def _carry_state(state: ToolState, ended: Exit, command: Command, *, keep_folder
 
 def _get_folder(ctx: ToolContext) -> str:
     """Return the current folder; the workspace again when it is gone."""
-    if ctx.backend.gone(str(ctx.state.cwd)):
+    if ctx.backend.is_missing_folder(str(ctx.state.cwd)):
         ctx.state.cwd = Path(ctx.places.workspace)
     return str(ctx.state.cwd)
 

@@ -15,7 +15,7 @@ from hermes.tools.tool import Parallel, ToolOutput, tool
 from hermes.web.access import NO_WEB
 
 if TYPE_CHECKING:
-    from hermes.web.fetch import Fetcher
+    from hermes.web.fetch import WebFetcher
 
 MAX_URLS = 5
 DEFAULT_CHARACTERS = 15_000
@@ -52,7 +52,7 @@ async def web_extract(
     limit = max(_MIN_CHARACTERS, min(char_limit, _MAX_CHARACTERS))
     if ctx.web is None:
         raise ToolError(NO_WEB)
-    async with ctx.web.fetcher() as fetcher:
+    async with ctx.web.make_fetcher() as fetcher:
         read = await asyncio.gather(*(_read_page(fetcher, url) for url in asked))
     shown = [
         f"== {number} of {len(read)}: {_format_section(number, one, limit, ctx)}" for number, one in enumerate(read, 1)
@@ -73,20 +73,20 @@ class _PageResult(Struct, frozen=True):
     ok: bool = True
 
 
-async def _read_page(fetcher: "Fetcher", url: str) -> _PageResult:
-    from hermes.web.pages import readable, text_of
+async def _read_page(fetcher: "WebFetcher", url: str) -> _PageResult:
+    from hermes.web.pages import extract_text, is_readable
 
     try:
-        page = await fetcher.fetch(url, wanted=readable)
+        page = await fetcher.fetch_page(url, wanted=is_readable)
     except ToolError as error:
         return _PageResult(url, str(error), ok=False)
     facts = [f"at {page.url}"] if page.url != url else []
-    if page.elsewhere:
-        text = f"It redirects to another site, {page.elsewhere}, which was not asked. Give that address to read it."
+    if page.other_site:
+        text = f"It redirects to another site, {page.other_site}, which was not asked. Give that address to read it."
         return _PageResult(url, text, tuple(facts))
     if page.status != 200:
         facts.append(f"status {page.status}")
-    made = await text_of(page)
+    made = await extract_text(page)
     facts += [f"title: {made.title}"] if made.title else []
     facts += [made.note] if made.note else []
     return _PageResult(url, made.text or "(no text)", tuple(facts), ok=page.status < 400)

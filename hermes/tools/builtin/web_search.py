@@ -24,7 +24,7 @@ async def web_search(
     limit: Annotated[int, "Results to give, at most 20."] = DEFAULT_LIMIT,
 ) -> ToolOutput:
     """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
-    from hermes.web.search import MAX_RESULTS, Search, ask, choose
+    from hermes.web.search import MAX_RESULTS, WebSearch, choose_engine, run_search
 
     query = " ".join(query.split())
     if not query:
@@ -32,15 +32,15 @@ async def web_search(
     web = ctx.web
     if web is None:
         raise ToolError(NO_WEB)
-    engine = choose(web.search_backend, web.search_url, web.environ)
-    base = engine.at(web.search_url, web.environ)
-    search = Search(
-        engine=engine, base=base, key=engine.key(web.environ), query=query, limit=max(1, min(limit, MAX_RESULTS))
+    engine = choose_engine(web.search_backend, web.search_url, web.environ)
+    base = engine.base_url(web.search_url, web.environ)
+    search = WebSearch(
+        engine=engine, base=base, key=engine.find_key(web.environ), query=query, limit=max(1, min(limit, MAX_RESULTS))
     )
     # An engine of the person's own needs no leave: it may well stand in their own network.
     own = () if base == engine.base else (urlsplit(base).netloc.rpartition("@")[2],)
-    async with web.fetcher(*own) as fetcher:
-        found = await ask(search, fetcher)
+    async with web.make_fetcher(*own) as fetcher:
+        found = await run_search(search, fetcher)
     lines = [
         f"{number}. {one.title or '(no title)'}\n   {one.url}" + (f"\n   {one.snippet}" if one.snippet else "")
         for number, one in enumerate(found, 1)

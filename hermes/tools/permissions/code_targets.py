@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from hermes.safety.shell.findings import Effect, EffectKind, Simple
+from hermes.safety.shell.findings import CommandEffect, EffectKind, SimpleCommand
 from hermes.tools.session import ToolContext
 
 _SAFE_PYTHON_MODULES = frozenset(
@@ -29,7 +29,7 @@ _MAX_BYTES = 262_144
 _MAX_DEPTH = 3
 
 
-def is_interpreter(simple: Simple) -> bool:
+def is_interpreter(simple: SimpleCommand) -> bool:
     """Return whether a command's program is a known interpreter and a binary, not somebody's script."""
     if _INTERPRETER.fullmatch(simple.argv[0].rpartition("/")[2]) is None:
         return False
@@ -40,7 +40,7 @@ def is_interpreter(simple: Simple) -> bool:
         return False
 
 
-def can_run_file(effect: Effect, path: str, context: ToolContext, depth: int = 0) -> bool:
+def can_run_file(effect: CommandEffect, path: str, context: ToolContext, depth: int = 0) -> bool:
     """Return whether a command that runs something of a folder may run this file in it (resolved), as far as
     can be told.
     """
@@ -102,13 +102,13 @@ def _can_script_run(text: str, folder: str, path: str, context: ToolContext, dep
     )
 
 
-def _analyze_effects(text: str, folder: str, context: ToolContext) -> Iterator[Effect]:
-    from hermes.safety.shell.commands import analyse
+def _analyze_effects(text: str, folder: str, context: ToolContext) -> Iterator[CommandEffect]:
+    from hermes.safety.shell.commands import analyze_command
 
-    yield from analyse(text, folder, context.places, context.state.environment).effects
+    yield from analyze_command(text, folder, context.places, context.state.environment).effects
 
 
-def _can_effect_run(effect: Effect, path: str, context: ToolContext, depth: int) -> bool:
+def _can_effect_run(effect: CommandEffect, path: str, context: ToolContext, depth: int) -> bool:
     if effect.kind is not EffectKind.RUNS:
         return False
     below = (path == one or path.startswith(f"{one}/") for one in map(os.path.realpath, effect.targets))

@@ -8,9 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
+from hermes.safety.shell.findings import (
+    CommandEffect,
+    CommandFinding,
+    CommandJudgement,
+    EffectKind,
+    SimpleCommand,
+    Verdict,
+)
 from hermes.tools.session import ToolContext
 
 EGRESS_KINDS = (EffectKind.SENDS, EffectKind.FETCHES)
@@ -50,13 +57,13 @@ _MAX_PATH = 4_096
 _MAX_SHOWN = 3
 
 
-def name_egress_hosts(judged: Judgement, context: ToolContext) -> tuple[Effect, ...]:
+def name_egress_hosts(judged: CommandJudgement, context: ToolContext) -> tuple[CommandEffect, ...]:
     """Return the effects of a line, with the hosts that they reach by name.
 
     A file or a variable may configure another registry for a package program, so a registry's name has the
     program behind it, `pypi.org(pip)`, which no pattern of a host covers.
     """
-    found: list[Effect] = []
+    found: list[CommandEffect] = []
     for effect in judged.effects:
         if effect.kind not in EGRESS_KINDS or not effect.argv:
             found.append(effect)
@@ -74,7 +81,7 @@ def host_from_target(target: str) -> str:
     return target.partition("(")[0]
 
 
-def _find_registry_targets(effect: Effect) -> tuple[str, ...]:
+def _find_registry_targets(effect: CommandEffect) -> tuple[str, ...]:
     if _REGISTRY not in effect.targets:
         return effect.targets
     program = effect.argv[0].rpartition("/")[2]
@@ -93,7 +100,7 @@ def _is_offline_install(argv: Sequence[str]) -> bool:
     return any(word in _OFFLINE_OPTIONS for word in argv) and not any(word in _REQUIREMENT_OPTIONS for word in argv)
 
 
-def _find_remote_targets(effect: Effect, judged: Judgement, context: ToolContext) -> tuple[str, ...]:
+def _find_remote_targets(effect: CommandEffect, judged: CommandJudgement, context: ToolContext) -> tuple[str, ...]:
     """Return the hosts of a repository's remote; its name where they cannot be told."""
     options = any(word.startswith("-") for word in effect.argv[1:2])  # `-C`, `--git-dir`: another repository
     folders = {one.cwd for one in judged.commands if one.argv[: len(effect.argv)] == effect.argv}
@@ -138,7 +145,7 @@ def _read_git_config(folder: str, workspace: str) -> str:
     return ""
 
 
-def find_outside_sends(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def find_outside_sends(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a finding that asks for each command that sends files from outside of the workspace.
 
     None where the backend confines what commands can read.
@@ -151,15 +158,15 @@ def find_outside_sends(judged: Judgement, context: ToolContext) -> Iterator[Find
         taken = [path for path in given if _is_outside(path, context)]
         if taken:
             reason = f"it sends {', '.join(taken[:_MAX_SHOWN])} to another host"
-            yield Finding(Verdict.ASK, "sends-outside", reason, spelled(simple.argv))
+            yield CommandFinding(Verdict.ASK, "sends-outside", reason, quote_argv(simple.argv))
 
 
-def _is_local_send(effect: Effect) -> bool:
+def _is_local_send(effect: CommandEffect) -> bool:
     """Return whether what is sent stays on this machine."""
     return all(map(_LOCAL_TARGET.match, effect.targets))
 
 
-def _find_sent_files(simple: Simple) -> Iterator[str]:
+def _find_sent_files(simple: SimpleCommand) -> Iterator[str]:
     """Yield the files and folders that a command is told to send."""
     name = simple.argv[0].rpartition("/")[2]
     before = ""

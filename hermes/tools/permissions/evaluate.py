@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from hermes.core.parts import Provenance, Source
-from hermes.safety.autorun_files import runs_later
-from hermes.safety.globs import covers, spelled
+from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.globs import covers_subject, quote_argv
 from hermes.safety.paths import is_or_below
-from hermes.safety.policy import subjects_of
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
+from hermes.safety.policy import policy_subjects
+from hermes.safety.shell.findings import (
+    CommandEffect,
+    CommandFinding,
+    CommandJudgement,
+    EffectKind,
+    SimpleCommand,
+    Verdict,
+)
 from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
 from hermes.tools.permissions.egress import EGRESS_KINDS, find_outside_sends, host_from_target, name_egress_hosts
 from hermes.tools.permissions.git_config import evaluate_git_config
@@ -51,8 +58,8 @@ _LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",)
 class CallFacts(Struct, frozen=True):
     """The facts about a call: the findings against it, its effects, and the subject that it is shown as."""
 
-    findings: tuple[Finding, ...]
-    effects: tuple[Effect, ...]
+    findings: tuple[CommandFinding, ...]
+    effects: tuple[CommandEffect, ...]
     subject: str
     cwd: str
     line: str
@@ -81,10 +88,10 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
     if not command:
         named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
         subject = " ".join(one for one in named if one)
-        return CallFacts(tuple(findings), own, subject, "", "", subjects_of(Judgement(), own, subject))
+        return CallFacts(tuple(findings), own, subject, "", "", policy_subjects(CommandJudgement(), own, subject))
     cwd, line, judged = _analyze_command(command, arguments, context)
     held = context.backend.contained
-    findings += judged.held(sandboxed=held and not _is_changing_opened(judged, command, context))
+    findings += judged.relevant_findings(sandboxed=held and not _is_changing_opened(judged, command, context))
     kept, settings = evaluate_git_config(judged, context)
     findings += kept
     findings += _find_placeholder(command, context)
@@ -101,34 +108,36 @@ def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts:
     reached = name_egress_hosts(judged, context)
     findings += _find_tainted_effects(reached, context, hosts, is_contained=held)
     effects = (*own, *reached, *settings, *_find_read_files(judged))
-    subjects = subjects_of(judged, effects, command)
+    subjects = policy_subjects(judged, effects, command)
     exported = context.state.environment
     is_read_only = tool.name == "terminal" and is_read_only_line(judged)
     return CallFacts(tuple(findings), effects, command, cwd, line, subjects, exported, is_read_only)
 
 
-def _find_placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
-    if context.redactor is not None and context.redactor.holds_placeholder(command):
-        yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
+def _find_placeholder(command: str, context: ToolContext) -> Iterator[CommandFinding]:
+    if context.redactor is not None and context.redactor.has_placeholder(command):
+        yield CommandFinding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
 
 
-def _find_closed_paths(judged: Judgement, context: ToolContext, asked: Sequence[Finding]) -> Iterator[Finding]:
+def _find_closed_paths(
+    judged: CommandJudgement, context: ToolContext, asked: Sequence[CommandFinding]
+) -> Iterator[CommandFinding]:
     """Yield refusals for what a sandbox keeps closed whatever a person says, where a question would be asked
     about the line.
     """
     if context.backend.name != "sandbox" or not (asked or context.state.taint.list_sources()):
         return
-    from hermes.safety.paths import write_refused
+    from hermes.safety.paths import write_refusal
 
     changed = {target for effect in judged.effects if effect.kind in _PERSISTING_KINDS for target in effect.targets}
     for target in sorted(one for one in changed if one[:1] == "/"):
         real = os.path.realpath(target)
-        why = write_refused(real, context.places)
-        if why and not context.backend.writable(real):
-            yield Finding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
+        why = write_refusal(real, context.places)
+        if why and not context.backend.is_writable(real):
+            yield CommandFinding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
 
 
-def _is_changing_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
+def _is_changing_opened(judged: CommandJudgement, command: str, context: ToolContext) -> bool:
     """Return whether a sandboxed command changes an opened place outside of the workspace: the sandbox does
     not hold it there.
     """
@@ -136,10 +145,10 @@ def _is_changing_opened(judged: Judgement, command: str, context: ToolContext) -
         return True
     changed = (target for effect in judged.effects if effect.kind in _CHANGING_KINDS for target in effect.targets)
     outside = (one for one in changed if one[:1] == "/" and not is_or_below(one, context.places.workspace))
-    return any(context.backend.writable(os.path.realpath(one.rstrip("*"))) for one in outside)
+    return any(context.backend.is_writable(os.path.realpath(one.rstrip("*"))) for one in outside)
 
 
-def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[Finding]]:
+def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[CommandFinding]]:
     """Return what a call would have a shell do, with all that was typed into its process where it types into
     one.
 
@@ -152,10 +161,12 @@ def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> 
     process_id = str(arguments["session_id"])
     runs, before = context.state.processes.find_typed_text(process_id)
     reason = f"it types into {runs[:200]!r}, which may run it"
-    return before + command, [Finding(Verdict.ASK, "types-into", reason, f"input of {process_id}")] if runs else []
+    return before + command, [
+        CommandFinding(Verdict.ASK, "types-into", reason, f"input of {process_id}")
+    ] if runs else []
 
 
-def _find_read_files(judged: Judgement) -> Iterator[Effect]:
+def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:
     """Yield an effect for the files that a command names, since it may read them: its output is as untrusted
     as they are.
 
@@ -165,19 +176,21 @@ def _find_read_files(judged: Judgement) -> Iterator[Effect]:
     named = _list_named_paths(judged) - programs
     there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
     if there:
-        yield Effect(EffectKind.READS, (), there)
+        yield CommandEffect(EffectKind.READS, (), there)
 
 
-def _list_own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
+def _list_own_effects(tool: Tool, arguments: Arguments) -> Iterator[CommandEffect]:
     """Yield what a tool would do by itself, besides writing files and without a command."""
     for url in tool.hosts(arguments):
-        yield Effect(EffectKind.FETCHES, (tool.name, url), (_host_from_url(url),))
+        yield CommandEffect(EffectKind.FETCHES, (tool.name, url), (_host_from_url(url),))
     kept = tool.keeps(arguments)
     if kept:
-        yield Effect(EffectKind.PERSISTS, (tool.name,), (kept,))
+        yield CommandEffect(EffectKind.PERSISTS, (tool.name,), (kept,))
 
 
-def _judge_path_use(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]) -> Effect | None:
+def _judge_path_use(
+    use: PathUse, tool: str, context: ToolContext, findings: list[CommandFinding]
+) -> CommandEffect | None:
     """Judge one path; return its effect when it is written."""
     from hermes.safety.path_policy import judge_path
 
@@ -186,23 +199,25 @@ def _judge_path_use(use: PathUse, tool: str, context: ToolContext, findings: lis
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
-    named = context.backend.inside(real)
+    named = context.backend.to_command_path(real)
     if judged.verdict is not Verdict.ALLOW:
         findings.append(_finding_from_path(path, judged))
     elif use.write and _is_home_dot_file(real, context):
-        findings.append(Finding(Verdict.ASK, "dot-file", f"{named} is a setting of some program", f"write {real}"))
-    elif use.write and not context.backend.writable(real):
-        subject = spelled(("write", f"{os.path.dirname(real)}/*"))
-        findings.append(Finding(Verdict.ASK, "outside-workspace", f"{named} is outside the workspace", subject))
-    return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
+        findings.append(
+            CommandFinding(Verdict.ASK, "dot-file", f"{named} is a setting of some program", f"write {real}")
+        )
+    elif use.write and not context.backend.is_writable(real):
+        subject = quote_argv(("write", f"{os.path.dirname(real)}/*"))
+        findings.append(CommandFinding(Verdict.ASK, "outside-workspace", f"{named} is outside the workspace", subject))
+    return CommandEffect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
 
-def _finding_from_path(path: str, judged: "PathJudgement") -> Finding:
+def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
     """Return what speaks against a path that is not simply open."""
     if judged.verdict is Verdict.DENY:
-        return Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
-    subject = spelled(("write", judged.real))
-    return Finding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
+        return CommandFinding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+    subject = quote_argv(("write", judged.real))
+    return CommandFinding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
 
 
 def _is_home_dot_file(path: str, context: ToolContext) -> bool:
@@ -215,8 +230,8 @@ def _is_home_dot_file(path: str, context: ToolContext) -> bool:
     return not is_or_below(path, workspace) or is_or_below(home, workspace)
 
 
-def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
-    from hermes.safety.shell.commands import analyse  # its tables are read when there is a command to judge
+def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, CommandJudgement]:
+    from hermes.safety.shell.commands import analyze_command  # its tables are read when there is a command to judge
 
     folder = str(arguments.get("workdir") or ".")
     real = context.resolve_real_path(folder)
@@ -226,45 +241,49 @@ def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
     state = context.state
-    judged = analyse(command, cwd, places, state.environment, state.moved_paths)
+    judged = analyze_command(command, cwd, places, state.environment, state.moved_paths)
     state.moved_paths.update(judged.moved)
     return cwd, line, judged
 
 
-def _find_dot_file_writes(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def _find_dot_file_writes(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each dot file of the home that a command writes, where no kernel confines it."""
     for effect in () if context.backend.contained else judged.effects:
         for target in effect.targets if effect.kind in _CHANGING_KINDS else ():
             if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
-                yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", spelled((">", target)))
+                yield CommandFinding(
+                    Verdict.ASK, "dot-file", f"{target} is a setting of some program", quote_argv((">", target))
+                )
 
 
-def _find_secret_reads(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def _find_secret_reads(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each program that reads a key, or a whole folder with keys in it, where keys can be
     read.
     """
     if context.backend.contained:
         return
-    from hermes.safety.paths import read_refused
+    from hermes.safety.paths import read_refusal
 
     for simple in judged.commands:
         for path in _list_read_paths(simple, context):
-            if is_or_below(context.places.home, path) or read_refused(path, context.places):
-                yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", spelled(simple.argv))
+            if is_or_below(context.places.home, path) or read_refusal(path, context.places):
+                yield CommandFinding(
+                    Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", quote_argv(simple.argv)
+                )
                 break
 
 
-def _list_read_paths(simple: Simple, context: ToolContext) -> Iterator[str]:
+def _list_read_paths(simple: SimpleCommand, context: ToolContext) -> Iterator[str]:
     """Yield the paths that a program which reads whole folders is given."""
     name = simple.argv[0].rpartition("/")[2] if simple.argv else ""
     if name == "find" and not any("exec" in word or "-ok" in word for word in simple.argv):
         return
     for word in simple.argv[1:] if name in _FOLDER_READERS else ():
         if len(word) < _MAX_PATH:
-            yield os.path.normpath(context.places.expand(word, simple.cwd))
+            yield os.path.normpath(context.places.expand_path(word, simple.cwd))
 
 
-def _find_linked_paths(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def _find_linked_paths(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield findings for paths that lead to protected places through links, as they are now.
 
     The analysis of the text cannot see those. In a sandbox the kernel sees them.
@@ -280,10 +299,12 @@ def _find_linked_paths(judged: Judgement, context: ToolContext) -> Iterator[Find
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
-            yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", spelled((">", real)))
+            yield CommandFinding(
+                verdict, "protected-path", f"{path} leads to {real}: {found.reason}", quote_argv((">", real))
+            )
 
 
-def _find_linked_deletions(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def _find_linked_deletions(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield questions for deletions by a name in the session's folder, where a link on the way leads out of it
     now.
 
@@ -297,10 +318,10 @@ def _find_linked_deletions(judged: Judgement, context: ToolContext) -> Iterator[
             real = os.path.realpath(target if searches else os.path.dirname(target))
             if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
                 reason = f"{target} leads to {real}, outside the session's folder"
-                yield Finding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", spelled(effect.argv))
+                yield CommandFinding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", quote_argv(effect.argv))
 
 
-def _list_named_paths(judged: Judgement) -> set[str]:
+def _list_named_paths(judged: CommandJudgement) -> set[str]:
     """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
     words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
     return {os.path.join(cwd, part) for cwd, word in words for part in _split_path_candidates(word)}
@@ -327,7 +348,7 @@ def _split_path_candidates(word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in (word, *behind) if one))
 
 
-def _find_own_file_runs(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+def _find_own_file_runs(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
     """Yield a question for each run of a file that this session wrote, where no kernel confines the command."""
     if not context.state.written_files or context.backend.contained:
         return
@@ -338,10 +359,10 @@ def _find_own_file_runs(judged: Judgement, context: ToolContext) -> Iterator[Fin
                 f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
             )
             reason = f"it runs what this session wrote: {shown}"
-            yield Finding(Verdict.ASK, "runs-own-file", reason, spelled(effect.argv))
+            yield CommandFinding(Verdict.ASK, "runs-own-file", reason, quote_argv(effect.argv))
 
 
-def _list_own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
+def _list_own_files(effect: CommandEffect, context: ToolContext) -> Sequence[str]:
     """Return the files a command would run that this session wrote, or that were made since it began."""
     there = (path for path in context.state.written_files if any(_is_in(path, target) for target in effect.targets))
     found = [path for path in there if can_run_file(effect, path, context)]
@@ -367,7 +388,7 @@ def _is_in(path: str, target: str) -> bool:
     return is_or_below(path, target) or is_or_below(path, real)
 
 
-def _judge_addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
+def _judge_addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[CommandFinding]:
     """Return the findings on the addresses. Where only some of several are refused, the tool itself leaves
     those out.
     """
@@ -379,7 +400,7 @@ def _judge_addresses(addresses: Sequence[str], tool: str, context: ToolContext) 
     judged = [(url, judge_url(url, policy)) for url in addresses]
     if any(one.verdict is Verdict.ALLOW for _, one in judged):
         return []
-    return [Finding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
+    return [CommandFinding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
 
 
 def _host_from_url(url: str) -> str:
@@ -402,13 +423,13 @@ def is_known_host(host: str, context: ToolContext, hosts: Sequence[str], port: i
     bare = _strip_host(host)
     names = (bare, f"{bare}:{port}") if port else (bare,)
     return context.state.taint.is_host_named(format_host(bare, port)) or any(
-        covers(pattern.lower(), name) for pattern in hosts for name in names
+        covers_subject(pattern.lower(), name) for pattern in hosts for name in names
     )
 
 
 def _find_tainted_effects(
-    effects: Sequence[Effect], context: ToolContext, hosts: Sequence[str], *, is_contained: bool
-) -> Iterator[Finding]:
+    effects: Sequence[CommandEffect], context: ToolContext, hosts: Sequence[str], *, is_contained: bool
+) -> Iterator[CommandFinding]:
     """Yield a question for each effect that sends, persists or runs something while untrusted content is in
     the conversation.
 
@@ -427,13 +448,13 @@ def _find_tainted_effects(
         else:
             found = () if is_contained else _describe_run(effect, context)
         for rule, reason, subject in found:
-            yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
+            yield CommandFinding(Verdict.ASK, rule, f"{reason} while {because}", subject or quote_argv(effect.argv))
 
 
 _TaintReason = tuple[str, str, str]
 
 
-def _describe_egress(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_TaintReason, ...]:
+def _describe_egress(effect: CommandEffect, context: ToolContext, hosts: Sequence[str]) -> tuple[_TaintReason, ...]:
     """Return the reason to ask about a connection, or nothing when every host of it is known."""
     strange = [target for target in effect.targets if not is_known_host(target, context, hosts)]
     if not strange and effect.targets:
@@ -442,16 +463,20 @@ def _describe_egress(effect: Effect, context: ToolContext, hosts: Sequence[str])
     return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
 
 
-def _describe_persistence(effect: Effect) -> tuple[_TaintReason, ...]:
+def _describe_persistence(effect: CommandEffect) -> tuple[_TaintReason, ...]:
     """Return the reason to ask about something that is kept: of files, only those that run later count."""
-    kept = effect.targets if effect.kind is EffectKind.PERSISTS else [one for one in effect.targets if runs_later(one)]
+    kept = (
+        effect.targets
+        if effect.kind is EffectKind.PERSISTS
+        else [one for one in effect.targets if is_autorun_file(one)]
+    )
     if not kept:
         return ()
     named = ", ".join(kept[:_MAX_SHOWN])
     return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
 
 
-def _describe_run(effect: Effect, context: ToolContext) -> tuple[_TaintReason, ...]:
+def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintReason, ...]:
     """Return the reason to ask about files that run, or nothing where the person trusts them or there are
     none.
     """
@@ -481,7 +506,7 @@ def _is_untrusted(path: str, context: ToolContext) -> bool:
 
 
 def find_provenance(
-    effects: Sequence[Effect],
+    effects: Sequence[CommandEffect],
     paths: Iterable[str],
     context: ToolContext,
     contacted_hosts: Collection[str] | None,
@@ -513,7 +538,7 @@ def find_provenance(
     return provenance_from_sources(sources)
 
 
-def _list_named_hosts(effects: Iterable[Effect]) -> Iterator[str]:
+def _list_named_hosts(effects: Iterable[CommandEffect]) -> Iterator[str]:
     """Yield the hosts that a call reaches by its own words."""
     for effect in effects:
         if effect.kind in EGRESS_KINDS and not _is_local_git_command(effect.argv):

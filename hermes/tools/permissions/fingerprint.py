@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from hermes.safety.autorun_files import runs_later
-from hermes.safety.shell.findings import Effect, EffectKind
+from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
 
 _SKIPPED_FOLDERS = frozenset(
@@ -38,7 +38,7 @@ PathMark = tuple[str, str, tuple[int, ...]]
 
 
 def fingerprint_call(
-    what: str, cwd: str, state: ToolState, effects: Iterable[Effect] = (), paths: Iterable[str] = ()
+    what: str, cwd: str, state: ToolState, effects: Iterable[CommandEffect] = (), paths: Iterable[str] = ()
 ) -> str:
     """Return the hash of a command or call, its folder as it really is, its variables, and where its paths
     lead.
@@ -74,7 +74,7 @@ def list_code_files(folder: str) -> list[str] | None:
         if seen > _MAX_FILES:
             return None
         paths = (os.path.join(at, one) for one in sorted(names) if not one.endswith(".sample"))
-        found += (path for path in paths if not path.endswith(data) or runs_later(path))
+        found += (path for path in paths if not path.endswith(data) or is_autorun_file(path))
     return found
 
 

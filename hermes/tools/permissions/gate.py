@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.core.outcomes import AnswerScope
-from hermes.safety.shell.findings import Effect, Verdict
+from hermes.safety.shell.findings import CommandEffect, Verdict
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
@@ -52,7 +52,7 @@ class PermissionDecision(Struct, frozen=True, kw_only=True):
     pattern: str = ""
     grants: tuple[SessionGrant, ...] = ()
     always: tuple[str, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[CommandEffect, ...] = ()
     fingerprint: str = ""
     offline: bool = False
     """Whether a sandbox must give it no network, because nobody can tell what it would run."""

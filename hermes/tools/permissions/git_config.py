@@ -5,9 +5,16 @@ person's approval.
 import os
 from collections.abc import Iterator, Sequence
 
-from hermes.safety.globs import spelled
+from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
+from hermes.safety.shell.findings import (
+    CommandEffect,
+    CommandFinding,
+    CommandJudgement,
+    EffectKind,
+    SimpleCommand,
+    Verdict,
+)
 from hermes.tools.permissions.gate import GIT_SETTINGS
 from hermes.tools.permissions.git_hooks import list_repository_programs
 from hermes.tools.session import ToolContext
@@ -28,7 +35,9 @@ WHAT_TO_DO = (
 )
 
 
-def evaluate_git_config(judged: Judgement, context: ToolContext) -> tuple[list[Finding], list[Effect]]:
+def evaluate_git_config(
+    judged: CommandJudgement, context: ToolContext
+) -> tuple[list[CommandFinding], list[CommandEffect]]:
     """Return findings and effects of a line of nothing but such commands; nothing where no sandbox keeps the
     settings.
 
@@ -40,10 +49,10 @@ def evaluate_git_config(judged: Judgement, context: ToolContext) -> tuple[list[F
         return [], []
     findings = [_judge_change(one) for one in changing]
     never = [one for one in findings if one.verdict is Verdict.DENY]
-    return (never, []) if never else (findings, [Effect(EffectKind.PERSISTS, GIT_SETTINGS, (file,))])
+    return (never, []) if never else (findings, [CommandEffect(EffectKind.PERSISTS, GIT_SETTINGS, (file,))])
 
 
-def _find_changed_file(changing: Sequence[Simple], context: ToolContext) -> str:
+def _find_changed_file(changing: Sequence[SimpleCommand], context: ToolContext) -> str:
     """Return the file that all of these change; empty where that cannot be told, or there are several."""
     if any(map(_is_undecidable, changing)):
         return ""
@@ -51,7 +60,7 @@ def _find_changed_file(changing: Sequence[Simple], context: ToolContext) -> str:
     return files.pop() if len(files) == 1 else ""
 
 
-def _is_config_change(one: Simple) -> bool:
+def _is_config_change(one: SimpleCommand) -> bool:
     verb, rest = one.argv[1:2], one.argv[2:]
     if one.argv[:1] != ("git",) or not rest:
         return False
@@ -62,14 +71,14 @@ def _is_config_change(one: Simple) -> bool:
     return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM_OPTIONS for word in rest)
 
 
-def _is_neutral_command(one: Simple) -> bool:
+def _is_neutral_command(one: SimpleCommand) -> bool:
     """Return whether a command beside a change can have no effect of its own that matters here."""
     if one.argv[:1] == ("git",):
         return one.argv[1:2] in (("config",), ("remote",), ("status",)) or _is_plain_record(one)
     return one.argv[0] in _NEUTRAL_COMMANDS
 
 
-def _is_plain_record(one: Simple) -> bool:
+def _is_plain_record(one: SimpleCommand) -> bool:
     """Return whether a command only records changes, in a repository in which nothing but git itself runs by
     that.
     """
@@ -78,7 +87,7 @@ def _is_plain_record(one: Simple) -> bool:
     return list_repository_programs(one.cwd) == []
 
 
-def _is_undecidable(one: Simple) -> bool:
+def _is_undecidable(one: SimpleCommand) -> bool:
     """Return whether a change is of other settings than the repository's, or is only known when it runs."""
     return any("$" in word or word.partition("=")[0] in _OTHER_SCOPE_OPTIONS for word in one.argv[2:])
 
@@ -89,16 +98,16 @@ def _list_operands(rest: Sequence[str]) -> list[str]:
     return [word for word in rest if not word.startswith("-") and word not in _SETTING_WORDS]
 
 
-def _judge_change(one: Simple) -> Finding:
+def _judge_change(one: SimpleCommand) -> CommandFinding:
     """Return the finding on one change: a question, or that it is never made."""
-    subject = spelled(one.argv)
+    subject = quote_argv(one.argv)
     for name, value in _list_assignments(one):
         if not _is_harmless_setting(name, value):
-            return Finding(Verdict.DENY, _RULE, f"{name}: {_NEVER_CHANGED}", subject)
-    return Finding(Verdict.ASK, _RULE, "it changes the settings of the repository", subject)
+            return CommandFinding(Verdict.DENY, _RULE, f"{name}: {_NEVER_CHANGED}", subject)
+    return CommandFinding(Verdict.ASK, _RULE, "it changes the settings of the repository", subject)
 
 
-def _list_assignments(one: Simple) -> Iterator[tuple[str, str]]:
+def _list_assignments(one: SimpleCommand) -> Iterator[tuple[str, str]]:
     rest = one.argv[2:]
     if one.argv[1] == "config" and not any(word in _REMOVAL_OPTIONS for word in rest):
         name, *values = _list_operands(rest)
@@ -109,9 +118,9 @@ def _list_assignments(one: Simple) -> Iterator[tuple[str, str]]:
 
 
 def _is_harmless_setting(name: str, value: str) -> bool:
-    from hermes.execution.sandbox.planted_files import allowed_setting
+    from hermes.execution.sandbox.planted_files import is_harmless_setting
 
-    return allowed_setting(name, value)
+    return is_harmless_setting(name, value)
 
 
 def _find_config_file(folder: str, context: ToolContext) -> str:

@@ -2,17 +2,17 @@
 
 import os
 
-from hermes.safety.shell.findings import Effect
+from hermes.safety.shell.findings import CommandEffect
 
 _MAX_BYTES = 262_144
 
 
-def is_hook_effect(effect: Effect) -> bool:
+def is_hook_effect(effect: CommandEffect) -> bool:
     """Return whether an effect says that git may run a repository's hooks."""
     return effect.argv[:1] == ("git",) and any(one.endswith("/.git/hooks") for one in effect.targets)
 
 
-def list_git_programs(effect: Effect) -> list[str] | None:
+def list_git_programs(effect: CommandEffect) -> list[str] | None:
     """Return the hooks and settings by which git could run a program there, or None where that cannot be told."""
     found: list[str] = []
     if any(word.startswith("-") for word in effect.argv[1:2]):
@@ -56,7 +56,7 @@ def _list_hooks(folder: str) -> list[str]:
 
 
 def _list_risky_settings(git: str) -> list[str]:
-    from hermes.execution.sandbox.planted_files import harmless
+    from hermes.execution.sandbox.planted_files import strip_harmful_settings
 
     found: list[str] = []
     for path in (os.path.join(git, name) for name in ("config", "config.worktree")):
@@ -68,6 +68,6 @@ def _list_risky_settings(git: str) -> list[str]:
         except (OSError, UnicodeDecodeError):
             found.append(path)
             continue
-        if harmless(text) != text or len(text) == _MAX_BYTES:
+        if strip_harmful_settings(text) != text or len(text) == _MAX_BYTES:
             found.append(path)
     return found

@@ -15,15 +15,15 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Source
-from hermes.safety.globs import covers, literal, spelled
-from hermes.safety.policy import OWN, Rule, answered, said_by
-from hermes.safety.shell.findings import Effect, EffectKind, Finding, Verdict
+from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
+from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
+from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
 from hermes.tools.permissions.gate import CONNECT, NETWORK, OUTSIDE, WRITE, PermissionDecision, SessionGrant
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.tools.tool import Tool
-from hermes.util.text import head_and_tail, is_long
+from hermes.util.text import is_long, truncate_middle
 
 if TYPE_CHECKING:
     from hermes.tools.permissions.evaluate import CallFacts
@@ -54,7 +54,7 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True):
     """
 
     allow: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     hosts: tuple[str, ...] = ()
     off_in: str = ""
 
@@ -114,25 +114,25 @@ class PolicyGate:
         from hermes.tools.permissions.evaluate import is_known_host
         from hermes.tools.taint import format_host
 
-        subject = spelled((CONNECT, format_host(host, port)))
+        subject = quote_argv((CONNECT, format_host(host, port)))
         led = f", where {name} leads" if name else ""
         verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
-        finding = Finding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
+        finding = CommandFinding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
         return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
     def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
         """Decide on a path outside the workspace that a sandboxed command wants to write."""
-        from hermes.safety.paths import write_refused
+        from hermes.safety.paths import write_refusal
 
-        subject = spelled((WRITE, f"{path}/*" if os.path.isdir(path) else path))
-        refused = write_refused(path, context.places)
+        subject = quote_argv((WRITE, f"{path}/*" if os.path.isdir(path) else path))
+        refused = write_refusal(path, context.places)
         if refused:
             return PermissionDecision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
         if subject in self.session_grants.refused_subjects:
             return PermissionDecision(
                 verdict=Verdict.DENY, rule=OUTSIDE, reason=_format_refusal(subject), subject=subject
             )
-        finding = Finding(Verdict.ASK, OUTSIDE, f"the sandbox kept the command from writing {path}", subject)
+        finding = CommandFinding(Verdict.ASK, OUTSIDE, f"the sandbox kept the command from writing {path}", subject)
         return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
     def remember_refusal(self, decision: PermissionDecision) -> None:
@@ -190,13 +190,13 @@ class PolicyGate:
             if self.decide_write(path, context).verdict is Verdict.ALLOW:
                 self._granted_paths.add(path)
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
-                    context.backend.grant(path)
+                    context.backend.grant_write(path)
 
-    def list_objections(self, facts: "CallFacts", environment: Mapping[str, str]) -> list[Finding]:
+    def list_objections(self, facts: "CallFacts", environment: Mapping[str, str]) -> list[CommandFinding]:
         """Return what is left against a call by the person's policy and answers: one refusal, or the questions; or
         nothing.
         """
-        findings = [*facts.findings, *said_by(self.policy.rules, facts.subjects)]
+        findings = [*facts.findings, *find_policy_findings(self.policy.rules, facts.subjects)]
         never = next((one for one in findings if one.verdict is Verdict.DENY), None)
         if never is not None:
             return [never]
@@ -205,13 +205,18 @@ class PolicyGate:
         asks = [one for one in asking if not self._is_covered(one, runs, facts)]
         return [] if asks and self._is_line_allowed(facts, asks, environment) else asks
 
-    def _find_earlier_refusal(self, asks: Iterable[Finding], facts: "CallFacts") -> tuple[str, str] | None:
+    def _find_earlier_refusal(self, asks: Iterable[CommandFinding], facts: "CallFacts") -> tuple[str, str] | None:
         """Return the rule and the host or path that the person said no to in this session, or None."""
         names = ((one.rule, name) for one in asks for name in _list_refusal_subjects(one, facts))
         return next((one for one in names if one[1] in self.session_grants.refused_subjects), None)
 
     def _build_question(
-        self, base: PermissionDecision, facts: "CallFacts", asks: Sequence[Finding], context: ToolContext, tool: str
+        self,
+        base: PermissionDecision,
+        facts: "CallFacts",
+        asks: Sequence[CommandFinding],
+        context: ToolContext,
+        tool: str,
     ) -> PermissionDecision:
         from hermes.tools.permissions.fingerprint import fingerprint_call
 
@@ -227,7 +232,7 @@ class PolicyGate:
             reason="; ".join(dict.fromkeys(_list_reasons(asks, facts))),
             grants=wider,
             always=self._list_lasting_patterns(wider),
-            pattern=patterns[0] if len(patterns) == 1 and not taints else literal(facts.line),
+            pattern=patterns[0] if len(patterns) == 1 and not taints else escape_pattern(facts.line),
             fingerprint=fingerprint_call(f"{tool} {facts.subject}", facts.cwd or str(state.cwd), state, facts.effects),
             lasting_refusals=_list_lasting_refusals(asks, facts),
             hint=_build_hint(taints),
@@ -239,15 +244,17 @@ class PolicyGate:
             return ()
         return tuple(one.pattern for one in grants)
 
-    def _is_covered(self, finding: Finding, runs: Sequence[str] | None, facts: "CallFacts") -> bool:
+    def _is_covered(self, finding: CommandFinding, runs: Sequence[str] | None, facts: "CallFacts") -> bool:
         if finding.rule.startswith(_TAINTED):
-            return any(covers(one, finding.subject) for one in self.policy.allow)
+            return any(covers_subject(one, finding.subject) for one in self.policy.allow)
         patterns = (*self.policy.allow, *self.session_grants.always)
         # Variables may turn the same words at another cluster, account or database: only the whole line says which.
-        if not _find_assignments(facts.line) and answered(finding, patterns, self.policy.rules):
+        if not _find_assignments(facts.line) and is_answered(finding, patterns, self.policy.rules):
             return True
         grants = [
-            grant for grant in self.session_grants.grants if grant.pattern and covers(grant.pattern, finding.subject)
+            grant
+            for grant in self.session_grants.grants
+            if grant.pattern and covers_subject(grant.pattern, finding.subject)
         ]
         led = _hash_places(facts.effects, finding.subject, _collect_variables(facts)) if grants else ""
         return any(
@@ -255,16 +262,18 @@ class PolicyGate:
             for grant in grants
         )
 
-    def _is_line_allowed(self, facts: "CallFacts", asks: Iterable[Finding], environment: Mapping[str, str]) -> bool:
+    def _is_line_allowed(
+        self, facts: "CallFacts", asks: Iterable[CommandFinding], environment: Mapping[str, str]
+    ) -> bool:
         """Return whether the person allowed this very line, letter by letter; their own stricter rules stand."""
-        if not facts.line or any(one.rule == OWN or one.rule.startswith(_TAINTED) for one in asks):
+        if not facts.line or any(one.rule == POLICY_RULE_NAME or one.rule.startswith(_TAINTED) for one in asks):
             return False
         lines = (*self.policy.allow, *self.session_grants.always)
         led = _hash_places(facts.effects, "", environment) if self.session_grants.grants else ""
         granted = (
             grant.pattern for grant in self.session_grants.grants if not grant.fingerprint and grant.places_hash == led
         )
-        return facts.line in lines or literal(facts.line) in (*lines, *granted)
+        return facts.line in lines or escape_pattern(facts.line) in (*lines, *granted)
 
     def _is_asking_off(self, context: ToolContext, *, command: bool) -> bool:
         if self.session_grants.yolo:
@@ -274,7 +283,9 @@ class PolicyGate:
         return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
-def _build_grants(plain: Sequence[Finding], sources: Sequence[str], facts: "CallFacts") -> tuple[SessionGrant, ...]:
+def _build_grants(
+    plain: Sequence[CommandFinding], sources: Sequence[str], facts: "CallFacts"
+) -> tuple[SessionGrant, ...]:
     """Return what an answer for the session covers; nothing where a part of the call cannot be named."""
     patterns = _list_patterns(plain)
     if plain and not patterns:
@@ -310,7 +321,7 @@ def _format_refusal(subject: str) -> str:
     return f"the person said no to `{subject}` before, and that holds for this session"
 
 
-def _list_refusal_subjects(one: Finding, facts: "CallFacts") -> tuple[str, ...]:
+def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str, ...]:
     """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about
     more.
     """
@@ -318,11 +329,11 @@ def _list_refusal_subjects(one: Finding, facts: "CallFacts") -> tuple[str, ...]:
         return ()
     if one.rule == OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
         written = (effect for effect in facts.effects if effect.kind is EffectKind.WRITES)
-        return tuple(spelled((WRITE, target)) for effect in written for target in effect.targets)
+        return tuple(quote_argv((WRITE, target)) for effect in written for target in effect.targets)
     return (one.subject,)
 
 
-def _list_lasting_refusals(asks: Sequence[Finding], facts: "CallFacts") -> tuple[str, ...]:
+def _list_lasting_refusals(asks: Sequence[CommandFinding], facts: "CallFacts") -> tuple[str, ...]:
     """Return what a no is about beyond the call: where all that is asked is about hosts or paths."""
     found = [_list_refusal_subjects(one, facts) for one in asks]
     return tuple(dict.fromkeys(name for names in found for name in names)) if all(found) else ()
@@ -334,12 +345,12 @@ def _build_hint(sources: Iterable[str]) -> str:
     folder = next((label for kind, label in parted if kind == Source.FILE), "")
     if not folder:
         return "`/new` begins a conversation without that text" if parted else ""
-    named = spelled((folder,))
+    named = quote_argv((folder,))
     others = ", and `/new` those about the other text" if any(kind != Source.FILE for kind, _ in parted) else ""
     return f"`hermes trust {named}` stops such questions{others}: its files then count as yours. Do it if you know them"
 
 
-def _list_reasons(asks: Sequence[Finding], facts: "CallFacts") -> Iterator[str]:
+def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
     """Yield the reasons of a question; for a command too long to be shown whole, with the words that each is
     about.
     """
@@ -349,16 +360,16 @@ def _list_reasons(asks: Sequence[Finding], facts: "CallFacts") -> Iterator[str]:
         yield from _quote_reasons(asks, facts)
 
 
-def _quote_reasons(asks: Sequence[Finding], facts: "CallFacts") -> Iterator[str]:
+def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
     for one in asks:
         words = one.subject if one.subject != facts.subject else ""
-        yield f"{one.reason} (`{head_and_tail(words, _MAX_PART_CHARACTERS)}`)" if words else one.reason
+        yield f"{one.reason} (`{truncate_middle(words, _MAX_PART_CHARACTERS)}`)" if words else one.reason
     if any(one.rule in _UNJUDGED_RULES for one in asks):
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
-        parts = [spelled(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
+        parts = [quote_argv(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
         yield from (
-            f"it has `{head_and_tail(one, _MAX_PART_CHARACTERS)}`" for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
+            f"it has `{truncate_middle(one, _MAX_PART_CHARACTERS)}`" for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
         )
 
 
@@ -372,13 +383,13 @@ def _collect_variables(facts: "CallFacts") -> Mapping[str, str]:
     return {**facts.exported, "": " ".join(_find_assignments(facts.line))}
 
 
-def _hash_places(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
+def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapping[str, str] | None = None) -> str:
     """Return a hash of where the effects of a finding's command lead now; for a whole line of all, with its
     variables.
     """
     from hermes.tools.permissions.fingerprint import fingerprint_texts
 
-    found = {one for effect in effects if subject in ("", spelled(effect.argv)) for one in effect.targets}
+    found = {one for effect in effects if subject in ("", quote_argv(effect.argv)) for one in effect.targets}
     marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
     return fingerprint_texts(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 
@@ -390,23 +401,23 @@ def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
     return fingerprint_files(runs) if runs else ""
 
 
-def _facts_from_finding(finding: Finding) -> "CallFacts":
+def _facts_from_finding(finding: CommandFinding) -> "CallFacts":
     """Return the facts of a call with one finding."""
     from hermes.tools.permissions.evaluate import CallFacts
 
     return CallFacts((finding,), (), finding.subject, "", "", (finding.subject,))
 
 
-def _list_patterns(asks: Sequence[Finding]) -> tuple[str, ...]:
+def _list_patterns(asks: Sequence[CommandFinding]) -> tuple[str, ...]:
     """Return the patterns that cover these findings and nothing else; none where one of them has no name."""
     if any(not one.subject for one in asks):
         return ()
     return tuple(dict.fromkeys(pattern_from_finding(one) for one in asks))
 
 
-def pattern_from_finding(finding: Finding) -> str:
+def pattern_from_finding(finding: CommandFinding) -> str:
     """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
-    pattern = literal(finding.subject)
+    pattern = escape_pattern(finding.subject)
     if finding.rule != OUTSIDE:
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)

@@ -2,10 +2,10 @@
 write.
 """
 
-from hermes.safety.shell.findings import EffectKind, Judgement, Simple
-from hermes.safety.shell.words import words
+from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
+from hermes.safety.shell.words import word_set
 
-_READ_ONLY_COMMANDS = words(
+_READ_ONLY_COMMANDS = word_set(
     """
     < ls cat head tail grep egrep fgrep rg wc pwd echo printf stat file du df which type true false : test [ [[ date
     whoami id uname hostname basename dirname realpath readlink cut tr diff cmp comm nl tac rev column seq sleep cd
@@ -13,13 +13,13 @@ _READ_ONLY_COMMANDS = words(
     less more whereis groups locale getconf fold fmt expand unexpand paste
     """
 )
-_READ_ONLY_GIT_COMMANDS = words(
+_READ_ONLY_GIT_COMMANDS = word_set(
     """
     status log diff show rev-parse ls-files blame describe shortlog ls-tree cat-file rev-list grep reflog merge-base
     name-rev for-each-ref count-objects
     """
 )
-_FIND_ACTIONS = words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
+_FIND_ACTIONS = word_set("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
 _OUTPUT_OPTIONS = {
     "tree": ("-o",),
     "sort": ("-o", "--output"),
@@ -29,7 +29,7 @@ _READ_ONLY_EFFECTS = (EffectKind.READS, EffectKind.FETCHES, EffectKind.SENDS)
 _DISCARDING_TARGETS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
-def is_read_only_line(judged: Judgement) -> bool:
+def is_read_only_line(judged: CommandJudgement) -> bool:
     """Return whether nothing of a command line writes a file, as far as its text tells for sure."""
     if not judged.commands or any(not one.subject for one in judged.findings):
         return False  # what cannot be told apart into commands is not known
@@ -46,7 +46,7 @@ def _is_discarded(targets: tuple[str, ...]) -> bool:
     return bool(targets) and all(one in _DISCARDING_TARGETS for one in targets)
 
 
-def _is_read_only_command(one: Simple) -> bool:
+def _is_read_only_command(one: SimpleCommand) -> bool:
     name, rest = one.argv[0] if one.argv else "", one.argv[1:]
     if name == ">":
         return _is_discarded(rest)

@@ -26,7 +26,7 @@ def restore_written_files(messages: Iterable[Message], toolbox: Toolbox, context
     results = [part for one in messages for part in one.parts if isinstance(part, ToolResultPart)]
     undone = {part.call_id for part in results if part.status in _NOT_RUN_STATUSES or _is_failed_write(part)}
     for message in messages:
-        for call in message.calls():
+        for call in message.tool_calls():
             if call.call_id in undone:
                 continue
             for path in _list_written_files(call, toolbox, context):
@@ -49,9 +49,9 @@ def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolConte
     found = [str(context.resolve_path(use.path)) for use in tool.paths(arguments) if use.write]
     command = tool.command(arguments)
     if command:
-        from hermes.safety.shell.commands import analyse
+        from hermes.safety.shell.commands import analyze_command
 
-        judged = analyse(command, context.places.workspace, context.places, {})
+        judged = analyze_command(command, context.places.workspace, context.places, {})
         kinds = (EffectKind.WRITES, EffectKind.OVERWRITES)
         found += [target for one in judged.effects if one.kind in kinds for target in one.targets if target[:1] == "/"]
     return found

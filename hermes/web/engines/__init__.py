@@ -1,1 +1,1 @@
-"""Search engines, a record a file."""
+"""The records of the search engines, one a file."""

@@ -1,8 +1,8 @@
 """Brave Search, with a key (https://api-dashboard.search.brave.com)."""
 
-from hermes.web.engine import Engine
+from hermes.web.engine import SearchEngine
 
-ENGINE = Engine(
+ENGINE = SearchEngine(
     title="Brave Search",
     order=2,
     base="https://api.search.brave.com",

@@ -1,8 +1,8 @@
-"""DuckDuckGo's page for browsers without scripts: no key, and now and then no answer."""
+"""DuckDuckGo's page for browsers without scripts: it needs no key, and sometimes does not answer."""
 
-from hermes.web.engine import Engine
+from hermes.web.engine import SearchEngine
 
-ENGINE = Engine(
+ENGINE = SearchEngine(
     title="DuckDuckGo",
     order=9,
     base="https://html.duckduckgo.com",

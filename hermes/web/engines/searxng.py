@@ -1,8 +1,10 @@
-"""SearXNG: a search engine of one's own (`web.search_url`, or SEARXNG_URL). Its JSON format must be on."""
+"""SearXNG: a self-hosted search engine (`web.search_url`, or SEARXNG_URL). Its JSON format must be
+enabled.
+"""
 
-from hermes.web.engine import Engine
+from hermes.web.engine import SearchEngine
 
-ENGINE = Engine(
+ENGINE = SearchEngine(
     title="SearXNG",
     order=1,
     base_variables=("SEARXNG_URL",),

@@ -1,8 +1,8 @@
 """Tavily, with a key (https://tavily.com)."""
 
-from hermes.web.engine import Engine
+from hermes.web.engine import SearchEngine
 
-ENGINE = Engine(
+ENGINE = SearchEngine(
     title="Tavily",
     order=3,
     base="https://api.tavily.com",

@@ -1,105 +1,105 @@
-"""`hermes people`: who may talk with the agent from chats."""
+"""`hermes people`: manage who may talk with the agent from chats."""
 
 import argparse
 import asyncio
 
 from hermes.admin.people.admin import PeopleAdmin, open_people_admin
-from hermes.cli.arguments import Parser
-from hermes.cli.errors import failed
-from hermes.cli.output import agreed, print_json
+from hermes.cli.arguments import CommandParser
+from hermes.cli.errors import report_failure
+from hermes.cli.output import confirm_action, print_json
 from hermes.commands.views.people import format_person
-from hermes.config.environment import process_environment
+from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import say
-from hermes.util.text import escaped
+from hermes.i18n.messages import tr
+from hermes.util.text import escape_unseen_characters
 
 
 def run(arguments: list[str]) -> int:
-    """Parse and run one of the verbs."""
-    given = _parser().read(arguments)
+    """Parse the arguments and run one of the verbs."""
+    args = _build_parser().parse_arguments(arguments)
     try:
-        return asyncio.run(_done(given))
+        return asyncio.run(_run_verb(args))
     except HermesError as error:
-        return failed(error)
+        return report_failure(error)
 
 
-def _parser() -> Parser:
-    made = Parser(
+def _build_parser() -> CommandParser:
+    made = CommandParser(
         prog="hermes people",
-        description=say(
+        description=tr(
             "Who may talk with the agent from chats, by which accounts, and as what. The owner is one person"
             " everywhere, at this terminal too. What is changed counts from their next message on."
         ),
         epilog="example: hermes people link owner telegram 12345678",
     )
     verbs = made.add_subparsers(dest="verb", metavar="VERB")
-    told = {
-        "list": say("everybody who is known (also without a verb)"),
-        "show": say("one person, with what they may do"),
-        "add": say("add somebody, who has no account yet"),
-        "rename": say("call somebody so"),
-        "role": say("let somebody be an admin, a user or a guest"),
-        "link": say("let an account on a platform be somebody's"),
-        "unlink": say("let an account be nobody's"),
-        "remove": say("know somebody no more"),
+    verb_help = {
+        "list": tr("everybody who is known (also without a verb)"),
+        "show": tr("one person, with what they may do"),
+        "add": tr("add somebody, who has no account yet"),
+        "rename": tr("call somebody so"),
+        "role": tr("let somebody be an admin, a user or a guest"),
+        "link": tr("let an account on a platform be somebody's"),
+        "unlink": tr("let an account be nobody's"),
+        "remove": tr("know somebody no more"),
     }
-    parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in told.items()}
+    parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in verb_help.items()}
     for verb in ("show", "add", "rename", "role", "link", "remove"):
-        parsers[verb].add_argument("person", help=say("their id, or their name"))
-    parsers["add"].add_argument("--name", default="", help=say("what they are called"))
-    parsers["add"].add_argument("--role", default="user", help=say("admin, user (the default) or guest"))
-    parsers["rename"].add_argument("name", help=say("what they are called"))
-    parsers["role"].add_argument("role", help=say("admin, user or guest"))
+        parsers[verb].add_argument("person", help=tr("their id, or their name"))
+    parsers["add"].add_argument("--name", default="", help=tr("what they are called"))
+    parsers["add"].add_argument("--role", default="user", help=tr("admin, user (the default) or guest"))
+    parsers["rename"].add_argument("name", help=tr("what they are called"))
+    parsers["role"].add_argument("role", help=tr("admin, user or guest"))
     for verb in ("link", "unlink"):
-        parsers[verb].add_argument("platform", help=say("an account of Hermes', as `platforms:` names it"))
-        parsers[verb].add_argument("account", help=say("the platform's own id of their account"))
-    parsers["remove"].add_argument("--yes", action="store_true", help=say("do not ask"))
+        parsers[verb].add_argument("platform", help=tr("an account of Hermes', as `platforms:` names it"))
+        parsers[verb].add_argument("account", help=tr("the platform's own id of their account"))
+    parsers["remove"].add_argument("--yes", action="store_true", help=tr("do not ask"))
     for parser in parsers.values():
-        parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
+        parser.add_argument("--json", action="store_true", dest="as_json", help=tr("print JSON"))
     return made
 
 
-async def _done(given: argparse.Namespace) -> int:
-    async with open_people_admin(process_environment()) as desk:
-        match given.verb:
+async def _run_verb(args: argparse.Namespace) -> int:
+    async with open_people_admin(copy_environment()) as admin:
+        match args.verb:
             case "remove":
-                return await _removed(desk, given)
+                return await _remove_person(admin, args)
             case "unlink":
-                rows = [await desk.find_person(await desk.unlink_account(given.platform, given.account))]
+                rows = [await admin.find_person(await admin.unlink_account(args.platform, args.account))]
             case "show" | "add" | "rename" | "role" | "link":
-                rows = [await _changed(desk, given)]
+                rows = [await _change_person(admin, args)]
             case _:
-                rows = await desk.list_people()
-    if getattr(given, "as_json", False):
-        print_json(rows if given.verb in (None, "list") else rows[0])
+                rows = await admin.list_people()
+    if getattr(args, "as_json", False):
+        print_json(rows if args.verb in (None, "list") else rows[0])
     else:
         print("\n".join(line for row in rows for line in format_person(row)))
     return 0
 
 
-async def _changed(desk: PeopleAdmin, given: argparse.Namespace) -> dict[str, object]:
-    match given.verb:
+async def _change_person(admin: PeopleAdmin, args: argparse.Namespace) -> dict[str, object]:
+    match args.verb:
         case "add":
-            return await desk.add_person(given.person, name=given.name, role=given.role)
+            return await admin.add_person(args.person, name=args.name, role=args.role)
         case "rename":
-            return await desk.rename_person(given.person, given.name)
+            return await admin.rename_person(args.person, args.name)
         case "role":
-            return await desk.set_role(given.person, given.role)
+            return await admin.set_role(args.person, args.role)
         case "link":
-            return await desk.link_account(given.person, given.platform, given.account)
+            return await admin.link_account(args.person, args.platform, args.account)
         case _:
-            return await desk.find_person(given.person)
+            return await admin.find_person(args.person)
 
 
-async def _removed(desk: PeopleAdmin, given: argparse.Namespace) -> int:
-    name = escaped(await desk.find_removable_person(given.person))
-    question = say("Know {name} no more? They get no answer then.", name=name)
-    yes = agreed(question, yes=given.yes, what=say("Removing somebody"))
+async def _remove_person(admin: PeopleAdmin, args: argparse.Namespace) -> int:
+    name = escape_unseen_characters(await admin.find_removable_person(args.person))
+    question = tr("Know {name} no more? They get no answer then.", name=name)
+    yes = confirm_action(question, yes=args.yes, what=tr("Removing somebody"))
     if not yes:
         return 2 if yes is None else 1
-    removed = await desk.remove_person(given.person)
-    if given.as_json:
+    removed = await admin.remove_person(args.person)
+    if args.as_json:
         print_json({"removed": removed})
     else:
-        print(say("{name} is not known any more.", name=escaped(removed)))
+        print(tr("{name} is not known any more.", name=escape_unseen_characters(removed)))
     return 0

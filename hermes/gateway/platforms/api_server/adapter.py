@@ -19,7 +19,7 @@ from hermes.gateway.platform import (
     SendFault,
 )
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     from hermes.gateway.platforms.api_server.server import ApiHttpServer
@@ -43,7 +43,7 @@ class ApiServer(Platform):
         assert self._around.gateway is not None
         store = self._around.gateway.app.services.store
         if not self._recovered:
-            await store.chats.lost_responses()
+            await store.chats.fail_lost_responses()
             self._recovered = True
         await self._server.http_server.open()
         try:
@@ -56,7 +56,7 @@ class ApiServer(Platform):
 
     async def send(self, message: Outgoing) -> str:
         """Nobody can be written to who does not ask."""
-        raise SendError(SendFault.FORBIDDEN, phrase("Programs that use the API ask; nothing is sent to them."))
+        raise SendError(SendFault.FORBIDDEN, N_("Programs that use the API ask; nothing is sent to them."))
 
     async def close(self) -> None:
         """Close every connection; runs go on at the next start."""
@@ -74,10 +74,10 @@ async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
 
     assert isinstance(options, ApiOptions)
     if around.gateway is None:
-        raise PlatformRefusedError(phrase("The API server runs in a gateway only."))
+        raise PlatformRefusedError(N_("The API server runs in a gateway only."))
     keys = ApiKeyring(options, around.name)
     for one in options.keys:
-        around.gateway.app.services.redactor.learn(f"{around.name}_{one.name}", one.key)
+        around.gateway.app.services.redactor.add_secret(f"{around.name}_{one.name}", one.key)
     base = ApiDeps(
         options=options,
         gateway=around.gateway,

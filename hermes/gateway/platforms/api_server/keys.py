@@ -13,7 +13,7 @@ from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
 from hermes.gateway.platform import PlatformRefusedError
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.options import SHORTEST_KEY, ApiOptions, ApiScope, KeySettings
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 _RETRY_AFTER = "1"
 _DEFAULT = "default"
@@ -102,18 +102,18 @@ def _check_keys(options: ApiOptions) -> Sequence[KeySettings]:
     listed = [*([whole] if options.key else []), *options.keys]
     if not listed:
         raise PlatformRefusedError(
-            phrase("The API server needs a key, on loopback too: every program and page of this machine reaches it."),
-            phrase("Put API_SERVER_KEY=... into the home's .env file, {n} characters at least.", n=SHORTEST_KEY),
+            N_("The API server needs a key, on loopback too: every program and page of this machine reaches it."),
+            N_("Put API_SERVER_KEY=... into the home's .env file, {n} characters at least.", n=SHORTEST_KEY),
         )
     for one in listed:
         if not _VALID_KEY.fullmatch(one.key):
             raise PlatformRefusedError(
-                phrase("The API key {name!r} can be guessed, or cannot be sent.", name=one.name),
-                phrase("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=SHORTEST_KEY),
+                N_("The API key {name!r} can be guessed, or cannot be sent.", name=one.name),
+                N_("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=SHORTEST_KEY),
             )
     names = [one.name for one in listed]
     if len(set(names)) < len(names) or not all(names) or len({one.key for one in listed}) < len(names):
-        raise PlatformRefusedError(phrase("Each API key needs a name of its own, and no two may be the same key."))
+        raise PlatformRefusedError(N_("Each API key needs a name of its own, and no two may be the same key."))
     return listed
 
 

@@ -15,7 +15,7 @@ from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.session_lookup import ParsedConversation
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt
 from hermes.sessions.untrusted_text import program_note
 from hermes.util.text import clean_surrogates
@@ -77,12 +77,14 @@ def _new_messages_start(messages: Sequence[Plain]) -> int:
     return begin
 
 
-async def build_inbound(parsed: ParsedConversation, files: Sequence[UploadedFile], folder: Path, cwd: str) -> Inbound:
+async def build_inbound(
+    parsed: ParsedConversation, files: Sequence[UploadedFile], folder: Path, cwd: str
+) -> InboundMessage:
     """Build the session's message from the new ones; save the files, and tell the agent where."""
     texts = [part.text for part in parsed.now.parts if isinstance(part, TextPart)]
     images = tuple(part for part in parsed.now.parts if isinstance(part, ImagePart))
     notes = [program_note(f"[A file came along, saved as {await _save_file(file, folder)}.]") for file in files]
-    return Inbound(text="\n\n".join(texts), images=images, cwd=cwd, quoted=tuple(notes))
+    return InboundMessage(text="\n\n".join(texts), images=images, cwd=cwd, quoted=tuple(notes))
 
 
 def _parse_message(given: object, where: str) -> tuple[dict[str, object], list[UploadedFile]]:

@@ -247,7 +247,7 @@ class ResponseRoutes:
             state=state,
             body=msgspec.json.encode(body),
         )
-        await self._chats.put_response(order.caller.owner, stored)
+        await self._chats.store_response(order.caller.owner, stored)
         if state != "in_progress":
             mark = order.parsed.mark_after_answer(_response_text(body)) if order.session.found_by_history else None
             await self._chats.mark_api_session(order.caller.owner, order.session.name, mark=mark, answer=order.info.id)
@@ -285,7 +285,7 @@ class ResponseRoutes:
         taken = await self._chats.take_api_session(caller.owner, answer=response_id)
         if taken is not None:
             return rooms.make_session(caller, *taken, extras)
-        known = await self._chats.response(caller.owner, response_id)
+        known = await self._chats.get_response(caller.owner, response_id)
         if known is None or not known.turn_id:
             raise ApiRequestError(
                 404,
@@ -293,7 +293,7 @@ class ResponseRoutes:
                 code="previous_response_not_found",
                 param="previous_response_id",
             )
-        turns = [one.turn_id for one in await self._store.last_turns(known.session_id, 1_000_000)]
+        turns = [one.turn_id for one in await self._store.list_last_turns(known.session_id, 1_000_000)]
         if known.turn_id not in turns:
             raise ApiRequestError(
                 404, "What was said before that response was taken back.", param="previous_response_id"
@@ -309,7 +309,7 @@ class ResponseRoutes:
 
     async def _delete_response(self, request: web.Request) -> web.Response:
         found = await self._find_response(request)
-        await self._chats.drop_response(caller_of(request).owner, found.id)
+        await self._chats.delete_response(caller_of(request).owner, found.id)
         return json_response({"id": found.id, "object": "response", "deleted": True})
 
     async def _cancel_response(self, request: web.Request) -> web.Response:
@@ -325,7 +325,7 @@ class ResponseRoutes:
     async def _find_response(self, request: web.Request) -> StoredResponse:
         caller = caller_of(request)
         caller.require_scope(ApiScope.CHAT)
-        found = await self._chats.response(caller.owner, request.match_info["id"])
+        found = await self._chats.get_response(caller.owner, request.match_info["id"])
         if found is None:
             raise ApiRequestError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
         return found

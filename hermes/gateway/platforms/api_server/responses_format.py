@@ -73,7 +73,7 @@ def response_status(ended: TurnEnded) -> str:
     """Return the status of a response that has an answer."""
     if ended.reason is ExitReason.INTERRUPTED:
         return "cancelled"
-    return "completed" if ended.reason.completed else "incomplete"
+    return "completed" if ended.reason.is_completed else "incomplete"
 
 
 def build_message_item(item_id: str, text: str, status: str) -> JsonBody:

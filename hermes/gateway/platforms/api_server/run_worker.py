@@ -28,7 +28,7 @@ from hermes.gateway.platforms.api_server.run_events import RunEventLog
 from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStream
 from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 
 _LOG = logging.getLogger(__name__)
 _MAX_ENDED = 256
@@ -117,7 +117,7 @@ class RunWorker:
     async def recover_account(self, account: str) -> None:
         """Continue the runs of an account that the process before left."""
         self._ending = False
-        for row in await self._chats.open_runs():
+        for row in await self._chats.list_open_runs():
             if row.owner.startswith(f"{account}:") and row.id not in self._live:
                 self.start_run(row)
 
@@ -159,7 +159,7 @@ class RunWorker:
         usage = msgspec.json.encode(end.usage) if end.usage is not None else None
         now = self._gateway.app.services.clock.now()
         ended = structs.replace(
-            await self._chats.run(row.owner, row.id) or row,
+            await self._chats.get_run(row.owner, row.id) or row,
             state=end.state,
             reason=end.reason,
             error=end.error,
@@ -180,12 +180,12 @@ class RunWorker:
             self._live.pop(self._ended_ids.popleft(), None)
 
     async def _attempt_run(self, live: LiveRun, row: RunRow) -> RunOutcome:
-        fresh, plan = await self._chats.run(row.owner, row.id), self._plan(row)
+        fresh, plan = await self._chats.get_run(row.owner, row.id), self._plan(row)
         if fresh is None or plan is None:
             raise NotFoundError("Whose run it is, or its session, is not there any more.")
         if fresh.ended_at is not None:
             return RunOutcome(fresh.state, fresh.reason, fresh.error)
-        known = await self._store.turn(fresh.turn_id) if fresh.turn_id else None
+        known = await self._store.get_turn(fresh.turn_id) if fresh.turn_id else None
         if known is not None and known.ended_at is not None:
             return _outcome_from_turn(ExitReason(known.reason), known.error, known.usage)
 
@@ -208,9 +208,9 @@ class RunWorker:
             return known
         if begun:
             raise _RetryRunError("The turn of this run is gone on with elsewhere.")
-        for message in await self._store.inbox(row.session_id):
+        for message in await self._store.list_inbox(row.session_id):
             if message.id == row.letter_id:
-                return actor.forward(row.letter_id, Inbound.decode(message.body))
+                return actor.forward(row.letter_id, InboundMessage.decode(message.body))
         raise _RetryRunError("What this run says to its session is not there any more.")
 
 
@@ -231,5 +231,5 @@ async def _log_turn(live: LiveRun, turn: ApiTurn) -> TurnEnded:
 
 
 def _outcome_from_turn(reason: ExitReason, error: str, usage: Usage | None) -> RunOutcome:
-    state = "completed" if reason.completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
+    state = "completed" if reason.is_completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
     return RunOutcome(state, reason.value, error, usage)

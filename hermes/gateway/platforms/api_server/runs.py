@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import AuditEntry
-from hermes.core.ids import new_letter_id
+from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.context import ApiDeps
@@ -23,7 +23,7 @@ from hermes.gateway.platforms.api_server.run_events import RunEventLog
 from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.text.links import defuse_links
-from hermes.util.cancellation import whole
+from hermes.util.cancellation import run_to_completion
 
 _LONGEST_KEY = 255
 
@@ -81,7 +81,7 @@ class RunRoutes:
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
             raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
         digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
-        known = await self._chats.run_of_key(caller.owner, idem, digest) if idem else None
+        known = await self._chats.find_run_by_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return json_response(await self._run_object(known), 202)
         await self._deps.admit_turn(caller)
@@ -101,7 +101,7 @@ class RunRoutes:
             idem=idem,
             digest=digest,
             session_id=room.request.session_id,
-            letter_id=new_letter_id(),
+            letter_id=new_queued_message_id(),
             letter=message.encode(),
             wish=msgspec.json.encode(StoredRunRequest(name, said.system, extra.model)),
         )
@@ -110,7 +110,7 @@ class RunRoutes:
         ) as actor:  # it does not leave before its first words are there
             await self._deps.sessions.bind_name(room, actor)
             await self._deps.audit_message(caller, actor.session_id)
-            row = await whole(self._store_run(run))
+            row = await run_to_completion(self._store_run(run))
         return json_response(await self._run_object(row), 202)
 
     async def _get_run(self, request: web.Request) -> web.Response:
@@ -162,7 +162,7 @@ class RunRoutes:
         entry = AuditEntry(
             platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id
         )
-        await self._chats.note(entry)
+        await self._chats.add_audit_entry(entry)
         return json_response({"approval_id": given.approval_id, "decision": given.decision.value})
 
     async def _stop_run(self, request: web.Request) -> web.Response:
@@ -178,7 +178,7 @@ class RunRoutes:
     async def _find_row(self, request: web.Request) -> RunRow:
         caller = caller_of(request)
         caller.require_scope(ApiScope.RUNS)
-        row = await self._chats.run(caller.owner, request.match_info["id"])
+        row = await self._chats.get_run(caller.owner, request.match_info["id"])
         if row is None:
             raise ApiRequestError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
@@ -188,8 +188,8 @@ class RunRoutes:
         live, wish = self.worker.find_live(row.id), msgspec.json.decode(row.wish, type=StoredRunRequest)
         text = ""
         if row.ended_at is not None and row.turn_id:
-            text = await self._chats.last_answer(row.turn_id)
-            if await self._store.strangers([row.session_id]):
+            text = await self._chats.get_last_answer(row.turn_id)
+            if await self._store.list_untrusted_sources([row.session_id]):
                 text = defuse_links(text)
         state = (
             row.state if row.ended_at is not None or live is None or not live.open_approvals else "waiting_for_approval"

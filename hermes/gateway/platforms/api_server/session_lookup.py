@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver, person_options
 from hermes.config.gateway import AccountSettings
-from hermes.config.home import folder_of
+from hermes.config.home import person_folder_name
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart
@@ -145,7 +145,7 @@ class ApiSessions:
             )
         lock = self._name_locks.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
-            known = await self._chats.api_session(caller.owner, name)
+            known = await self._chats.find_api_session(caller.owner, name)
             if known is not None:
                 return self.make_session(caller, name, known, extras)
             fresh = self.fresh_session_id()
@@ -163,7 +163,7 @@ class ApiSessions:
         """Return the id of a caller's session. Raises ApiRequestError for another's session as for one that does
         not exist.
         """
-        found = await self._chats.api_session(caller.owner, name)
+        found = await self._chats.find_api_session(caller.owner, name)
         if found is None:
             raise ApiRequestError(404, f"There is no session {name[:128]!r}.", code="session_not_found")
         return found
@@ -205,7 +205,11 @@ class ApiSessions:
         """Return the folder in which a person's sessions work: that of the account, else one of their own."""
         services = self._app.services
         named = self._settings.cwd or (services.settings.gateway.cwd if person.is_owner else "")
-        usual = services.home.root / "workspace" if person.is_owner else services.home.people / folder_of(person.id)
+        usual = (
+            services.home.root / "workspace"
+            if person.is_owner
+            else services.home.people / person_folder_name(person.id)
+        )
         found = os.path.expanduser(named) if named else str(usual)
         if found not in self._known_folders:
             os.makedirs(found, mode=0o700, exist_ok=True)

@@ -89,7 +89,7 @@ class SessionRoutes:
     async def _list_sessions(self, request: web.Request) -> web.Response:
         caller = _authorized_caller(request)
         limit, offset = query_number(request, "limit", 50, _MAX_LIMIT), query_number(request, "offset", 0, 1_000_000)
-        rows = await self._chats.api_sessions(caller.owner, limit + 1, offset=offset)
+        rows = await self._chats.list_api_sessions(caller.owner, limit + 1, offset=offset)
         data = [_session_object(name, row_to_dict(row)) for name, row in rows[:limit]]
         return json_response({"object": "list", "data": data, "has_more": len(rows) > limit})
 

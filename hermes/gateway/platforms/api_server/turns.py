@@ -60,7 +60,7 @@ class ApiTurn:
     def stop(self) -> None:
         """Stop the turn: now where it runs, else as soon as it does."""
         self._stopped = True
-        if not self.ended.done() and self.actor.answering is self.ended:
+        if not self.ended.done() and self.actor.current_turn_end is self.ended:
             self.actor.stop()
 
     def make_text_filter(self) -> "EgressTextFilter":
@@ -68,7 +68,7 @@ class ApiTurn:
         return EgressTextFilter(self._app, self.actor)
 
     def _on_event(self, event: Event) -> None:
-        if self.actor.answering is not self.ended:
+        if self.actor.current_turn_end is not self.ended:
             return
         if isinstance(event, TurnStarted | TurnResumed):
             self.turn_id = event.turn_id

@@ -51,7 +51,7 @@ from hermes.gateway.platforms.discord.events import News, Work, cursors, first_i
 from hermes.gateway.text.dialect import to_discord as dialect
 from hermes.gateway.text.dialect import to_plain_text
 from hermes.gateway.text.media import content_of
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import aiohttp
@@ -72,7 +72,7 @@ FOUND_SECONDS = 3600.0
 SENT = 500
 """Messages sent last whose keys are known."""
 SILENT = 1 << 12
-UNREADABLE = {1007: phrase("not UTF-8"), 1009: phrase("too large")}
+UNREADABLE = {1007: N_("not UTF-8"), 1009: N_("too large")}
 """Closed by us because of a frame that would come again if the session went on."""
 
 
@@ -215,15 +215,15 @@ class Discord(Platform):
         await self._know_me()
         door = decoded(await self._rest.call("GET", "gateway/bot"), Door)
         if self._session is None and door.session_start_limit.remaining <= 0:
-            raise PlatformError(phrase("Discord allows the bot no more connections today."))
+            raise PlatformError(N_("Discord allows the bot no more connections today."))
         socket = self._socket = await self._open(door.url)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 frames = await socket.next_frames()
         except TimeoutError as error:
-            raise PlatformError(phrase("Discord says nothing.")) from error
+            raise PlatformError(N_("Discord says nothing.")) from error
         if not frames:
-            raise PlatformError(phrase("Discord hung up (code {code}).", code=socket.close_code))
+            raise PlatformError(N_("Discord hung up (code {code}).", code=socket.close_code))
         interval = decoded(decoded(frames[0], Frame).d, Hello).heartbeat_interval / 1000
         self._heart = asyncio.create_task(self._beat(socket, max(interval, 0.01)), name="discord heartbeat")
         if self._session is not None:
@@ -254,7 +254,7 @@ class Discord(Platform):
                 await self._say_alive(socket)
                 await self._around.clock.sleep(interval)
                 if socket.last_frame_at < began and not socket.is_crowded:
-                    self._around.report(phrase("Discord does not answer any more; connecting again."))
+                    self._around.report(N_("Discord does not answer any more; connecting again."))
                     break
         socket.stop_reading()
 
@@ -269,11 +269,11 @@ class Discord(Platform):
         if code in REFUSALS:
             raise PlatformRefusedError(REFUSALS[code])
         if code in UNREADABLE:
-            self._news.tell("", phrase("Discord sent a frame that is {problem}.", problem=UNREADABLE[code]))
+            self._news.tell("", N_("Discord sent a frame that is {problem}.", problem=UNREADABLE[code]))
         if code in UNREADABLE or code in (4003, 4007, 4009):
             self._session = None
         if code not in (1000, 1001, 1006, 1012, 4000):
-            raise PlatformError(phrase("Discord closed the connection (code {code}).", code=code))
+            raise PlatformError(N_("Discord closed the connection (code {code}).", code=code))
         return False
 
     # What comes in.
@@ -298,7 +298,7 @@ class Discord(Platform):
             frame = decode_json(raw, Frame)
         except msgspec.DecodeError as error:
             self._news.tell(
-                "frame", phrase("Discord sent a frame that cannot be read: {error}", error=describe_error(error))
+                "frame", N_("Discord sent a frame that cannot be read: {error}", error=describe_error(error))
             )
             return
         if frame.op:
@@ -353,7 +353,7 @@ class Discord(Platform):
         try:
             await self._rest.call("POST", path, {"type": 6})
         except PlatformError as error:
-            self._around.report(phrase("A button's press was not acknowledged: {error}", error=str(error)))
+            self._around.report(N_("A button's press was not acknowledged: {error}", error=str(error)))
 
 
 def _asked(url: str) -> str:
@@ -402,7 +402,7 @@ async def _form(body: object, file: Path) -> "aiohttp.FormData":
 
 async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.token:
-        raise PlatformRefusedError(phrase("Discord needs the bot's token: `DISCORD_BOT_TOKEN` in .env."))
+        raise PlatformRefusedError(N_("Discord needs the bot's token: `DISCORD_BOT_TOKEN` in .env."))
     return Discord(options, around)
 
 

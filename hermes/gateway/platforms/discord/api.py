@@ -16,7 +16,7 @@ from hermes.gateway.http.errors import (
 )
 from hermes.gateway.http.json_values import Kind, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,12 +26,12 @@ EPOCH = 1_420_070_400.0
 KINDS = 2_000
 """Kinds of requests whose limits are remembered."""
 REFUSALS = {
-    4004: phrase("Discord does not take the bot's token. Set a new one: `DISCORD_BOT_TOKEN` in .env."),
-    4010: phrase("Discord does not take this shard."),
-    4011: phrase("The bot is in too many servers for one connection."),
-    4012: phrase("Discord has given up this version of its gateway."),
-    4013: phrase("Discord does not know the intents that were asked for."),
-    4014: phrase(
+    4004: N_("Discord does not take the bot's token. Set a new one: `DISCORD_BOT_TOKEN` in .env."),
+    4010: N_("Discord does not take this shard."),
+    4011: N_("The bot is in too many servers for one connection."),
+    4012: N_("Discord has given up this version of its gateway."),
+    4013: N_("Discord does not know the intents that were asked for."),
+    4014: N_(
         "The bot may not read messages. Switch on `Message Content Intent` in Discord's developer portal, under `Bot`."
     ),
 }
@@ -240,7 +240,7 @@ def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
 
 
 class Rest:
@@ -296,7 +296,7 @@ class Rest:
         now = self._around.clock.monotonic()
         until = max(self._full.get(kind, 0.0), self._full.get("", 0.0))
         if until > now:
-            said = phrase("Discord takes no more of these for {n:.1f} seconds.", n=until - now)
+            said = N_("Discord takes no more of these for {n:.1f} seconds.", n=until - now)
             raise SendError(SendFault.RATE_LIMITED, said, retry_after=until - now)
 
     def _learn(self, kind: str, answer: PlatformResponse) -> None:
@@ -312,7 +312,7 @@ class Rest:
             fault = decode_json(answer.body, Complaint)
         except msgspec.DecodeError:
             fault = Complaint(message=f"status {answer.status}")
-        said = phrase("Discord said: {error}", error=describe_error(fault.message))
+        said = N_("Discord said: {error}", error=describe_error(fault.message))
         if answer.status == 401:
             return PlatformRefusedError(REFUSALS[4004])
         if answer.status == 429:

@@ -22,7 +22,7 @@ from hermes.gateway.platforms.discord.api import (
     User,
     decoded,
 )
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 PAGE = 100
 """Messages that are fetched at most of what was missed in a channel."""
@@ -100,12 +100,12 @@ class News:
                 await self._around.clock.sleep(error.retry_after or 1.0)
                 continue
             if len(page) == PAGE:
-                said = phrase(
+                said = N_(
                     "More than {n} messages were missed in {channel}; older ones are not read.", n=PAGE, channel=channel
                 )
                 self._around.report(said)
             return page
-        raise PlatformError(phrase("Discord's history cannot be read now."))
+        raise PlatformError(N_("Discord's history cannot be read now."))
 
     async def page(self, channel: str, after: int) -> list[Message]:
         """The newest messages of a channel that are newer than `after`, newest first."""
@@ -117,7 +117,7 @@ class News:
             except msgspec.DecodeError as error:
                 self.tell(
                     "history",
-                    phrase("A message in Discord's history cannot be read: {error}", error=describe_error(error)),
+                    N_("A message in Discord's history cannot be read: {error}", error=describe_error(error)),
                 )
                 continue
             if message.id.isdigit() and int(message.id) > after:
@@ -144,7 +144,7 @@ class News:
             kind = frame.t or ""
             self.tell(
                 kind,
-                phrase(
+                N_(
                     "Discord sent a {kind} that cannot be read: {error}",
                     kind=describe_error(kind),
                     error=describe_error(error),

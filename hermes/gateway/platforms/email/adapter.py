@@ -44,7 +44,7 @@ from hermes.gateway.platforms.email.imap import Box, Imap, ImapError
 from hermes.gateway.platforms.email.message import Letter, MailError, is_address, read_file, read_letter
 from hermes.gateway.platforms.email.smtp import Envelope, Login, deliver
 from hermes.gateway.text.media import content_of
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.untrusted_text import html_to_markdown
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Email(Platform):
         if not (self._options.authserv_id or self._options.trust_senders):
             self._tell(
                 "authserv_id",
-                phrase("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md."),
+                N_("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md."),
             )
         imap = await self._connect()
         try:
@@ -153,12 +153,10 @@ class Email(Platform):
     async def send(self, message: Outgoing) -> str:
         """Send a mail, with a file where there is one."""
         if len(message.text) > LIMIT:
-            raise SendError(SendFault.TOO_LONG, phrase("A mail holds {n} characters here.", n=LIMIT))
+            raise SendError(SendFault.TOO_LONG, N_("A mail holds {n} characters here.", n=LIMIT))
         recipient = message.place.chat.strip().lower()
         if not is_address(recipient):
-            raise SendError(
-                SendFault.NOT_FOUND, phrase("This is no address: {address}", address=describe_error(recipient))
-            )
+            raise SendError(SendFault.NOT_FOUND, N_("This is no address: {address}", address=describe_error(recipient)))
         content: bytes | None = None
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
@@ -172,7 +170,7 @@ class Email(Platform):
             recipient=recipient,
             subject=answer_subject(subject)
             if answering
-            else subject or say("A message from {name}", name=self._options.name),
+            else subject or tr("A message from {name}", name=self._options.name),
             text=message.text,
             plain=message.plain,
             message_id=message_id,
@@ -186,7 +184,7 @@ class Email(Platform):
             raw = await asyncio.to_thread(written, draft)
         except (ValueError, LookupError, TypeError) as error:
             raise SendError(
-                SendFault.BAD_FORMAT, phrase("The mail cannot be written: {error}", error=describe_error(error))
+                SendFault.BAD_FORMAT, N_("The mail cannot be written: {error}", error=describe_error(error))
             ) from error
         server = Server(
             self._options.smtp_host or self._options.imap_host, self._options.smtp_port, self._options.security
@@ -207,7 +205,7 @@ class Email(Platform):
             finally:
                 await self._hang_up(imap)
             if raw is None:
-                raise PlatformError(phrase("The mail is not there any more."))
+                raise PlatformError(N_("The mail is not there any more."))
             content = await asyncio.to_thread(read_file, raw, index)
             await asyncio.to_thread(target.write_bytes, content)
 
@@ -246,7 +244,7 @@ class Email(Platform):
             return []
         missed: list[int] = []
         if self._validity:
-            self._around.report(phrase("The mail server has numbered its mails anew; the last days are read again."))
+            self._around.report(N_("The mail server has numbered its mails anew; the last days are read again."))
             day = time.gmtime(self._around.clock.now() - RENUMBERED_DAYS * 86400)
             missed = await imap.search(f"SINCE {day.tm_mday}-{_MONTHS[day.tm_mon - 1]}-{day.tm_year}")
         self._validity = box.validity
@@ -265,7 +263,7 @@ class Email(Platform):
                 return ()
             letter = await asyncio.to_thread(read_letter, raw, self._options.authserv_id)
         except (MailError, ImapError) as error:
-            self._around.report(phrase("A mail (number {n}) is passed over: {error}", n=uid, error=str(error)))
+            self._around.report(N_("A mail (number {n}) is passed over: {error}", n=uid, error=str(error)))
             return ()
         if letter.machine or letter.sender == self._address:
             return ()
@@ -309,7 +307,7 @@ class Email(Platform):
         return thread
 
     def _files(self, letter: Letter, uid: int, *, whole: bool) -> tuple[Attachment, ...]:
-        problem = "" if whole else phrase("the mail is larger than {n} MB", n=self._options.largest_mb)
+        problem = "" if whole else N_("the mail is larger than {n} MB", n=self._options.largest_mb)
         found = [
             Attachment(
                 one.kind,
@@ -322,7 +320,7 @@ class Email(Platform):
             for one in letter.files
         ]
         if letter.more_files:
-            more = phrase("{n} more files came along and are not read", n=letter.more_files)
+            more = N_("{n} more files came along and are not read", n=letter.more_files)
             found.append(Attachment(MediaKind.DOCUMENT, problem=more))
         return tuple(found)
 
@@ -362,11 +360,11 @@ def _identity(options: base.PlatformOptions) -> str:
 
 async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not (options.address and options.imap_host):
-        raise PlatformRefusedError(phrase("E-mail needs `address`, `imap_host` and `smtp_host` in config.yaml."))
+        raise PlatformRefusedError(N_("E-mail needs `address`, `imap_host` and `smtp_host` in config.yaml."))
     if not options.password:
-        raise PlatformRefusedError(phrase("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
+        raise PlatformRefusedError(N_("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
     if not is_address(options.address):
-        raise PlatformRefusedError(phrase("This is no address: {address}", address=describe_error(options.address)))
+        raise PlatformRefusedError(N_("This is no address: {address}", address=describe_error(options.address)))
     return Email(options, around)
 
 

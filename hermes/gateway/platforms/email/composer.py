@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from hermes.gateway.text.dialect import to_plain_text
 from hermes.gateway.text.html import to_html_page
-from hermes.util.text import clean_surrogates, inert, one_line
+from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 _AGAIN = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|回复|回覆|答复)\s*(?:\[\d+\])?\s*[::]\s*)+", re.IGNORECASE)
 _OWN = re.compile(r"hermes\.[0-9a-f]{32}@")
@@ -148,4 +148,4 @@ def _without_signature(lines: list[str]) -> list[str]:
 
 def _flat(text: str) -> str:
     """Text for a header: one line, nothing that ends it."""
-    return one_line(inert(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)
+    return to_one_line(strip_control_characters(clean_surrogates(text).replace("\r", " ").replace("\n", " ")), 300)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 CONNECT_SECONDS = 20.0
 CLOSE_SECONDS = 1.0
@@ -72,7 +72,7 @@ class Line:
         server = self.server
         if server.security is Security.NONE and not server.local:
             raise PlatformRefusedError(
-                phrase(
+                N_(
                     "{host}: without TLS everybody on the way reads the password; set `security: auto`.",
                     host=server.host,
                 )
@@ -92,9 +92,7 @@ class Line:
         """The server offers no TLS: that will do on this machine only. Raises PlatformRefusedError."""
         if not self.server.local or self.server.security is Security.STARTTLS:
             raise PlatformRefusedError(
-                phrase(
-                    "{host} offers no TLS; the password would go over the net for all to read.", host=self.server.host
-                )
+                N_("{host} offers no TLS; the password would go over the net for all to read.", host=self.server.host)
             )
 
     async def start_tls(self) -> None:
@@ -164,20 +162,18 @@ class Line:
         try:
             yield
         except ssl.SSLCertVerificationError as error:
-            said = phrase(
+            said = N_(
                 "{host}: its certificate is not trusted: {error}", host=host, error=describe_error(error.verify_message)
             )
             raise LostError(said) from error
         except (asyncio.IncompleteReadError, ConnectionResetError, BrokenPipeError) as error:
-            raise LostError(phrase("{host} broke the connection.", host=host)) from error
+            raise LostError(N_("{host} broke the connection.", host=host)) from error
         except TimeoutError as error:
-            raise LostError(phrase("{host} does not answer.", host=host)) from error
+            raise LostError(N_("{host} does not answer.", host=host)) from error
         except asyncio.LimitOverrunError as error:
-            raise LostError(phrase("{host} sent a line without an end.", host=host)) from error
+            raise LostError(N_("{host} sent a line without an end.", host=host)) from error
         except OSError as error:
-            raise LostError(
-                phrase("{host} cannot be reached: {error}", host=host, error=describe_error(error))
-            ) from error
+            raise LostError(N_("{host} cannot be reached: {error}", host=host, error=describe_error(error))) from error
 
 
 def _keep_alive(raw: socket.socket) -> None:

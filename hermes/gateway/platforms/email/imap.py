@@ -11,7 +11,7 @@ from msgspec import Struct
 from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
 from hermes.gateway.platforms.email.connection import Line, LostError, Server
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import ssl
@@ -23,9 +23,7 @@ BYE_SECONDS = 1.0
 _LITERAL = re.compile(rb"\{(\d{1,10})\+?\}$")
 _QUOTED = re.compile(rb'BODY\[[^\]]*\](?:<\d+>)? "((?:[^"\\]|\\.)*)"')
 _BUSY = (b"[UNAVAILABLE]", b"[INUSE]", b"[LIMIT]", b"[SERVERBUG]", b"[CONTACTADMIN]")
-WRONG_PASSWORD = phrase(
-    "The mail server does not take this user and password. Set them anew: `EMAIL_PASSWORD` in .env."
-)
+WRONG_PASSWORD = N_("The mail server does not take this user and password. Set them anew: `EMAIL_PASSWORD` in .env.")
 
 
 class Box(Struct, frozen=True):
@@ -69,7 +67,7 @@ class Imap:
         async with self._in(SECONDS):
             greeting = await self._said()
             if not greeting.text.upper().startswith((b"* OK", b"* PREAUTH")):
-                raise ImapError(phrase("The mail server does not want to talk: {error}", error=_told(greeting.text)))
+                raise ImapError(N_("The mail server does not want to talk: {error}", error=_told(greeting.text)))
         await self._learn()
         if not self._line.secret:
             if b"STARTTLS" in self._abilities:
@@ -88,7 +86,7 @@ class Imap:
         validity = re.search(rb"\[UIDVALIDITY (\d+)", everything)
         next_uid = re.search(rb"\[UIDNEXT (\d+)", everything)
         if validity is None:
-            raise ImapError(phrase("The mail server does not number its mails."))
+            raise ImapError(N_("The mail server does not number its mails."))
         if next_uid is not None:
             return Box(int(validity[1]), int(next_uid[1]))
         return Box(int(validity[1]), max(await self.search("ALL"), default=0) + 1)
@@ -133,7 +131,7 @@ class Imap:
         async with self._in(SECONDS):
             while not (said := await self._said()).text.startswith(b"+"):
                 if said.text.startswith(tag):
-                    raise ImapError(phrase("The mail server said: {error}", error=_told(said.text)))
+                    raise ImapError(N_("The mail server said: {error}", error=_told(said.text)))
         try:
             async with asyncio.timeout(seconds):
                 while not self.news:
@@ -177,7 +175,7 @@ class Imap:
             async with self._in(SECONDS):
                 while not (said := await self._said()).text.startswith(b"+"):
                     if said.text.startswith(tag):
-                        raise ImapError(phrase("The mail server said: {error}", error=_told(said.text)))
+                        raise ImapError(N_("The mail server said: {error}", error=_told(said.text)))
             written = part.content
         await self._line.write(written + b"\r\n")
         return tag + b" "
@@ -200,14 +198,14 @@ class Imap:
         while (literal := _LITERAL.search(text)) is not None:
             size = int(literal[1])
             if size + sum(map(len, literals)) > self._limit:
-                raise LostError(phrase("The mail server sent more than {n} bytes.", n=self._limit))
+                raise LostError(N_("The mail server sent more than {n} bytes.", n=self._limit))
             literals.append(await self._line.exactly(size))
             text = text[: literal.start()] + b"{}" + await self._line.line()
         if text.startswith(b"* "):
             words = text.split(b" ", 3)
             self.news |= len(words) > 2 and words[2].upper() == b"EXISTS"
             if words[1].upper() == b"BYE":
-                raise LostError(phrase("The mail server ended the connection: {error}", error=_told(text[6:])))
+                raise LostError(N_("The mail server ended the connection: {error}", error=_told(text[6:])))
         return Said(text, tuple(literals))
 
     async def _learn(self) -> None:
@@ -263,7 +261,7 @@ class _Limit:
         try:
             await self._timeout.__aexit__(kind, error, None)
         except TimeoutError:
-            raise LostError(phrase("{host} does not answer.", host=self._host)) from None
+            raise LostError(N_("{host} does not answer.", host=self._host)) from None
 
 
 def _string(text: str) -> "bytes | Literal":

@@ -13,8 +13,8 @@ from msgspec import Struct
 from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
 from hermes.gateway.platforms.email.authentication import vouched
-from hermes.i18n.messages import phrase
-from hermes.util.text import clean_surrogates, inert, one_line
+from hermes.i18n.messages import N_
+from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 TEXT_LIMIT = 1_000_000
 """Characters of text that are read of one mail."""
@@ -95,7 +95,7 @@ def read_letter(raw: bytes, authserv_id: str) -> Letter:
         message_id=next(iter(_ids(message, "Message-ID")), ""),
         answers=next(iter([*_ids(message, "In-Reply-To"), *references[::-1]]), ""),
         references=tuple(references or _ids(message, "In-Reply-To")[:1]),
-        subject=one_line(inert(_header(message, "Subject")), 300),
+        subject=to_one_line(strip_control_characters(_header(message, "Subject")), 300),
         text=said.replace("\r\n", "\n"),
         html="" if said else "\n".join(html),
         files=tuple(files[:FILES]),
@@ -109,7 +109,7 @@ def read_file(raw: bytes, index: int) -> bytes:
     for number, part in enumerate(_parts(_parsed(raw))):
         if number == index and _file_kind(part) is not None:
             return _content(part)
-    raise MailError(phrase("the mail holds no such file"))
+    raise MailError(N_("the mail holds no such file"))
 
 
 def address_of(text: str) -> str:
@@ -127,10 +127,10 @@ def address_of(text: str) -> str:
         name, _, tail = rest.partition("<")
         address, closed, after = tail.partition(">")
         if not closed or after.strip() or set(name + address) & set(",;<>"):
-            raise MailError(phrase("it names several senders, or none"))
+            raise MailError(N_("it names several senders, or none"))
         rest = address
     if not _ADDRESS.fullmatch(rest.strip()):
-        raise MailError(phrase("it names several senders, or none"))
+        raise MailError(N_("it names several senders, or none"))
     return rest.strip().lower()
 
 
@@ -144,11 +144,11 @@ def is_address(text: str) -> bool:
 
 def _parsed(raw: bytes) -> email.message.Message:
     if len(_MULTIPARTS.findall(raw)) > PARTS:
-        raise MailError(phrase("it has too many parts in parts"))
+        raise MailError(N_("it has too many parts in parts"))
     try:
         return email.message_from_bytes(raw)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise MailError(phrase("it is no mail that can be read ({kind})", kind=type(error).__name__)) from error
+        raise MailError(N_("it is no mail that can be read ({kind})", kind=type(error).__name__)) from error
 
 
 def _all(message: email.message.Message, name: str) -> list[str]:
@@ -184,10 +184,10 @@ def _words(raw: bytes, charset: str) -> str:
 def _from(message: email.message.Message) -> tuple[str, str]:
     given = _all(message, "From")
     if len(given) != 1:
-        raise MailError(phrase("it names several senders, or none"))
+        raise MailError(N_("it names several senders, or none"))
     address = address_of(given[0])
     name = given[0].partition("<")[0] if "<" in given[0] else ""
-    return address, one_line(inert(_decoded(name.strip().strip('"'))), 80)
+    return address, to_one_line(strip_control_characters(_decoded(name.strip().strip('"'))), 80)
 
 
 def _ids(message: email.message.Message, name: str) -> list[str]:
@@ -229,7 +229,7 @@ def _parts(message: email.message.Message) -> list[email.message.Message]:
             found.append(part)
             continue
         if depth == DEPTH:
-            raise MailError(phrase("it has too many parts in parts"))
+            raise MailError(N_("it has too many parts in parts"))
         parts = [one for one in inner if isinstance(one, email.message.Message)]
         if part.get_content_subtype() == "alternative":
             parts = _best(parts)
@@ -265,8 +265,8 @@ def _name(part: email.message.Message) -> str:
         raw = part.get_filename() or ""
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
-    name = inert(_decoded(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
-    return one_line(name, 150).strip(". ")
+    name = strip_control_characters(_decoded(raw[:HEADER_LIMIT])).replace("\\", "/").rpartition("/")[2]
+    return to_one_line(name, 150).strip(". ")
 
 
 def _content(part: email.message.Message) -> bytes:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, SendError, SendFault
 from hermes.gateway.platforms.email.connection import Line, LostError, Server
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import ssl
@@ -67,7 +67,7 @@ async def deliver(server: Server, login: Login, envelope: Envelope, context: "Ca
     except SendError:
         raise
     except TimeoutError:
-        said = phrase("{host} does not answer.", host=server.host)
+        said = N_("{host} does not answer.", host=server.host)
         raise SendError(SendFault.TRANSIENT, said, uncertain=given) from None
     except LostError as error:
         raise SendError(SendFault.TRANSIENT, str(error), uncertain=given) from error
@@ -125,13 +125,13 @@ async def _reply(line: Line) -> Reply:
         found.append(raw[4:])
         if raw[3:4] != "-":
             return Reply(int(raw[:3]), "\n".join(found))
-    raise LostError(phrase("{host} does not speak SMTP.", host=line.server.host))
+    raise LostError(N_("{host} does not speak SMTP.", host=line.server.host))
 
 
 def _check(reply: Reply, *codes: int) -> None:
     if reply.code in codes:
         return
-    said = phrase("The mail server said: {error}", error=describe_error(f"{reply.code} {reply.text}"))
+    said = N_("The mail server said: {error}", error=describe_error(f"{reply.code} {reply.text}"))
     fault = _fault(reply)
     raise SendError(fault, said, retry_after=_later(reply.text) if fault is SendFault.RATE_LIMITED else None)
 

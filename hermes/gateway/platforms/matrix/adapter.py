@@ -52,7 +52,7 @@ from hermes.gateway.platforms.matrix.events import KEYS, News, Own, Work
 from hermes.gateway.text.dialect import to_plain_text
 from hermes.gateway.text.html import to_html_fragment
 from hermes.gateway.text.media import content_of
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 LIMIT = 16_000
 """Bytes of the longest text. An event holds 65,535, and an edit says its text twice, each time with its HTML."""
@@ -192,7 +192,7 @@ class Matrix(Platform):
         await self._enter()
         server, _, media = attachment.ref.removeprefix("mxc://").partition("/")
         if not server or not media or "/" in media:
-            raise PlatformError(phrase("It names no file."))
+            raise PlatformError(N_("It names no file."))
         tail = f"{quote(server, safe='')}/{quote(media, safe='')}"
         new = f"{self._client.base}{V1}/media/download/{tail}"
         try:
@@ -220,7 +220,7 @@ class Matrix(Platform):
             except SendError as error:
                 if error.fault is SendFault.NOT_FOUND:
                     raise PlatformRefusedError(
-                        phrase("There is no Matrix server at this address. Look at `homeserver`.")
+                        N_("There is no Matrix server at this address. Look at `homeserver`.")
                     ) from error
                 raise
 
@@ -268,7 +268,7 @@ class Matrix(Platform):
                     await self._react(room, sent, key, f"{message.key}{button.token}")
                 )
         except SendError as error:
-            self._news.tell("offer", phrase("Matrix: a reaction could not be offered: {error}", error=str(error)))
+            self._news.tell("offer", N_("Matrix: a reaction could not be offered: {error}", error=str(error)))
         return sent
 
     def _know(self, event_id: str, message: Outgoing) -> None:
@@ -290,7 +290,7 @@ class Matrix(Platform):
     def _words(self, message: Outgoing, *, twice: bool = False) -> dict[str, object]:
         """The text, with HTML where there is room for it; `twice`: it will stand in the event two times."""
         if utf8(message.text) > LIMIT:
-            raise SendError(SendFault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
+            raise SendError(SendFault.TOO_LONG, N_("A message on Matrix holds {n} bytes here.", n=LIMIT))
         buttons = _buttons(message)
         offers = "\n".join(f"{key} {one.label}" for key, one in zip(KEYS, buttons, strict=False))
         text = message.text if message.plain else to_plain_text(message.text)
@@ -306,7 +306,7 @@ class Matrix(Platform):
         for one in (marked, content):
             if len(msgspec.json.encode(one)) * (1 + twice) <= EVENT_LIMIT:
                 return one
-        raise SendError(SendFault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
+        raise SendError(SendFault.TOO_LONG, N_("A message on Matrix holds {n} bytes here.", n=LIMIT))
 
     def _related(self, message: Outgoing) -> dict[str, object]:
         related: dict[str, object] = {}
@@ -355,10 +355,10 @@ def _identity(options: base.PlatformOptions) -> str:
 
 async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.homeserver:
-        raise PlatformRefusedError(phrase("Matrix needs `homeserver` in config.yaml (https://matrix.example.org)."))
+        raise PlatformRefusedError(N_("Matrix needs `homeserver` in config.yaml (https://matrix.example.org)."))
     if not options.access_token and not (options.user and options.password):
         raise PlatformRefusedError(
-            phrase("Matrix needs an access token (`MATRIX_ACCESS_TOKEN` in .env), or `user` and `MATRIX_PASSWORD`.")
+            N_("Matrix needs an access token (`MATRIX_ACCESS_TOKEN` in .env), or `user` and `MATRIX_PASSWORD`.")
         )
     return Matrix(options, around)
 

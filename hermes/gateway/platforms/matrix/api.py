@@ -18,13 +18,13 @@ from hermes.gateway.http.errors import (
 )
 from hermes.gateway.http.json_values import Kind, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 V3 = "/_matrix/client/v3"
 V1 = "/_matrix/client/v1"
-WRONG_TOKEN = phrase("Matrix does not take the access token. Set a new one: `MATRIX_ACCESS_TOKEN` in .env.")
-WRONG_PASSWORD = phrase("Matrix does not take this user and password. Set them anew: `MATRIX_PASSWORD` in .env.")
-NO_SERVER = phrase("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
+WRONG_TOKEN = N_("Matrix does not take the access token. Set a new one: `MATRIX_ACCESS_TOKEN` in .env.")
+WRONG_PASSWORD = N_("Matrix does not take this user and password. Set them anew: `MATRIX_PASSWORD` in .env.")
+NO_SERVER = N_("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
 FAULTS = {
     "M_LIMIT_EXCEEDED": SendFault.RATE_LIMITED,
     "M_TOO_LARGE": SendFault.TOO_LONG,
@@ -292,7 +292,7 @@ class Client:
         except SendError as error:
             if error.fault is not SendFault.TOO_LONG:
                 raise
-            raise SendError(SendFault.BAD_FORMAT, phrase("Matrix does not take a file of this size.")) from error
+            raise SendError(SendFault.BAD_FORMAT, N_("Matrix does not take a file of this size.")) from error
         return decoded(answer.body, Uploaded).content_uri
 
     @staticmethod
@@ -316,7 +316,7 @@ class Client:
         elif answer.status >= 500:
             fault = SendFault.TRANSIENT
         said = describe_error(f"{wrong.errcode} {wrong.error}".strip() or f"status {answer.status}")
-        raise SendError(fault, phrase("Matrix said: {error}", error=said), retry_after=after)
+        raise SendError(fault, N_("Matrix said: {error}", error=said), retry_after=after)
 
 
 class TokenError(PlatformError):
@@ -356,4 +356,4 @@ def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Matrix's answer cannot be read: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("Matrix's answer cannot be read: {error}", error=describe_error(error))) from error

@@ -27,7 +27,7 @@ from hermes.gateway.platforms.matrix.api import (
     room_path,
 )
 from hermes.gateway.platforms.matrix.rooms import Rooms
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 PAGE = 100
 PAGES = 5
@@ -153,7 +153,7 @@ class News:
             except SendError as error:
                 self.tell(
                     f"join {room}",
-                    phrase(
+                    N_(
                         "Matrix: the room {room} cannot be joined: {error}", room=describe_error(room), error=str(error)
                     ),
                 )
@@ -208,7 +208,7 @@ class News:
                 break
             place = page.end
         else:
-            said = phrase(
+            said = N_(
                 "More than {n} messages were missed in {channel}; the others are not read.",
                 n=PAGE * PAGES,
                 channel=describe_error(room),
@@ -333,13 +333,11 @@ class News:
             return
         self.tell(
             name,
-            phrase(
-                "Matrix: the room {room} is encrypted; what is said there cannot be read.", room=describe_error(room)
-            ),
+            N_("Matrix: the room {room} is encrypted; what is said there cannot be read.", room=describe_error(room)),
         )
         work.cursors[name] = "told"
         if self._around.is_known_sender is not None and await self._around.is_known_sender(event.sender):
-            text = say("I cannot read this room: it is encrypted. Invite me to a room without encryption.")
+            text = tr("I cannot read this room: it is encrypted. Invite me to a room without encryption.")
             txn = quote(f"locked-{event.event_id}", safe="")
             body = {"msgtype": "m.notice", "body": text, "m.mentions": {}}
             await self._client.call("PUT", room_path(room, "send", "m.room.message", txn), Done, body)
@@ -366,7 +364,7 @@ class News:
     def _unread(self, kind: str, error: Exception) -> None:
         self.tell(
             kind,
-            phrase(
+            N_(
                 "Matrix sent {kind} that cannot be read: {error}",
                 kind=describe_error(kind),
                 error=describe_error(error),
@@ -402,7 +400,7 @@ def _attachment(content: Content) -> Attachment | None:
     info = content.info
     problem = ""
     if content.file is not None or not content.url.startswith("mxc://"):
-        problem = phrase("the file is encrypted") if content.file is not None else phrase("it names no file")
+        problem = N_("the file is encrypted") if content.file is not None else N_("it names no file")
     return Attachment(
         kind,
         content.filename or content.body,

@@ -37,7 +37,7 @@ from hermes.gateway.text.dialect import to_plain_text
 from hermes.gateway.text.dialect import to_slack as dialect
 from hermes.gateway.text.media import content_of
 from hermes.gateway.text.split import split_markdown
-from hermes.i18n.messages import phrase, say
+from hermes.i18n.messages import N_, tr
 
 FILE_LIMIT = 100 * 1024 * 1024
 """Bytes of the largest file that is sent."""
@@ -115,7 +115,7 @@ class Slack(Platform):
             finally:
                 await self.close()
             if self._leaving == "link_disabled":
-                raise PlatformRefusedError(phrase("Socket Mode is switched off in the app's settings on Slack."))
+                raise PlatformRefusedError(N_("Socket Mode is switched off in the app's settings on Slack."))
             if not self._leaving:
                 return
             # Slack renews connections every few hours, and tells again what was not acknowledged on the one before.
@@ -148,14 +148,14 @@ class Slack(Platform):
         below = place.thread or self._news.known.get(lane, "")
         if self._silent or not below:
             return
-        wanted: dict[str, object] = {"channel_id": place.chat, "thread_ts": below, "status": say("is writing ...")}
+        wanted: dict[str, object] = {"channel_id": place.chat, "thread_ts": below, "status": tr("is writing ...")}
         try:
             await self._web.call("assistant.threads.setStatus", Done, wanted)
         except SendError as error:
             if error.fault is not SendFault.FORBIDDEN:
                 raise
             self._silent = True
-            self._around.report(phrase("Slack does not let the bot show that it is writing: {error}", error=str(error)))
+            self._around.report(N_("Slack does not let the bot show that it is writing: {error}", error=str(error)))
 
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
         """React to a message; empty takes back what was given. Slack takes names: those in `NAMES` work."""
@@ -165,7 +165,7 @@ class Slack(Platform):
             return
         name = NAMES.get(emoji.removesuffix("\ufe0f"))
         if name is None:
-            raise SendError(SendFault.BAD_FORMAT, phrase("Slack has no name here for this reaction."))
+            raise SendError(SendFault.BAD_FORMAT, N_("Slack has no name here for this reaction."))
         await self._reaction("reactions.add", wanted | {"name": name}, "already_reacted")
 
     async def _take_back(self, wanted: dict[str, object]) -> None:
@@ -185,7 +185,7 @@ class Slack(Platform):
         """Save a file that came in; the token is shown to Slack only."""
         host = urlsplit(attachment.ref).hostname or ""
         if host not in self._hosts and not host.endswith(".slack.com"):
-            raise PlatformError(phrase("The file is not on Slack."))
+            raise PlatformError(N_("The file is not on Slack."))
         await save_file(
             self._around.http,
             attachment.ref,
@@ -223,9 +223,7 @@ class Slack(Platform):
     def _body(self, message: Outgoing) -> dict[str, object]:
         text = self._text(message)
         if len(text) > LIMIT:
-            raise SendError(
-                SendFault.TOO_LONG, phrase("Slack shows no more than {n} characters in a message.", n=LIMIT)
-            )
+            raise SendError(SendFault.TOO_LONG, N_("Slack shows no more than {n} characters in a message.", n=LIMIT))
         wanted: dict[str, object] = {
             "channel": message.place.chat,
             "text": text,
@@ -245,7 +243,7 @@ class Slack(Platform):
         ask = PlatformRequest(method="POST", url=upload.upload_url, headers=kind, body=content, seconds=UPLOAD_SECONDS)
         answer = await send_request(self._around.http, ask, "Slack")
         if answer.status != 200:
-            raise SendError(SendFault.TRANSIENT, phrase("Slack answered with status {status}.", status=answer.status))
+            raise SendError(SendFault.TRANSIENT, N_("Slack answered with status {status}.", status=answer.status))
         wanted: dict[str, object] = {
             "files": [{"id": upload.file_id, "title": file.name}],
             "channel_id": message.place.chat,
@@ -327,15 +325,13 @@ class Slack(Platform):
             if self._leaving:
                 return
         if socket.problem:
-            self._news.tell("frame", phrase("Slack sent a frame that cannot be read: {error}", error=socket.problem))
+            self._news.tell("frame", N_("Slack sent a frame that cannot be read: {error}", error=socket.problem))
 
     async def _take(self, raw: bytes, work: Work) -> None:
         try:
             frame = decode_json(raw, Frame)
         except msgspec.DecodeError as error:
-            self._news.tell(
-                "frame", phrase("Slack sent a frame that cannot be read: {error}", error=describe_error(error))
-            )
+            self._news.tell("frame", N_("Slack sent a frame that cannot be read: {error}", error=describe_error(error)))
             return
         if frame.type == "disconnect":
             self._leaving = frame.reason or "refresh_requested"
@@ -376,7 +372,7 @@ def _identity(options: base.PlatformOptions) -> str:
 
 async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.bot_token or not options.app_token:
-        said = phrase("Slack needs two tokens: `SLACK_BOT_TOKEN` (xoxb-...) and `SLACK_APP_TOKEN` (xapp-...) in .env.")
+        said = N_("Slack needs two tokens: `SLACK_BOT_TOKEN` (xoxb-...) and `SLACK_APP_TOKEN` (xapp-...) in .env.")
         raise PlatformRefusedError(said)
     return Slack(options, around)
 

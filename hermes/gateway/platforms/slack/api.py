@@ -8,10 +8,10 @@ from msgspec import Struct
 from hermes.gateway.http.errors import REQUEST_SECONDS, PlatformRequest, describe_error, parse_seconds, send_request
 from hermes.gateway.http.json_values import Kind, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
-WRONG_BOT = phrase("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
-WRONG_APP = phrase(
+WRONG_BOT = N_("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
+WRONG_APP = N_(
     "Slack does not take the app's token. Set a new one with `connections:write`: `SLACK_APP_TOKEN` in .env."
 )
 REFUSED = frozenset(
@@ -309,10 +309,10 @@ class Web:
         answer = await send_request(self._around.http, ask, "Slack")
         if answer.status == 429:
             after = parse_seconds(answer.headers.get("retry-after")) or 1.0
-            said = phrase("Slack said: {error}", error="ratelimited")
+            said = N_("Slack said: {error}", error="ratelimited")
             raise SendError(SendFault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
-            said = phrase("Slack answered with status {status}.", status=answer.status)
+            said = N_("Slack answered with status {status}.", status=answer.status)
             raise SendError(SendFault.TRANSIENT, said, uncertain=creates)
         done = decoded(answer.body, Done)
         if not done.ok:
@@ -332,7 +332,7 @@ def _error(name: str, *, app: bool, creates: bool) -> PlatformError:
     if name in REFUSED:
         return PlatformRefusedError(WRONG_APP if app else WRONG_BOT)
     fault = FAULTS.get(name, SendFault.UNKNOWN)
-    said = phrase("Slack said: {error}", error=describe_error(name or "?"))
+    said = N_("Slack said: {error}", error=describe_error(name or "?"))
     return SendError(fault, said, uncertain=creates and fault is SendFault.TRANSIENT)
 
 
@@ -341,4 +341,4 @@ def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Slack's answer cannot be read: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("Slack's answer cannot be read: {error}", error=describe_error(error))) from error

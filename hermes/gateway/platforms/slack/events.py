@@ -25,7 +25,7 @@ from hermes.gateway.platforms.slack.api import (
     Web,
     decoded,
 )
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 PAGE = 100
 """Messages that are read at most of what was missed in a channel or thread."""
@@ -100,7 +100,7 @@ class News:
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:
-            said = phrase(
+            said = N_(
                 "Slack sent {kind} that cannot be read: {error}",
                 kind=describe_error(frame.type),
                 error=describe_error(error),
@@ -242,7 +242,7 @@ class News:
             one.channel = channel
             await self.heard(one, work)
         if page.response_metadata is not None and page.response_metadata.next_cursor:
-            said = phrase(
+            said = N_(
                 "More than {n} messages were missed in {channel}; the others are not read.", n=PAGE, channel=channel
             )
             self._around.report(said)
@@ -267,7 +267,7 @@ class News:
             except (PlatformError, ValueError) as error:
                 self.tell(
                     "history",
-                    phrase("A message in Slack's history cannot be read: {error}", error=describe_error(error)),
+                    N_("A message in Slack's history cannot be read: {error}", error=describe_error(error)),
                 )
             else:
                 found.append(message)
@@ -307,7 +307,7 @@ def _attachment(file: File) -> Attachment:
         kind = MediaKind.VOICE
     problem = ""
     if file.is_external or not (file.url_private_download or file.url_private):
-        problem = phrase("the file is not on Slack")
+        problem = N_("the file is not on Slack")
     return Attachment(
         kind,
         file.name or file.id,

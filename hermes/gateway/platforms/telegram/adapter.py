@@ -24,7 +24,7 @@ from hermes.gateway.platform import (
     SendFault,
     utf16,
 )
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     from hermes.gateway.platforms.telegram.api import Calls
@@ -157,7 +157,7 @@ class Telegram(Platform):
                 arrival = arrival_of(update, self._me or User(id=0), self._around.name)
             except (ValueError, RecursionError, msgspec.DecodeError) as error:
                 newest = max(newest, _number(raw, Numbered))
-                reason = phrase(
+                reason = N_(
                     "{name}: a message from Telegram cannot be read: {reason}.", name=self._around.name, reason=error
                 )
                 self._around.report(reason)
@@ -178,10 +178,10 @@ class Telegram(Platform):
     def _tell_membership(self, chat: int, status: str) -> None:
         name = self._around.name
         if status in ("left", "kicked"):
-            self._around.report(phrase("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
+            self._around.report(N_("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
         elif chat < 0:
             self._around.report(
-                phrase(
+                N_(
                     "{name}: the bot was added to the group {chat}; name it under `groups` to have it listen there.",
                     name=name,
                     chat=chat,
@@ -218,7 +218,7 @@ class Telegram(Platform):
         if message.text:
             words = _words(message)
             if utf16(str(words["text"])) > CAPTION_LIMIT:
-                raise SendError(SendFault.TOO_LONG, phrase("The text is too long to stand below a file."))
+                raise SendError(SendFault.TOO_LONG, N_("The text is too long to stand below a file."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
         with open_attachment(message.file, FILE_LIMIT) as file:
@@ -261,7 +261,7 @@ class Telegram(Platform):
         """Save a file that came in."""
         found = await self._calls.call("getFile", {"file_id": attachment.ref}, _Fetched)
         if not found.file_path or ".." in found.file_path:
-            raise PlatformError(phrase("Telegram does not say where the file is."))
+            raise PlatformError(N_("Telegram does not say where the file is."))
         await self._calls.download(found.file_path, target, MEDIA_LIMIT)
 
     async def close(self) -> None:
@@ -291,7 +291,7 @@ def _chat(place: Place) -> int | str:
     try:
         return int(place.chat)
     except ValueError:
-        reason = phrase("{chat} is no chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
+        reason = N_("{chat} is no chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
         raise SendError(SendFault.NOT_FOUND, reason) from None
 
 
@@ -328,11 +328,11 @@ async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
     assert isinstance(options, TelegramOptions)
     if not _TOKEN.fullmatch(options.token):
         raise PlatformRefusedError(
-            phrase("{name} has no bot token of Telegram's form (`123456:ABC...`).", name=around.name),
-            phrase("Get one from @BotFather, and put it into the home's .env file as TELEGRAM_BOT_TOKEN."),
+            N_("{name} has no bot token of Telegram's form (`123456:ABC...`).", name=around.name),
+            N_("Get one from @BotFather, and put it into the home's .env file as TELEGRAM_BOT_TOKEN."),
         )
     if not options.base_url.startswith(("https://", "http://")):
-        raise PlatformRefusedError(phrase("`base_url` of {name} is not an address.", name=around.name))
+        raise PlatformRefusedError(N_("`base_url` of {name} is not an address.", name=around.name))
     return Telegram(options, around, Calls(around.http, options.base_url, options.token))
 
 

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.i18n.messages import phrase
-from hermes.util.text import clean_surrogates, inert, one_line
+from hermes.i18n.messages import N_
+from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -117,9 +117,9 @@ class Calls:
             async with self._http.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False) as given:
                 status, raw = given.status, await given.read()
         except ClientConnectorError:
-            raise SendError(SendFault.TRANSIENT, phrase("Telegram cannot be reached.")) from None
+            raise SendError(SendFault.TRANSIENT, N_("Telegram cannot be reached.")) from None
         except TimeoutError:
-            late = phrase("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
+            late = N_("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
             raise SendError(SendFault.TRANSIENT, late, uncertain=True) from None
         except (ClientError, OSError) as error:
             raise _broken(error) from None
@@ -134,7 +134,7 @@ class Calls:
         try:
             async with self._http.get(url, timeout=limit, allow_redirects=False) as given:
                 if given.status != 200:
-                    raise PlatformError(phrase("Telegram does not give the file (HTTP {status}).", status=given.status))
+                    raise PlatformError(N_("Telegram does not give the file (HTTP {status}).", status=given.status))
                 with _private(target) as file:
                     await _save(given.content, file, most)
         except (ClientError, TimeoutError) as error:
@@ -146,7 +146,7 @@ async def _save(content: "aiohttp.StreamReader", file: BinaryIO, most: int) -> N
     async for chunk in content.iter_chunked(1 << 18):
         size += len(chunk)
         if size > most:
-            raise PlatformError(phrase("The file is larger than {limit} MB.", limit=most >> 20))
+            raise PlatformError(N_("The file is larger than {limit} MB.", limit=most >> 20))
         await asyncio.to_thread(file.write, chunk)
 
 
@@ -158,9 +158,7 @@ def _private(target: Path) -> BinaryIO:
 def _broken(error: Exception) -> SendError:
     """An error of the connection; its own words may hold the address, and in that the token."""
     kind = type(error).__name__
-    return SendError(
-        SendFault.TRANSIENT, phrase("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True
-    )
+    return SendError(SendFault.TRANSIENT, N_("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True)
 
 
 class Sent(Struct, frozen=True):
@@ -174,7 +172,7 @@ def _read(status: int, raw: bytes) -> Answer:
         answer = decoded(raw, Answer)
     except (ValueError, RecursionError, msgspec.DecodeError):
         if status < 500:
-            odd = phrase("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
+            odd = N_("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(SendFault.UNKNOWN, odd) from None
         answer = Answer(error_code=status)
     if answer.ok:
@@ -195,8 +193,8 @@ def decoded(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
 
 
 def _refused(code: int, answer: Answer) -> CallError:
-    said = one_line(inert(answer.description), 200) or f"HTTP {code}"
-    words = phrase("Telegram refused it: {reason}.", reason=said.rstrip("."))
+    said = to_one_line(strip_control_characters(answer.description), 200) or f"HTTP {code}"
+    words = N_("Telegram refused it: {reason}.", reason=said.rstrip("."))
     if code == 429:
         wait = answer.parameters.retry_after
         return CallError(SendFault.RATE_LIMITED, words, code=code, retry_after=wait if wait is not None else 5.0)
@@ -216,7 +214,7 @@ def _result(answer: Answer, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(answer.result, type=kind)
     except msgspec.DecodeError as error:
-        reason = phrase("Telegram answered something that cannot be read ({reason}).", reason=str(error))
+        reason = N_("Telegram answered something that cannot be read ({reason}).", reason=str(error))
         raise SendError(SendFault.UNKNOWN, reason) from None
 
 
@@ -225,11 +223,11 @@ def refusal(error: SendError) -> PlatformError:
     code = error.code if isinstance(error, CallError) else 0
     if code in (401, 404):
         return PlatformRefusedError(
-            phrase("Telegram does not know this bot token."), phrase("Copy it once more from @BotFather.")
+            N_("Telegram does not know this bot token."), N_("Copy it once more from @BotFather.")
         )
     if code == 409:
         return PlatformError(
-            phrase("Another program receives this bot's messages, with the same token."),
-            phrase("Stop it, or give each program a bot of its own."),
+            N_("Another program receives this bot's messages, with the same token."),
+            N_("Stop it, or give each program a bot of its own."),
         )
     return error

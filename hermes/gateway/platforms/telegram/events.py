@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 FETCH_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that the Bot API gives to bots."""
@@ -312,7 +312,7 @@ def _attachment(kind: MediaKind, file: File, name: str, media_type: str) -> Atta
         media_type=file.mime_type or media_type,
         size=file.file_size,
         ref=file.file_id,
-        problem=phrase("Telegram gives bots no files of more than 20 MB") if too_large else "",
+        problem=N_("Telegram gives bots no files of more than 20 MB") if too_large else "",
     )
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platform import PlatformRefusedError
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 LARGEST = 1 << 20
 """Bytes of the largest update."""
@@ -37,7 +37,7 @@ class Webhook:
         self._path = urlsplit(url).path or "/"
         self._host, _, port = listen.rpartition(":")
         if not self._host or not port.isdigit():
-            raise PlatformRefusedError(phrase("`webhook_listen` must be HOST:PORT, such as 127.0.0.1:8443."))
+            raise PlatformRefusedError(N_("`webhook_listen` must be HOST:PORT, such as 127.0.0.1:8443."))
         self._port = int(port)
         self._queue: asyncio.Queue[_Taken] = asyncio.Queue(WAITING)
         application = web.Application(client_max_size=LARGEST)

@@ -19,7 +19,7 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.i18n.messages import phrase
+from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     from hermes.gateway.platforms.webhook.server import Reports
@@ -61,7 +61,7 @@ class Webhook(Platform):
 
     async def send(self, message: Outgoing) -> str:
         """Nobody listens here."""
-        raise SendError(SendFault.FORBIDDEN, phrase("Webhooks report; nothing is sent to them."))
+        raise SendError(SendFault.FORBIDDEN, N_("Webhooks report; nothing is sent to them."))
 
     async def close(self) -> None:
         """Close everything."""
@@ -74,7 +74,7 @@ async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
 
     assert isinstance(options, WebhookOptions)
     if around.gateway is None:
-        raise PlatformRefusedError(phrase("Webhooks are taken in a gateway only."))
+        raise PlatformRefusedError(N_("Webhooks are taken in a gateway only."))
     routes = {}
     for name, route in options.routes.items():
         try:

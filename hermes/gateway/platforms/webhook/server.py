@@ -14,7 +14,7 @@ from hermes.admin.webhooks import WebhookRoute, WebhookRouteFile, WebhookRoutes,
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import Batch, InboundEvent, Place, Sender
 from hermes.core.errors import ConfigError, HermesError, NotFoundError
-from hermes.core.ids import new_letter_id
+from hermes.core.ids import new_queued_message_id
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platform import PlatformContext
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
@@ -27,11 +27,11 @@ from hermes.gateway.platforms.webhook.signature import proved
 from hermes.gateway.platforms.webhook.template import Filled, event_of, filled, wanted
 from hermes.gateway.request_sessions import GatewayFacade
 from hermes.gateway.text.links import defuse_links
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.features.skills import build_skills, told
 from hermes.sessions.untrusted_text import untrusted_part
-from hermes.util.cancellation import whole
-from hermes.util.text import inert, one_line
+from hermes.util.cancellation import run_to_completion
+from hermes.util.text import strip_control_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)
 LARGEST = 1_000_000
@@ -110,8 +110,8 @@ class Reports:
 
     async def _kept(self, name: str, route: WebhookRoute, payload: object, digest: str) -> web.Response:
         owner, idem = f"{self._around.name}:{name}", digest
-        known = await self._chats.run_of_key(owner, idem, bytes.fromhex(digest))
-        if known is not None or await self._chats.seen(self._around.name, digest):
+        known = await self._chats.find_run_by_key(owner, idem, bytes.fromhex(digest))
+        if known is not None or await self._chats.has_inbound_event(self._around.name, digest):
             return json_response({"status": "known"})
         self._count(name, route)
         what = filled(route.prompt, payload)
@@ -119,8 +119,8 @@ class Reports:
             await self._deliver(route, self._front.app.redact_text(what.plain), key=f"webhook:{owner}:{digest}")
             place, sender = Place(self._around.name, name), Sender(name)
             arrival = InboundEvent(event_id=digest, place=place, sender=sender)
-            noted = await self._chats.take_in(self._around.name, Batch((arrival,)))
-            await self._chats.dismiss([one.id for one in noted], "delivered")
+            noted = await self._chats.record_batch(self._around.name, Batch((arrival,)))
+            await self._chats.dismiss_events([one.id for one in noted], "delivered")
             return json_response({"status": "delivered"}, 202)
         run_id = f"hook_{hashlib.sha256(f'{owner}:{digest}'.encode()).hexdigest()[:32]}"
         caller = self._worker_of(owner, route)
@@ -132,15 +132,15 @@ class Reports:
             idem=idem,
             digest=bytes.fromhex(digest),
             session_id=room.request.session_id,
-            letter_id=new_letter_id(),
+            letter_id=new_queued_message_id(),
             letter=letter.encode(),
             wish=msgspec.json.encode(Marked(name)),
         )
         async with self._front.hold_session(room.request):
-            row = await whole(self._begun(run))
+            row = await run_to_completion(self._begun(run))
         return json_response({"status": "taken" if row.session_id == run.session_id else "known", "id": row.id}, 202)
 
-    async def _letter(self, name: str, route: WebhookRoute, caller: ApiCaller, what: Filled) -> Inbound:
+    async def _letter(self, name: str, route: WebhookRoute, caller: ApiCaller, what: Filled) -> InboundMessage:
         """What the session is told: the prompt is the owner's, what was reported is a stranger's."""
         on = self._front.app.services
         skills = (
@@ -148,7 +148,7 @@ class Reports:
         )
         reported = [untrusted_part(what.reported, f"webhook {name}")] if what.reported else []
         prompt = self._front.app.redact_text(what.prompt)
-        return Inbound(text=prompt, cwd=self._rooms.working_folder(caller.person), quoted=(*skills, *reported))
+        return InboundMessage(text=prompt, cwd=self._rooms.working_folder(caller.person), quoted=(*skills, *reported))
 
     async def _begun(self, run: NewRun) -> RunRow:
         row = await self._chats.begin_run(run)
@@ -170,10 +170,10 @@ class Reports:
         """Owe what came of a report."""
         name = msgspec.json.decode(row.wish, type=Marked).route
         route = self._known(name)
-        text = await self._chats.last_answer(row.turn_id) if row.turn_id else ""
+        text = await self._chats.get_last_answer(row.turn_id) if row.turn_id else ""
         if end.state != "completed":
             text = f"{text}\n\n(The webhook {name} did not come to its end: {end.error or end.reason})".strip()
-        if await self._front.app.services.store.strangers([row.session_id]):
+        if await self._front.app.services.store.list_untrusted_sources([row.session_id]):
             text = defuse_links(text)
         if route is not None and text and text != "[SILENT]":
             try:
@@ -183,7 +183,7 @@ class Reports:
 
     async def _deliver(self, route: WebhookRoute, text: str, *, key: str) -> None:
         if route.deliver == "log":
-            self._around.report(f"{self._around.name}: {one_line(inert(text), _LOGGED)}")
+            self._around.report(f"{self._around.name}: {to_one_line(strip_control_characters(text), _LOGGED)}")
         else:
             await self._front.deliver_text(route.deliver, text, key=key)
 
@@ -211,7 +211,7 @@ class Reports:
 
     def _learned(self, name: str, route: WebhookRoute | None) -> WebhookRoute | None:
         if route is not None:
-            self._front.app.services.redactor.learn(f"webhook_{name}", route.secret)
+            self._front.app.services.redactor.add_secret(f"webhook_{name}", route.secret)
         return route
 
     def _count(self, name: str, route: WebhookRoute) -> None:

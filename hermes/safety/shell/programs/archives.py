@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options, inside, root_like, under
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_in_workspace, is_root_like_path, is_under
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, NONE, SECRET, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import FETCHED, NO_LABELS, SECRET, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 
 
 _STARTING = (
@@ -25,55 +24,59 @@ _STARTING = (
 _PACKING = ("use-compress-program", "compress-program")
 
 
-def archived(call: Call) -> Stream | None:
+def archived(call: ProgramCall) -> ShellStream | None:
     """tar, bsdtar, cpio, unzip, 7z, zip."""
     options = _archive_options(call)
     _told(call, options)
-    for word in options.all("C", "directory", "d") if call.name != "zip" else []:
-        if not call.writes(call.path(word), how="unpacks into") and call.path(word) == "/":
+    for word in options.option_values("C", "directory", "d") if call.name != "zip" else []:
+        if not call.judge_write(call.resolve_path(word), how="unpacks into") and call.resolve_path(word) == "/":
             call.ask("protected-path", "it unpacks over the system")
-    if options.has("remove-files") or (call.name == "zip" and options.has("m", "move")):
+    if options.has_option("remove-files") or (call.name == "zip" and options.has_option("m", "move")):
         call.ask("mv-away", "it deletes what it packs")
-    if options.has("P", "absolute-names") and options.has("x", "extract") and call.name == "tar":
+    if options.has_option("P", "absolute-names") and options.has_option("x", "extract") and call.name == "tar":
         call.ask("protected-path", "it unpacks to wherever the archive says")
     _unpacked(call, options)
     return _packed(call, options)
 
 
-def _told(call: Call, options: Options) -> None:
+def _told(call: ProgramCall, options: CommandOptions) -> None:
     """The programs that an archiver is told to start."""
     for name in _STARTING:
-        for word in options.all(name):
+        for word in options.option_values(name):
             text = word.text.removeprefix("exec=")
             if name != "checkpoint-action" or word.text.startswith("exec"):
                 _started(call, text, harmless=name in _PACKING)
-    for word in options.all("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
+    for word in options.option_values("I", "F") if call.name in ("tar", "bsdtar", "gtar") else []:
         _started(call, word.text, harmless=True)
-    if call.name == "zip" and (options.has("unzip-command") or any(text.startswith("-TT") for text in call.args)):
+    if call.name == "zip" and (
+        options.has_option("unzip-command") or any(text.startswith("-TT") for text in call.args)
+    ):
         call.ask("nested-program", "it is told to start another program")
 
 
-def _unpacked(call: Call, options: Options) -> None:
+def _unpacked(call: ProgramCall, options: CommandOptions) -> None:
     """What comes out of an archive that was downloaded is as foreign as the archive."""
-    extracts = call.name in ("unzip", "7z", "7za", "unrar", "cpio") or options.has("x", "extract", "get")
+    extracts = call.name in ("unzip", "7z", "7za", "unrar", "cpio") or options.has_option("x", "extract", "get")
     if not extracts:
         return
-    files = options.all("f", "file")
-    source = dataflow.looked_up(call, files[0]) if files else call.stdin
+    files = options.option_values("f", "file")
+    source = dataflow.file_content(call, files[0]) if files else call.stdin
     if call.name in ("unzip", "7z", "7za", "unrar") and options.operands:
         named = options.operands[-1] if call.name.startswith("7z") else options.operands[0]
-        source = dataflow.looked_up(call, named)
+        source = dataflow.file_content(call, named)
     if FETCHED in source.labels:
-        folders = options.all("C", "directory", "d")
-        call.state.files[call.path(folders[0]) if folders else call.cwd] = Stream(None, frozenset({FETCHED}))
+        folders = options.option_values("C", "directory", "d")
+        call.state.files[call.resolve_path(folders[0]) if folders else call.cwd] = ShellStream(
+            None, frozenset({FETCHED})
+        )
 
 
-def _archive_options(call: Call) -> Options:
+def _archive_options(call: ProgramCall) -> CommandOptions:
     words = list(call.words)
     if call.name in ("tar", "bsdtar") and words and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words[0] = Word("-" + words[0].text)
     valued = {"tar": "fCITbXgHNKLVF", "bsdtar": "fCITbX", "unzip": "dPx", "zip": "", "cpio": "DFIO"}.get(call.name, "")
-    return Options(
+    return CommandOptions(
         words,
         valued,
         word_set(
@@ -83,46 +86,46 @@ def _archive_options(call: Call) -> Options:
     )
 
 
-def _packed(call: Call, options: Options) -> Stream | None:
-    labels = NONE
-    if options.has("c", "create", "r", "append") or call.name == "zip":
+def _packed(call: ProgramCall, options: CommandOptions) -> ShellStream | None:
+    labels = NO_LABELS
+    if options.has_option("c", "create", "r", "append") or call.name == "zip":
         inner = call
-        for word in options.all("C", "directory")[-1:] if call.name != "zip" else ():
-            there = call.state.copy(call.state.where.to(call.path(word)))
-            inner = Call(call.name, call.words, there, None, call.host)
-        labels = inner.reads(options.operands)
-        if any(root_like(inner.path(word), call.host.places) for word in options.operands):
+        for word in options.option_values("C", "directory")[-1:] if call.name != "zip" else ():
+            there = call.state.copy(call.state.where.change_folder(call.resolve_path(word)))
+            inner = ProgramCall(call.name, call.words, there, None, call.host)
+        labels = inner.judge_reads(options.operands)
+        if any(is_root_like_path(inner.resolve_path(word), call.host.places) for word in options.operands):
             labels = frozenset({SECRET})
-    files = options.all("f", "file")
+    files = options.option_values("f", "file")
     if files and files[0].text != "-":
-        path = call.path(files[0])
-        if options.has("c", "create", "r", "append", "u"):
-            call.writes(path, kind=EffectKind.OVERWRITES)
-            call.state.files[path] = Stream(None, labels)
+        path = call.resolve_path(files[0])
+        if options.has_option("c", "create", "r", "append", "u"):
+            call.judge_write(path, kind=EffectKind.OVERWRITES)
+            call.state.files[path] = ShellStream(None, labels)
         return None
-    return Stream(None, labels | call.stdin.labels)
+    return ShellStream(None, labels | call.stdin.labels)
 
 
 _PACKERS = word_set("gzip bzip2 xz zstd lz4 pigz pbzip2 lzip lzma gunzip pixz zstdmt brotli ssh rsh cat")
 
 
-def _started(call: Call, text: str, *, harmless: bool = False) -> None:
+def _started(call: ProgramCall, text: str, *, harmless: bool = False) -> None:
     words = text.split()
     if harmless and words and words[0].rpartition("/")[2] in _PACKERS:
         return
     call.ask("nested-program", "it is told to start another program")
     if text:
-        call.script(text, lost=True)
+        call.judge_script(text, lost=True)
 
 
-def sorted_(call: Call) -> None:
+def sorted_(call: ProgramCall) -> None:
     """sort, and others with an output option and a program for packing."""
-    options = call.options("okSTt", word_set("output compress-program temporary-directory key files0-from"))
-    for word in options.all("compress-program"):
+    options = call.parse_options("okSTt", word_set("output compress-program temporary-directory key files0-from"))
+    for word in options.option_values("compress-program"):
         _started(call, word.text, harmless=True)
-    for word in options.all("o", "output"):
-        call.writes(call.path(word), kind=EffectKind.OVERWRITES)
-    emptied(call, options.operands, options.all("o", "output"))
+    for word in options.option_values("o", "output"):
+        call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
+    emptied(call, options.operands, options.option_values("o", "output"))
 
 
 _DELETING = (
@@ -138,42 +141,45 @@ _DELETING = (
 )
 
 
-def synced(call: Call) -> None:
+def synced(call: ProgramCall) -> None:
     """rsync: deletes, starts a remote shell, goes to other machines."""
-    options = call.options(
+    options = call.parse_options(
         "efTM", word_set("rsh rsync-path filter exclude include files-from log-file temp-dir backup-dir")
     )
     operands = options.operands
-    if options.has(*_DELETING) and not options.has("n", "dry-run"):
+    if options.has_option(*_DELETING) and not options.has_option("n", "dry-run"):
         _sync_deletes(call, operands)
-    for word in options.all("e", "rsh"):
+    for word in options.option_values("e", "rsh"):
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
             call.ask("nested-program", "rsync is told to start another program")
-        call.script(word.text, lost=True)
-    for word in options.all("rsync-path"):
+        call.judge_script(word.text, lost=True)
+    for word in options.option_values("rsync-path"):
         if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
-            call.script(word.text, lost=True)
+            call.judge_script(word.text, lost=True)
             call.ask("nested-program", "rsync is told to start another program")
-    if options.has("daemon"):
+    if options.has_option("daemon"):
         call.ask("raw-connection", "it opens files to others")
     emptied(call, operands[:-1], operands[-1:])
     transferred(call, operands)
 
 
-def emptied(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+def emptied(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     """Judge files that are replaced by nothing."""
     if (
         any(word.text == "/dev/null" for word in sources)
         and targets
-        and not dataflow.passing(call.path(targets[0]), call.host)
+        and not dataflow.is_disposable(call.resolve_path(targets[0]), call.host)
     ):
-        call.ask("emptied", f"it empties {call.path(targets[0])}")
+        path = call.resolve_path(targets[0])
+        call.ask("emptied", f"it empties {path}")
 
 
-def _sync_deletes(call: Call, operands: Sequence[Word]) -> None:
-    paths = [call.path(word) for word in operands[-1:]]
-    call.effect(EffectKind.DELETES, paths)
-    if any(root_like(path, call.host.places) for path in paths) and "remove-source-files" not in " ".join(call.args):
+def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
+    paths = [call.resolve_path(word) for word in operands[-1:]]
+    call.add_effect(EffectKind.DELETES, paths)
+    if any(is_root_like_path(path, call.host.places) for path in paths) and "remove-source-files" not in " ".join(
+        call.args
+    ):
         call.deny("sync-delete", f"it makes {paths[0]} what the other side is")
     else:
         call.ask("sync-delete", "it deletes what the other side does not have")
@@ -182,7 +188,7 @@ def _sync_deletes(call: Call, operands: Sequence[Word]) -> None:
 _REMOTE = re.compile(r"[\w.@-]+:|rsync://|\w+://")
 
 
-def transferred(call: Call, operands: Sequence[Word]) -> None:
+def transferred(call: ProgramCall, operands: Sequence[Word]) -> None:
     """Copies between machines: what leaves, what comes, what is written here."""
     remote = [word for word in operands if _REMOTE.match(word.text) and not word.text.startswith("/")]
     here = [word for word in operands[:-1] if word not in remote]
@@ -190,37 +196,37 @@ def transferred(call: Call, operands: Sequence[Word]) -> None:
         _sent(call, here, _host(operands[-1].text))
         return
     if remote:
-        call.effect(EffectKind.FETCHES, [_host(word.text) for word in remote])
+        call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in remote])
     else:
-        call.reads(operands[:-1])
+        call.judge_reads(operands[:-1])
     if len(operands) > 1:
         _received(call, operands[-1], remote)
 
 
-def _sent(call: Call, here: Sequence[Word], host: str) -> None:
-    labels = call.reads(here)
-    call.effect(EffectKind.SENDS, [host])
-    paths = [call.path(word) for word in here]
-    if SECRET in labels or any(root_like(path, call.host.places) or kept(call, path) for path in paths):
+def _sent(call: ProgramCall, here: Sequence[Word], host: str) -> None:
+    labels = call.judge_reads(here)
+    call.add_effect(EffectKind.SENDS, [host])
+    paths = [call.resolve_path(word) for word in here]
+    if SECRET in labels or any(is_root_like_path(path, call.host.places) or kept(call, path) for path in paths):
         call.ask("exfiltration", "it sends keys, settings or the whole home away")
 
 
-def kept(call: Call, path: str) -> bool:
+def kept(call: ProgramCall, path: str) -> bool:
     """Whether a path is among the settings of the person, or of the system: not work that one sends somewhere."""
     places = call.host.places
-    if inside(path, places):
+    if is_in_workspace(path, places):
         return False
-    return (under(path, places.home) and "/." in path) or path.startswith(
+    return (is_under(path, places.home) and "/." in path) or path.startswith(
         ("/etc/", "/root/", "/var/lib/", "/var/backups/")
     )
 
 
-def _received(call: Call, target: Word, remote: Sequence[Word]) -> None:
-    path = call.path(target)
-    call.writes(path, kind=EffectKind.OVERWRITES)
+def _received(call: ProgramCall, target: Word, remote: Sequence[Word]) -> None:
+    path = call.resolve_path(target)
+    call.judge_write(path, kind=EffectKind.OVERWRITES)
     for source in remote:
         name = source.text.rpartition("/")[2].rpartition(":")[2]
-        call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = Stream(
+        call.state.files[path if target.text not in (".", "./") else f"{path}/{name}"] = ShellStream(
             None, frozenset({FETCHED})
         )
 
@@ -237,5 +243,5 @@ RULES: dict[str, Rule] = {
     ),
     "sort": sorted_,
     "rsync": synced,
-    "scp": lambda call: transferred(call, call.options("cDFiJloPSX").operands),
+    "scp": lambda call: transferred(call, call.parse_options("cDFiJloPSX").operands),
 }

@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options, temporary
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_temporary
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, fetched
-from hermes.safety.shell.scripts import without_end
-from hermes.safety.shell.words import FETCHED, UNTOLD, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.scripts import find_exhaustion
+from hermes.safety.shell.words import FETCHED, UNKNOWN_STREAM, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 
 
 _MANIFEST = re.compile(
@@ -23,16 +22,16 @@ _MANIFEST = re.compile(
 )
 
 
-def runs_folder(call: Call, place: str) -> None:
+def runs_folder(call: ProgramCall, place: str) -> None:
     """Judge a folder out of which code is taken: it may have been downloaded, or what says what runs in it."""
-    dataflow.runs_folder(call, place)
+    dataflow.judge_code_folder(call, place)
     for path, held in call.state.files.items():
         if FETCHED in held.labels and path.startswith(place) and _MANIFEST.match(path[len(place) :]):
             call.ask("remote-exec", "it runs what it downloads")
             return
 
 
-def folder(call: Call) -> None:
+def folder(call: ProgramCall) -> None:
     """Programs whose settings and plug-ins in the folder are code: test runners, builders, linters."""
     cloud_clis.migrations(call)
     runs_folder(call, call.cwd)
@@ -40,7 +39,7 @@ def folder(call: Call) -> None:
         for text in call.args[1:]:
             if "@" in text:
                 name = text.partition("@")[0].rpartition("/")[2]
-                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = Stream(None, frozenset({FETCHED}))
+                call.state.files[f"{call.host.places.home}/go/bin/{name}"] = ShellStream(None, frozenset({FETCHED}))
 
 
 _HARMLESS_NPM = word_set(
@@ -49,7 +48,7 @@ _HARMLESS_NPM = word_set(
 _INSTALLING = ("install", "i", "ci", "add", "update", "upgrade", "up")
 
 
-def node_packages(call: Call) -> Stream | None:
+def node_packages(call: ProgramCall) -> ShellStream | None:
     """npm, yarn, pnpm, bun: scripts of package.json, and packages that bring their own."""
     if call.name in ("npm", "yarn", "pnpm"):
         cloud_clis.judge(call)
@@ -67,33 +66,33 @@ def node_packages(call: Call) -> Stream | None:
     return None
 
 
-def _packages_installed(call: Call, verb: str, named: Sequence[str]) -> None:
-    call.effect(EffectKind.FETCHES, ("registry",))
+def _packages_installed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
+    call.add_effect(EffectKind.FETCHES, ("registry",))
     if any(map(fetched.foreign, named)):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
     if verb in ("install", "i", "add") and any(text.startswith("--registry") for text in call.args):
         call.ask("runs-fetched", "it installs packages from another registry", contained=True)
 
 
-def _package_run(call: Call) -> Stream | None:
-    options = Options(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
+def _package_run(call: ProgramCall) -> ShellStream | None:
+    options = CommandOptions(call.words, "pcw", word_set("package call workspace"), stop=call.name in ("npx", "bunx"))
     cloud_clis.migrations(call)
-    call.effect(EffectKind.FETCHES, ("registry",))
-    call.effect(EffectKind.RUNS, ("registry", call.cwd))
-    for word in options.all("c", "call"):
-        call.script(word.text)
-    packages = options.all("p", "package") or options.operands[0 if call.name in ("npx", "bunx") else 1 :][:1]
+    call.add_effect(EffectKind.FETCHES, ("registry",))
+    call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
+    for word in options.option_values("c", "call"):
+        call.judge_script(word.text)
+    packages = options.option_values("p", "package") or options.operands[0 if call.name in ("npx", "bunx") else 1 :][:1]
     if any(fetched.foreign(word.text, package=True) for word in packages):
         fetched.asked(call)
     rest = options.operands if call.name in ("npx", "bunx") else options.operands[1:]
-    return call.run(rest) if rest else None
+    return call.judge_program(rest) if rest else None
 
 
 _CHANGING = ("install", "sync", "add", "lock", "update", "build", "publish", "pip", "upgrade", "remove", "tool", "push")
 _RUNNERS = ("uvx", "pipx", "dotenv", "rbenv", "pyenv")
 
 
-def project_runner(call: Call) -> Stream | None:
+def project_runner(call: ProgramCall) -> ShellStream | None:
     """uv run, poetry run, pipenv run, hatch run, pdm run, bundle exec, rye run, dotenv run, conda run."""
     args = call.args
     verb = next((text for text in args if not text.startswith("-")), "")
@@ -107,34 +106,34 @@ def project_runner(call: Call) -> Stream | None:
     return None
 
 
-def _project_changed(call: Call, verb: str) -> None:
+def _project_changed(call: ProgramCall, verb: str) -> None:
     """Packages added to a project, or the project itself published."""
-    call.effect(EffectKind.FETCHES, ("registry",))
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    call.add_effect(EffectKind.FETCHES, ("registry",))
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     if verb in ("publish", "push"):
         call.ask("publishes", "it publishes, or takes back what was published")
     if any(map(fetched.foreign, call.args)) and verb in ("add", "pip"):
         call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
 
 
-def _project_run(call: Call, verb: str, rest: Sequence[Word]) -> Stream | None:
+def _project_run(call: ProgramCall, verb: str, rest: Sequence[Word]) -> ShellStream | None:
     if verb == "tool" and rest:
         rest = rest[1:]
-    options = Options(
+    options = CommandOptions(
         rest,
         "pwemngC",
         word_set("with python env-file extra group package directory project name prefix env from spec"),
         stop=True,
     )
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     if call.name in ("pipx", "uvx") or verb == "tool":
-        call.effect(EffectKind.FETCHES, ("registry",))
-    named = [*options.all("from", "spec", "with"), *(() if verb == "exec" else options.operands[:1])]
+        call.add_effect(EffectKind.FETCHES, ("registry",))
+    named = [*options.option_values("from", "spec", "with"), *(() if verb == "exec" else options.operands[:1])]
     if any(fetched.foreign(word.text) for word in named):
         fetched.asked(call)
         return None
     if call.name == "bundle" or (options.operands and verb != "exec"):
-        return call.run(options.operands)
+        return call.judge_program(options.operands)
     return None
 
 
@@ -142,28 +141,30 @@ _OTHER_INDEX = ("--index-url", "--extra-index-url", "-i", "--trusted-host", "--f
 _FROM_ADDRESS = re.compile(r"(git\+|hg\+|svn\+|bzr\+)?https?://|git\+|ssh://|\S+ @ ")
 
 
-def pip(call: Call) -> Stream | None:
+def pip(call: ProgramCall) -> ShellStream | None:
     """pip: installing runs what the packages bring."""
     args = call.args
     if {"install", "download", "wheel"} & set(args):
-        call.effect(EffectKind.FETCHES, ("registry",))
-        call.effect(EffectKind.RUNS, ("registry", call.cwd))
+        call.add_effect(EffectKind.FETCHES, ("registry",))
+        call.add_effect(EffectKind.RUNS, ("registry", call.cwd))
         if any(map(_FROM_ADDRESS.match, args)) or any(text.startswith(_OTHER_INDEX) for text in args):
             call.ask("runs-fetched", "it installs and runs a package from an address", contained=True)
         _pip_files(call)
     elif "config" in args and {"set", "edit", "unset"} & set(args):
-        call.effect(EffectKind.PERSISTS, ("pip.conf",))
+        call.add_effect(EffectKind.PERSISTS, ("pip.conf",))
         call.ask("hijack", "it changes where packages come from")
     elif "uninstall" in args and ("-r" in args or any(word.dynamic for word in call.words)):
         call.ask("packages", "it removes programs that others may need")
     return None
 
 
-def _pip_files(call: Call) -> None:
+def _pip_files(call: ProgramCall) -> None:
     """What is installed out of files that this line downloaded."""
     for word in call.words[1:]:
-        held = dataflow.looked_up(call, word)
-        if FETCHED in held.labels or (word.text in (".", "-e", "./") and dataflow.held_at(call.state, call.cwd)):
+        held = dataflow.file_content(call, word)
+        if FETCHED in held.labels or (
+            word.text in (".", "-e", "./") and dataflow.written_content(call.state, call.cwd)
+        ):
             call.ask("remote-exec", "it installs what it downloads")
             return
 
@@ -172,37 +173,37 @@ _MAKEFILES = ("Makefile", "makefile", "GNUmakefile", "justfile", "build.ninja")
 _SHELL_SET = re.compile(r"SHELL=|\.SHELLFLAGS=|MAKEFLAGS=|CC=.*[;|&]|\w+=.*(\$\(shell|`)")
 
 
-def make(call: Call) -> Stream | None:
+def make(call: ProgramCall) -> ShellStream | None:
     """make, just, ninja: recipes of a file; `--eval` and SHELL= are code on the command line."""
-    options = call.options("fCIjlo", word_set("file makefile directory eval include-dir jobs"))
-    files = options.all("f", "file", "makefile")
-    folders = options.all("C", "directory")
-    place = call.path(folders[0]) if folders else call.cwd
+    options = call.parse_options("fCIjlo", word_set("file makefile directory eval include-dir jobs"))
+    files = options.option_values("f", "file", "makefile")
+    folders = options.option_values("C", "directory")
+    place = call.resolve_path(folders[0]) if folders else call.cwd
     runs_folder(call, place)
     for word in files:
         _make_file(call, word)
-    for word in options.all("eval", "E"):
-        _recipes(call, Stream(word.text))
+    for word in options.option_values("eval", "E"):
+        _recipes(call, ShellStream(word.text))
     if any(_SHELL_SET.match(word.text) for word in options.operands):
         call.ask("nested-program", "make is told to start another program")
     for name in _MAKEFILES if not files and call.state.files else ():
-        held = call.state.files.get(f"{place}/{name}", UNTOLD)
+        held = call.state.files.get(f"{place}/{name}", UNKNOWN_STREAM)
         if held.text is not None:
             _recipes(call, held)
     return None
 
 
-def _make_file(call: Call, word: Word) -> None:
-    held = dataflow.looked_up(call, word)
+def _make_file(call: ProgramCall, word: Word) -> None:
+    held = dataflow.file_content(call, word)
     if word.text == "-" or word.text.startswith("/dev/"):
         _recipes(call, held)
         return
-    dataflow.runs_file(call, call.path(word), script=False)
+    dataflow.judge_run_file(call, call.resolve_path(word), script=False)
     if held.text is not None:
         _recipes(call, held)
 
 
-def _recipes(call: Call, stream: Stream) -> None:
+def _recipes(call: ProgramCall, stream: ShellStream) -> None:
     if stream.text is None:
         if call.fed or stream.labels:
             call.ask("unknown-command", "the recipes are only known when it runs")
@@ -214,57 +215,57 @@ def _recipes(call: Call, stream: Stream) -> None:
         shelled = re.findall(r"\$\(shell ([^()]{1,500})\)|!=\s*(.{1,500})", line)
         for text in [recipe.lstrip("\t@-+ "), *(one or other for one, other in shelled)]:
             if text:
-                call.script(text.replace("$$", "$"), lost=True)
+                call.judge_script(text.replace("$$", "$"), lost=True)
 
 
 _EMPTIES = re.compile(r"(?:^|[|+:])\s*(?:sil\w*!?\s+)?(?:%|1,\$)\s*d(?:e\w*)?\s*(?:$|\|)")
 _EDITORS = word_set("vi vim nvim ex view gvim nano emacs")
 
 
-def editor(call: Call) -> Stream | None:
+def editor(call: ProgramCall) -> ShellStream | None:
     """vim, less, man, emacs: commands given to an editor or pager, some of which start programs."""
     if call.name in _EDITORS:
         _edited(call)
         return None
     for text in call.args:
         if text.startswith("+") and "!" in text:
-            call.script(text.partition("!")[2], lost=True)
+            call.judge_script(text.partition("!")[2], lost=True)
             call.ask("nested-program", "a pager is told to start a command")
     return None
 
 
-def _edited(call: Call) -> None:
+def _edited(call: ProgramCall) -> None:
     letters = {"emacs": "flL", "nano": "oQrTYX"}.get(call.name, "cSuTwWi")
-    options = call.options(letters, word_set("cmd eval load startuptime execute"))
+    options = call.parse_options(letters, word_set("cmd eval load startuptime execute"))
     spoken = [word for word in call.words if word.text.startswith("+") and len(word.text) > 1]
-    spoken = [*options.all("c", "cmd", "eval", "execute"), *spoken]
+    spoken = [*options.option_values("c", "cmd", "eval", "execute"), *spoken]
     texts = [word.text for word in spoken]
     for word in spoken:
         _editor_command(call, word.text.removeprefix("+"))
-    for word in options.all("S", "u", "l", "load"):
-        dataflow.runs_file(call, call.path(word), script=False)
-        call.effect(EffectKind.RUNS, (call.path(word),))
+    for word in options.option_values("S", "u", "l", "load"):
+        dataflow.judge_run_file(call, call.resolve_path(word), script=False)
+        call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
     _edited_files(call, options, texts)
     if call.fed and call.name in ("ex", "vim") and call.stdin.text:
         _editor_command(call, call.stdin.text)
 
 
-def _edited_files(call: Call, options: Options, texts: Sequence[str]) -> None:
+def _edited_files(call: ProgramCall, options: CommandOptions, texts: Sequence[str]) -> None:
     """The files that an editor writes."""
-    if call.name == "view" or options.has("R", "help", "version"):
+    if call.name == "view" or options.has_option("R", "help", "version"):
         return
     if any(map(_EMPTIES.search, texts)):
         call.ask("emptied", "it deletes what files hold")
     for word in options.operands:
         if not word.text.startswith("+"):
-            call.writes(call.path(word))
+            call.judge_write(call.resolve_path(word))
 
 
-def _editor_command(call: Call, text: str) -> None:
+def _editor_command(call: ProgramCall, text: str) -> None:
     for line in text.splitlines()[:50]:
         bang = re.search(r"(?:^|\|)\s*:?(?:%|r|w|read|write|silent|sil)?\s*!\s*(.+)", line)
         if bang:
-            call.script(bang[1], lost=True)
+            call.judge_script(bang[1], lost=True)
             call.ask("nested-program", "an editor is told to start a command")
         elif re.search(
             r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
@@ -276,19 +277,21 @@ def _editor_command(call: Call, text: str) -> None:
             call.ask("program-text", "an editor is told to delete or write files")
         written = re.search(r"(?:^|\|)\s*:?w(?:rite)?!?\s+(?!q)(\S+)", line)
         if written:
-            call.writes(call.path(Word(written[1])))
+            call.judge_write(call.resolve_path(Word(written[1])))
 
 
 _BANGS = re.compile(r"^\s*~?!\s*(\S.*)", re.MULTILINE)
 
 
-def banged(call: Call) -> Stream | None:
+def banged(call: ProgramCall) -> ShellStream | None:
     """dc, bc, ftp, sftp, mail, telnet: lines with `!` that they are given start a shell."""
-    texts = [word.text for word in call.options("efbS", word_set("expression")).all("e", "expression", "b")]
+    texts = [
+        word.text for word in call.parse_options("efbS", word_set("expression")).option_values("e", "expression", "b")
+    ]
     texts += [call.stdin.text] if call.fed and call.stdin.text else []
     for found in [one for text in texts for one in _BANGS.finditer(text[:20_000])][:20]:
         call.ask("nested-program", "a line that it is given starts a command")
-        call.script(found[1], lost=True)
+        call.judge_script(found[1], lost=True)
     return None
 
 
@@ -297,36 +300,36 @@ _BOUND = re.compile(
 )
 
 
-def previewed(call: Call) -> Stream | None:
+def previewed(call: ProgramCall) -> ShellStream | None:
     """fzf, sk: what shows an entry, and what keys start."""
-    options = call.options("cqneLd", word_set("preview bind cmd query nth delimiter header prompt"))
-    texts = [word.text for word in options.all("preview", "cmd")]
-    for word in options.all("bind"):
+    options = call.parse_options("cqneLd", word_set("preview bind cmd query nth delimiter header prompt"))
+    texts = [word.text for word in options.option_values("preview", "cmd")]
+    for word in options.option_values("bind"):
         texts += [one or other for one, other in _BOUND.findall(word.text)]
     for text in texts[:20]:
-        call.script(re.sub(r"\{[\w.+-]*\}", "${_given_}", text), lost=True)
+        call.judge_script(re.sub(r"\{[\w.+-]*\}", "${_given_}", text), lost=True)
     return None
 
 
-def scripts_of_folder(call: Call) -> Stream | None:
+def scripts_of_folder(call: ProgramCall) -> ShellStream | None:
     """run-parts: every program of a folder."""
-    options = call.options("au", word_set("arg umask regex new-session"))
-    if not options.has("test", "list", "report"):
+    options = call.parse_options("au", word_set("arg umask regex new-session"))
+    if not options.has_option("test", "list", "report"):
         for word in options.operands[:1]:
-            call.effect(EffectKind.RUNS, (call.path(word),))
-            if temporary(call.path(word) + "/"):
+            call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
+            if is_temporary(call.resolve_path(word) + "/"):
                 call.ask("nested-program", "it runs every program of a folder among temporary ones")
     return None
 
 
-def ed(call: Call) -> Stream | None:
+def ed(call: ProgramCall) -> ShellStream | None:
     """ed, patch: files changed by what comes in."""
-    for word in call.options("pioBdDFgrVxYz").operands[:1]:
-        call.writes(call.path(word))
+    for word in call.parse_options("pioBdDFgrVxYz").operands[:1]:
+        call.judge_write(call.resolve_path(word))
     if call.name == "ed" and call.fed and call.stdin.text:
         for line in call.stdin.text.splitlines():
             if line.startswith("!") or re.match(r"[rw]\s*!", line):
-                call.script(line.partition("!")[2], lost=True)
+                call.judge_script(line.partition("!")[2], lost=True)
     return None
 
 
@@ -338,22 +341,22 @@ _AWK_WRITES = re.compile(r'print[^;}\n]{0,300}?>>?\s*"([^"]{1,300})"')
 _AWK_JOINED = re.compile(r'print[^;}\n]{0,300}?>>?\s*\(?\s*ENVIRON\["HOME"\]\s*"([^"]{1,300})"')
 
 
-def awk(call: Call) -> Stream | None:
+def awk(call: ProgramCall) -> ShellStream | None:
     """awk: its program may start commands and write files."""
-    options = call.options("fvFeil", word_set("file assign field-separator source exec load include"))
-    programs = list(options.all("e", "source"))
+    options = call.parse_options("fvFeil", word_set("file assign field-separator source exec load include"))
+    programs = list(options.option_values("e", "source"))
     operands = options.operands
-    if not programs and not options.all("f", "file") and operands:
+    if not programs and not options.option_values("f", "file") and operands:
         programs, operands = [operands[0]], operands[1:]
-    for word in options.all("f", "file", "exec"):
-        held = dataflow.looked_up(call, word)
-        call.effect(EffectKind.RUNS, (call.path(word),))
+    for word in options.option_values("f", "file", "exec"):
+        held = dataflow.file_content(call, word)
+        call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
         if held.text is not None:
             programs.append(Word(held.text))
         elif held.labels:
             call.ask("remote-exec", "it runs what it downloads or decodes")
     for word in programs:
-        if reason := without_end(word.text):
+        if reason := find_exhaustion(word.text):
             call.ask("bomb", reason)
         _awk_program(call, word.text[:20_000])
     if "inplace" in call.args:
@@ -361,38 +364,38 @@ def awk(call: Call) -> Stream | None:
     return None
 
 
-def _awk_in_place(call: Call, programs: Sequence[Word], operands: Sequence[Word]) -> None:
+def _awk_in_place(call: ProgramCall, programs: Sequence[Word], operands: Sequence[Word]) -> None:
     for word in operands:
-        call.writes(call.path(word))
+        call.judge_write(call.resolve_path(word))
     if programs and all(word.text.strip() in ("0", "") for word in programs):
         call.ask("emptied", "it deletes what files hold")
 
 
-def _awk_program(call: Call, text: str) -> None:
-    if reason := without_end(text):
+def _awk_program(call: ProgramCall, text: str) -> None:
+    if reason := find_exhaustion(text):
         call.ask("bomb", reason)
     for found in _AWK_STARTS.finditer(text):
-        call.script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
+        call.judge_script((found[1] or found[2] or found[3] or "").replace('\\"', '"'), lost=True)
     if _AWK_SHELLS.search(text):
         call.ask("nested-program", "an awk program starts commands")
     for found in _AWK_WRITES.finditer(text):
-        call.writes(call.path(Word(found[1])))
+        call.judge_write(call.resolve_path(Word(found[1])))
     for found in _AWK_JOINED.finditer(text):
-        call.writes(call.path(Word(f"{call.host.places.home}{found[1]}")))
+        call.judge_write(call.resolve_path(Word(f"{call.host.places.home}{found[1]}")))
 
 
-def compiled(call: Call) -> Stream | None:
+def compiled(call: ProgramCall) -> ShellStream | None:
     """gcc, rustc, go build: they read the folder, and write what may be run next."""
-    options = call.options("oILlDfWxOmgstu")
-    for word in options.all("o"):
-        path = call.path(word)
-        call.writes(path)
+    options = call.parse_options("oILlDfWxOmgstu")
+    for word in options.option_values("o"):
+        path = call.resolve_path(word)
+        call.judge_write(path)
         if call.fed or any(
-            dataflow.looked_up(call, one).text is not None or dataflow.looked_up(call, one).labels
+            dataflow.file_content(call, one).text is not None or dataflow.file_content(call, one).labels
             for one in options.operands
         ):
-            call.state.files[path] = Stream(
-                None, frozenset(label for one in options.operands for label in dataflow.looked_up(call, one).labels)
+            call.state.files[path] = ShellStream(
+                None, frozenset(label for one in options.operands for label in dataflow.file_content(call, one).labels)
             )
     return None
 
@@ -402,14 +405,14 @@ _SHELLING = word_set(
 )
 
 
-def infrastructure(call: Call) -> Stream | None:
+def infrastructure(call: ProgramCall) -> ShellStream | None:
     """ansible: modules that run commands everywhere."""
-    options = call.options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
-    plays = [call.path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
-    call.effect(EffectKind.RUNS, plays or [call.cwd])
+    options = call.parse_options("imabeltuf", word_set("inventory module-name args extra-vars limit tags"))
+    plays = [call.resolve_path(word) for word in options.operands if word.text.endswith((".yml", ".yaml"))]
+    call.add_effect(EffectKind.RUNS, plays or [call.cwd])
     runs_folder(call, call.cwd)
     _ansible_modules(call, options)
-    if options.has("b", "become") and call.name == "ansible":
+    if options.has_option("b", "become") and call.name == "ansible":
         call.ask("privilege", "it runs with another user's rights")
     return None
 
@@ -417,24 +420,24 @@ def infrastructure(call: Call) -> Stream | None:
 _ENDS = re.compile(r"state=(absent|stopped|killed)|reboot")
 
 
-def _ansible_modules(call: Call, options: Options) -> None:
+def _ansible_modules(call: ProgramCall, options: CommandOptions) -> None:
     """What the modules named on the command line do on every host."""
-    if options.has("C", "check"):
+    if options.has_option("C", "check"):
         return
-    modules = [word.text for word in options.all("m", "module-name")]
-    given = options.all("a", "args")
+    modules = [word.text for word in options.option_values("m", "module-name")]
+    given = options.option_values("a", "args")
     if _SHELLING.intersection(modules) or (not modules and given and call.name == "ansible"):
         for word in given:
-            call.script(word.text, lost=True)
+            call.judge_script(word.text, lost=True)
     elif any(map(_ENDS.search, call.args)) or "reboot" in modules:
         call.ask("remote-loss", "it deletes or stops what others may need")
 
 
-def watcher(call: Call) -> Stream | None:
+def watcher(call: ProgramCall) -> ShellStream | None:
     """nodemon, watchexec, entr: what they start each time."""
-    for word in call.options("xe", word_set("exec watch ext")).all("x", "exec"):
-        call.script(word.text)
-    call.effect(EffectKind.RUNS, (call.cwd,))
+    for word in call.parse_options("xe", word_set("exec watch ext")).option_values("x", "exec"):
+        call.judge_script(word.text)
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     return None
 
 

@@ -4,70 +4,69 @@ import re
 from collections.abc import Callable
 
 from hermes.safety.shell import variables
-from hermes.safety.shell.call import Call
-from hermes.safety.shell.words import NONE, NOTHING, Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.words import EMPTY_STREAM, NO_LABELS, ShellStream, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
 
 
-def bound(call: Call) -> Stream | None:
+def bound(call: ProgramCall) -> ShellStream | None:
     """bind -x, hash -p, enable -f: other names and keys for programs."""
     if call.name == "bind":
         for word in call.words:
             if ":" in word.text:
-                call.script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
-    elif call.options().has("p" if call.name == "hash" else "f"):
+                call.judge_script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
+    elif call.parse_options().has_option("p" if call.name == "hash" else "f"):
         call.ask("hijack", "it puts another program in the place of one")
     return None
 
 
-def trapped(call: Call) -> Stream | None:
+def trapped(call: ProgramCall) -> ShellStream | None:
     """trap: its text is judged as things are now, and as they are in the end."""
     operands = [word for word in call.words if word.text not in ("-l", "-p", "--")]
     if len(operands) > 1 and operands[0].text not in ("-", ""):
-        call.script(operands[0].text)
-        call.host.at_end(operands[0].text, call.state)
+        call.judge_script(operands[0].text)
+        call.host.judge_at_exit(operands[0].text, call.state)
     return None
 
 
-def aliased(call: Call) -> Stream | None:
+def aliased(call: ProgramCall) -> ShellStream | None:
     """alias NAME=TEXT: what it stands for is judged as if something followed it."""
     for word in call.words:
         name, equals, text = word.text.partition("=")
         if equals and name:
             first = text.split()[:1]
-            call.script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
+            call.judge_script(f"{text} ${{_given_}}" if first and first[0].rpartition("/")[2] in _DELETING else text)
             call.state.functions[name] = text
     return None
 
 
-def moved(call: Call) -> Stream | None:
+def moved(call: ProgramCall) -> ShellStream | None:
     """cd, pushd, popd, chdir: where the next commands run."""
     state = call.state
     operands = [word for word in call.words if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
     if call.name == "popd" or (operands and re.match(r"[-+]\d*$", operands[0].text)):
-        state.where = state.where.lost()
-        return NOTHING
+        state.where = state.where.lose_track()
+        return EMPTY_STREAM
     target = operands[-1] if operands else None
-    state.where = state.where.to(call.path(target) if target is not None else call.host.places.home)
+    state.where = state.where.change_folder(call.resolve_path(target) if target is not None else call.host.places.home)
     if target is not None and target.dynamic:
-        state.where = state.where.lost()
-    return NOTHING
+        state.where = state.where.lose_track()
+    return EMPTY_STREAM
 
 
-def waited(call: Call) -> Stream | None:
+def waited(call: ProgramCall) -> ShellStream | None:
     """wait -p NAME."""
-    for word in call.options("p").all("p"):
-        variables.bind_given(call.host, word.text, NONE, call.state)
+    for word in call.parse_options("p").option_values("p"):
+        variables.set_unknown_variable(call.host, word.text, NO_LABELS, call.state)
     return None
 
 
-def parsed(call: Call) -> Stream | None:
+def parsed(call: ProgramCall) -> ShellStream | None:
     """getopts LETTERS NAME."""
     for name in ([call.args[1]] if len(call.args) > 1 else []) + ["OPTARG", "OPTIND"]:
-        variables.bind_given(call.host, name, call.stdin.labels, call.state)
+        variables.set_unknown_variable(call.host, name, call.stdin.labels, call.state)
     return None
 
 

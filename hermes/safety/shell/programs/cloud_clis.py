@@ -7,10 +7,9 @@ services; one that shows or makes something ends the search. What a vendor calls
 import re
 from collections.abc import Sequence
 
-from hermes.safety.shell.call import Call, Options, root_like
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import SECRET, STORED
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import SECRET, STORED, word_set
 
 LOSS = "it deletes or stops what others may need"
 _TAKES = word_set(
@@ -216,16 +215,16 @@ def _deletes_by_option(words: Sequence[str]) -> bool:
     return any(text.startswith("-") and _DELETING_OPTION.match(text) for text in words)
 
 
-def judge(call: Call) -> None:
+def judge(call: ProgramCall) -> None:
     """A program for something remote, by the verb among its words; global options before it do not matter."""
     letters = _VALUED_LETTERS.get(call.name, "")
     if _TRIED.intersection(call.args) or ("-h" in call.args and "h" not in letters):
         return
-    options = call.options(letters, _VALUED)
+    options = call.parse_options(letters, _VALUED)
     operands = [word.text for word in options.operands]
     spoken = " ".join(operands)
     if _loses(call, operands, spoken):
-        call.effect(EffectKind.DESTROYS, operands[-1:])
+        call.add_effect(EffectKind.DESTROYS, operands[-1:])
         call.ask("remote-loss", LOSS)
     if call.name in STORES:
         _stored(call, options, operands)
@@ -236,17 +235,17 @@ STORES = word_set("redis-cli valkey-cli keydb-cli")
 _DROPS = word_set("del unlink hdel expire pexpire rename getdel")
 
 
-def _stored(call: Call, options: Options, operands: Sequence[str]) -> None:
+def _stored(call: ProgramCall, options: CommandOptions, operands: Sequence[str]) -> None:
     """A store that is told to drop keys which are only known when it runs, or is given its commands by a pipe."""
     verb = operands[0].lower() if operands else ""
     listed = verb in _DROPS and any(word.text == "$()" or STORED in word.labels for word in options.operands[1:])
     told = call.stdin.text if call.fed and not operands else None
     if listed or (told is not None and _PATTERNS["redis-cli"].match(told.replace("\n", " "))):
-        call.effect(EffectKind.DESTROYS)
+        call.add_effect(EffectKind.DESTROYS)
         call.ask("remote-loss", LOSS)
 
 
-def _loses(call: Call, operands: Sequence[str], spoken: str) -> bool:
+def _loses(call: ProgramCall, operands: Sequence[str], spoken: str) -> bool:
     if call.name in _VENDORS and (
         taken(operands, _TAKES) or (_deletes_by_option(call.args) and _PLANNING.isdisjoint(operands[:2]))
     ):
@@ -263,7 +262,7 @@ _TELLING = re.compile(r"doc|help|man$|tldr|cheat|lint|fmt|grep|log$|todo|note|ji
 """Names of programs whose words are things that they tell of."""
 
 
-def unknown(call: Call) -> None:
+def unknown(call: ProgramCall) -> None:
     """A program without a rule, by verbs that mean the same everywhere."""
     if not call.args or _TRIED.intersection(call.args):
         return
@@ -275,7 +274,7 @@ def unknown(call: Call) -> None:
         if not word.quoted and word.text[:1] != "-" and "." not in word.text and "/" not in word.text
     ]
     if taken(operands, _TAKES_AWAY, 3) or _deletes_by_option(call.args[:20]):
-        call.effect(EffectKind.DESTROYS, operands[-1:])
+        call.add_effect(EffectKind.DESTROYS, operands[-1:])
         call.ask("remote-loss", LOSS)
 
 
@@ -286,15 +285,17 @@ _UPLOADS = re.compile(
 )
 
 
-def _uploaded(call: Call, spoken: str, options: Options) -> None:
+def _uploaded(call: ProgramCall, spoken: str, options: CommandOptions) -> None:
     """What goes to others: files with keys among it."""
     if not _UPLOADS.search(spoken):
         return
-    labels = call.reads(options.operands) | call.stdin.labels
+    labels = call.judge_reads(options.operands) | call.stdin.labels
     deep = any(
-        root_like(call.path(word), call.host.places) for word in options.operands if word.text.startswith(("/", "~"))
+        is_root_like_path(call.resolve_path(word), call.host.places)
+        for word in options.operands
+        if word.text.startswith(("/", "~"))
     )
-    call.effect(EffectKind.SENDS, (call.name,))
+    call.add_effect(EffectKind.SENDS, (call.name,))
     if SECRET in labels or deep:
         call.ask("exfiltration", "it sends keys or the whole home away")
 
@@ -366,7 +367,7 @@ def drops_rows(text: str) -> bool:
     return _DROPS_ROWS.search(text[:30_000]) is not None
 
 
-def migrations(call: Call) -> None:
+def migrations(call: ProgramCall) -> None:
     """Tools for a project's database and its releases, started by whatever name: what they drop or take back."""
     args = call.args
     if not args or "--help" in args or "--dry-run" in args or "--pretend" in args:
@@ -387,6 +388,6 @@ def loses_rows(text: str) -> bool:
     return _ORM.search(text) is not None
 
 
-def _database_lost(call: Call) -> None:
-    call.effect(EffectKind.DESTROYS, call.args[-1:])
+def _database_lost(call: ProgramCall) -> None:
+    call.add_effect(EffectKind.DESTROYS, call.args[-1:])
     call.ask("sql", "it drops or empties a database, or publishes or takes back a release")

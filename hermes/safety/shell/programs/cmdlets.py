@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.programs import windows
-from hermes.safety.shell.regenerable import here
+from hermes.safety.shell.regenerable import is_regenerable_text
 from hermes.safety.shell.words import Word
 
 _VALUED = re.compile(
@@ -37,7 +37,7 @@ _EMPTY = re.compile(
 _MOST = 100
 
 
-def judge(call: Call) -> None:
+def judge(call: ProgramCall) -> None:
     """Judge what powershell or pwsh is given on its command line."""
     text = _given(call.name, call.words)
     if text:
@@ -63,17 +63,17 @@ def _joined(words: Sequence[Word]) -> str:
     return " ".join(word.text for word in words)
 
 
-def _spoken(call: Call, text: str) -> None:
+def _spoken(call: ProgramCall, text: str) -> None:
     if _EMPTY.search(text[:20_000]):
         call.ask("emptied", "it empties a file")
     for words in _commands(text[:20_000]):
         name = _NAMES.get(words[0].lower(), words[0])
-        inner = Call(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)
+        inner = ProgramCall(name, [Word(one.strip(_QUOTES)) for one in words[1:]], call.state, None, call.host)
         low = name.lower().removesuffix(".exe")
         if name == "Remove-Item" and _only_built(inner):
             continue
         if low in windows.RULES:
-            windows.judge(Call(low, inner.words, call.state, None, call.host))
+            windows.judge(ProgramCall(low, inner.words, call.state, None, call.host))
         elif not _LOOKING.match(name):
             windows.powershell(inner)
 
@@ -86,7 +86,7 @@ def _commands(text: str) -> Iterator[list[str]]:
             yield words[:40]
 
 
-def _only_built(call: Call) -> bool:
+def _only_built(call: ProgramCall) -> bool:
     """Whether all that is removed can be made again."""
     named = [text.strip(",") for word in call.words for text in word.text.split(",") if text and text[:1] != "-"]
-    return bool(named) and all(here(call, text) for text in named)
+    return bool(named) and all(is_regenerable_text(call, text) for text in named)

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Sequence, Set
 
-from hermes.safety.shell.call import Call, Options
+from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis
-from hermes.safety.shell.words import Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _POWER = "it gives a container power over this machine"
 _LOSES_WHEN_FORCED = re.compile(
     r"((system|volume|image|container|network|builder|buildx|machine|pod|manifest) (prune|rm|reset|remove)|"
@@ -40,7 +39,7 @@ _RUN_NAMED = word_set(
 _HARMLESS_SECURITY = re.compile(r"no-new-privileges|seccomp=(?!unconfined)|apparmor=(?!unconfined)|label=(?!disable)")
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """docker, podman, nerdctl and their like."""
     operands, words = _parts(call)
     verb = operands[0] if operands else ""
@@ -51,11 +50,11 @@ def judge(call: Call) -> Stream | None:
         verb, words = operands[1], words[1:]
     _done(call, operands, words, verb)
     if verb in ("pull", "build", "run"):
-        call.effect(EffectKind.FETCHES, ("registry",))
+        call.add_effect(EffectKind.FETCHES, ("registry",))
     return None
 
 
-def _done(call: Call, operands: Sequence[str], words: Sequence[Word], verb: str) -> None:
+def _done(call: ProgramCall, operands: Sequence[str], words: Sequence[Word], verb: str) -> None:
     """What a verb starts, builds or copies."""
     if verb == "compose" and operands[1:2] in (["run"], ["exec"]):
         _opened(call, words[1:], operands[1])
@@ -69,7 +68,7 @@ def _done(call: Call, operands: Sequence[str], words: Sequence[Word], verb: str)
         call.ask("container", _POWER)
 
 
-def _parts(call: Call) -> tuple[list[str], Sequence[Word]]:
+def _parts(call: ProgramCall) -> tuple[list[str], Sequence[Word]]:
     """The words from the verb on as texts, and those behind it; options before the verb are left out."""
     args = call.args
     at = 0
@@ -90,16 +89,16 @@ def _without_valued(args: Sequence[str]) -> list[str]:
     return list(args[at:])
 
 
-def _lost(call: Call, operands: Sequence[str], verb: str) -> None:
+def _lost(call: ProgramCall, operands: Sequence[str], verb: str) -> None:
     spoken = " ".join(text for text in operands if not text.startswith("-"))
     if _loses(call, spoken, {text for text in operands if text.startswith("-")}, verb):
-        call.effect(EffectKind.DESTROYS, operands[1:])
+        call.add_effect(EffectKind.DESTROYS, operands[1:])
         call.ask("container-loss", cloud_clis.LOSS)
     if _STOPS_HERMES.search(spoken):
         call.ask("kill-self", "it may end Hermes itself")
 
 
-def _loses(call: Call, spoken: str, flags: Set[str], verb: str) -> bool:
+def _loses(call: ProgramCall, spoken: str, flags: Set[str], verb: str) -> bool:
     """Whether something goes for good: by its verb, or by its verb with these options."""
     data, forced = _flagged(flags)
     if "--help" in flags or (verb == "compose" and not data and " kill" not in spoken):
@@ -116,52 +115,54 @@ def _flagged(flags: Set[str]) -> tuple[bool, bool]:
     return data, data or "f" in letters or bool(_FORCING & flags)
 
 
-def _built(call: Call, words: Sequence[Word]) -> None:
-    call.effect(EffectKind.RUNS, (call.cwd,))
+def _built(call: ProgramCall, words: Sequence[Word]) -> None:
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     for word in words:
         found = re.search(r"(?:^|,)(?:src|source)=([^,]+)", word.text)
-        if found and call.secret(Word(found[1])):
+        if found and call.secret_reason(Word(found[1])):
             call.ask("reads-secret", "it gives keys to what is built")
 
 
-def _copied(call: Call, words: Sequence[Word]) -> None:
+def _copied(call: ProgramCall, words: Sequence[Word]) -> None:
     if ":" not in words[-1].text:
-        call.writes(call.path(words[-1]))
-    call.reads([word for word in words[:-1] if ":" not in word.text])
+        call.judge_write(call.resolve_path(words[-1]))
+    call.judge_reads([word for word in words[:-1] if ":" not in word.text])
 
 
-def _opened(call: Call, words: Sequence[Word], verb: str) -> None:
-    options = Options(words, _RUN_VALUED, _RUN_NAMED, stop=True)
-    for word in [*options.all("v", "volume"), *options.all("mount")]:
+def _opened(call: ProgramCall, words: Sequence[Word], verb: str) -> None:
+    options = CommandOptions(words, _RUN_VALUED, _RUN_NAMED, stop=True)
+    for word in [*options.option_values("v", "volume"), *options.option_values("mount")]:
         _mounted(call, word.text)
     if _powerful(options):
         call.ask("container", _POWER)
     inner = options.operands[1:]
-    entry = options.all("entrypoint")
+    entry = options.option_values("entrypoint")
     if inner or entry:
-        call.run([*entry, *inner] if verb != "exec" else inner, lost=True)
+        call.judge_program([*entry, *inner] if verb != "exec" else inner, lost=True)
 
 
-def _powerful(options: Options) -> bool:
+def _powerful(options: CommandOptions) -> bool:
     """Whether a container is given rights, devices, or name spaces of the machine or of another container."""
     powers = _POWERS.difference(_SPACES).intersection(options.longs)
-    if "security-opt" in powers and all(_HARMLESS_SECURITY.match(word.text) for word in options.all("security-opt")):
+    if "security-opt" in powers and all(
+        _HARMLESS_SECURITY.match(word.text) for word in options.option_values("security-opt")
+    ):
         powers -= {"security-opt"}
-    hosts = options.all("pid", "net", "network", "userns", "ipc", "uts", "cgroupns")
+    hosts = options.option_values("pid", "net", "network", "userns", "ipc", "uts", "cgroupns")
     return bool(powers) or any(word.text == "host" or word.text.startswith("container:") for word in hosts)
 
 
-def _mounted(call: Call, text: str) -> None:
+def _mounted(call: ProgramCall, text: str) -> None:
     source = re.search(r"(?:src|source)=([^,]+)", text)
     path = source[1] if source else text.partition(":")[0]
     if _HOST_PATHS.match(path) and "type=volume" not in text and "type=tmpfs" not in text and _reaches(call, path):
-        call.effect(EffectKind.ESCALATES, (path,))
+        call.add_effect(EffectKind.ESCALATES, (path,))
         call.ask("container", _POWER)
 
 
-def _reaches(call: Call, path: str) -> bool:
+def _reaches(call: ProgramCall, path: str) -> bool:
     places = call.host.places
-    full = call.path(Word(path))
+    full = call.resolve_path(Word(path))
     return not (full == places.workspace or full.startswith((places.workspace + "/", "/tmp/")))  # noqa: S108 - a rule names it
 
 
@@ -177,7 +178,7 @@ def asks_power(text: str) -> bool:
     return _MANIFEST.search(text[:40_000]) is not None
 
 
-def cluster(call: Call) -> Stream | None:
+def cluster(call: ProgramCall) -> ShellStream | None:
     """kubectl, oc: verbs, pods with power over their machine, and what stands behind `--`."""
     cloud_clis.judge(call)
     if any(map(asks_power, (*call.args, (call.stdin.text or "") if call.fed else ""))):
@@ -186,7 +187,7 @@ def cluster(call: Call) -> Stream | None:
     if verb == "debug" and any(text.startswith(("node/", "no/")) for text in call.args):
         call.ask("container", _POWER)
     if "--" in call.args and verb in ("exec", "run", "debug", "rsh"):
-        call.run(call.words[call.args.index("--") + 1 :], lost=True)
+        call.judge_program(call.words[call.args.index("--") + 1 :], lost=True)
     return None
 
 
@@ -196,11 +197,11 @@ _REACHING = re.compile(
 )
 
 
-def lower(call: Call) -> None:
+def lower(call: ProgramCall) -> None:
     """ctr, crictl, lxc, incus, runc, systemd-nspawn, apptainer: verbs, and what reaches out."""
     cloud_clis.judge(call)
     if any(_REACHING.search(text) for text in call.args):
-        call.effect(EffectKind.ESCALATES)
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("container", _POWER)
     elif call.name == "systemd-nspawn" and any(text in ("-D", "--directory=/", "--bind=/") for text in call.args):
         call.ask("container", _POWER)

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import unquote_plus
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options
+from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import DECODED, FETCHED, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import DECODED, FETCHED, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 LOSES = "it deletes tables or rows without a condition"
 _STATEMENT = re.compile(
     r"\s*(?:\\?!|(?:explain\s+analyze\s+)?(?:(?:use\s+\w+\s+)?(drop|truncate)\b|alter\s+\w+\s+\S+\s+"
@@ -68,7 +67,7 @@ def spoken_loses(texts: Iterable[str]) -> bool:
 _STATEMENT_OPTION = re.compile(r"--?(c|e|q|Q|command|sql|query|execute|statement|eval)(=|$)")
 
 
-def carried(call: Call) -> None:
+def carried(call: ProgramCall) -> None:
     """Programs of vendors and projects that hand a statement on: `wrangler d1 execute DB --command TEXT`."""
     texts = [
         text.partition("=")[2] if "=" in text.partition(" ")[0] else "".join(call.args[at + 1 : at + 2])
@@ -76,7 +75,7 @@ def carried(call: Call) -> None:
         if _STATEMENT_OPTION.match(text)
     ]
     if spoken_loses(texts):
-        call.effect(EffectKind.DESTROYS)
+        call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", LOSES)
 
 
@@ -148,23 +147,23 @@ _PRODUCTION = re.compile(r"(^|[^a-z])(prod|production|live|master|primary)([^a-z
 _HOST = re.compile(r"\w+://(?:[^@/]*@)?([\w.-]+)")
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """Programs that speak SQL, or its like."""
     valued, spoken = _CLIENTS[call.name]
-    options = call.options(valued, _NAMED)
+    options = call.parse_options(valued, _NAMED)
     texts, unseen = _texts(call, options, spoken)
     if any(statements_lose(text) for text in texts):
-        call.effect(EffectKind.DESTROYS)
+        call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", LOSES)
     elif unseen and _production(call, options):
-        call.effect(EffectKind.DESTROYS)
+        call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", "it gives a database elsewhere statements that are not seen here")
     _escaped(call, texts, spoken)
     if MADE in call.stdin.labels:
         call.ask("sql", "it is given statements that drop what they are made of")
     if call.fed and call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-    return Stream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
+    return ShellStream(None, frozenset({MADE})) if any(map(_MAKES.search, texts)) else None
 
 
 MADE = "statements"
@@ -172,9 +171,9 @@ MADE = "statements"
 _MAKES = re.compile(r"'\s*(?:drop|truncate|delete\s+from|alter)\s", re.IGNORECASE)
 
 
-def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:
+def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> tuple[list[str], bool]:
     """The statements that a call gives, and whether there are some that cannot be told."""
-    given = [*options.all(*spoken), *options.all(*_SPOKEN_LONG)]
+    given = [*options.option_values(*spoken), *options.option_values(*_SPOKEN_LONG)]
     given += options.operands if not spoken else []
     texts = [word.text for word in (*given, *options.operands)]
     unseen = any(word.dynamic and re.fullmatch(r"\$\(\)|\$\{\w+\}", word.text) for word in given)
@@ -186,28 +185,30 @@ def _texts(call: Call, options: Options, spoken: str) -> tuple[list[str], bool]:
     return texts, unseen
 
 
-def _streams(call: Call, options: Options) -> list[Stream]:
+def _streams(call: ProgramCall, options: CommandOptions) -> list[ShellStream]:
     """The files of statements that a call names, and what comes in."""
-    scripted = options.all("f", "file", "queries-file") if call.name != "sqlcmd" else options.all("i")
-    streams = [dataflow.looked_up(call, word) for word in scripted]
+    scripted = (
+        options.option_values("f", "file", "queries-file") if call.name != "sqlcmd" else options.option_values("i")
+    )
+    streams = [dataflow.file_content(call, word) for word in scripted]
     return [*streams, call.stdin] if call.fed else streams
 
 
-def _production(call: Call, options: Options) -> bool:
+def _production(call: ProgramCall, options: CommandOptions) -> bool:
     """Whether the database is one that others use: on another host, or called so."""
-    hosts = [word.text for word in options.all("h", "host")] if call.name != "duckdb" else []
+    hosts = [word.text for word in options.option_values("h", "host")] if call.name != "duckdb" else []
     for text in call.args:
         found = _HOST.match(text)
         hosts += [found[1]] if found else re.findall(r"\bhost=([\w.-]+)", text)
-    names = [word.text for word in (*options.all("d", "dbname", "database", "D"), *options.operands)]
+    names = [word.text for word in (*options.option_values("d", "dbname", "database", "D"), *options.operands)]
     return any(not _LOCAL.match(host) for host in hosts) or any(_PRODUCTION.search(name) for name in names)
 
 
-def _escaped(call: Call, texts: Sequence[str], spoken: str) -> None:
+def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
     for text in texts:
         for found in _ESCAPES.finditer(text[:40_000]):
             if found[0].lstrip(";\n ").startswith(("\\!", ".")):
-                call.script(found[1], lost=True)
+                call.judge_script(found[1], lost=True)
     if spoken != "Qq" and any(_ESCAPED.search(text) for text in texts):
         call.ask("nested-program", "it is told to start another program")
 

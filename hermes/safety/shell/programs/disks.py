@@ -4,12 +4,18 @@ import re
 from collections.abc import Callable
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import BLOCK_DEVICE, Call, Options, inside, root_like, temporary
+from hermes.safety.shell.call import (
+    BLOCK_DEVICE,
+    CommandOptions,
+    ProgramCall,
+    is_in_workspace,
+    is_root_like_path,
+    is_temporary,
+)
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import NONE, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import NO_LABELS, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _OVERWRITES = "it overwrites a disk"
 _NAMED_DISK = re.compile(
     r"^/dev/(disk/by-\w+/|vg\w*/|mapper/|zvol/|pmem|nbd|ram|bcache|drbd|fd\d|sr\d|st\d|mtd|ubi|raw|nst\d)"
@@ -23,9 +29,9 @@ def is_disk(path: str) -> bool:
     return BLOCK_DEVICE.match(path) is not None or _NAMED_DISK.match(path) is not None
 
 
-def refused(call: Call, paths: list[str]) -> None:
+def refused(call: ProgramCall, paths: list[str]) -> None:
     """Refuse: a disk would be another one."""
-    call.effect(EffectKind.OVERWRITES, paths)
+    call.add_effect(EffectKind.OVERWRITES, paths)
     call.deny("raw-disk", _OVERWRITES)
 
 
@@ -43,22 +49,22 @@ _FORMATS = word_set("cfdisk blkdiscard cryptsetup")
 _OPENING = word_set("open luksOpen close luksClose")
 
 
-def _only_shows(call: Call, options: Options) -> bool:
-    if call.name == "wipefs" and not options.has("a", "all", "o", "offset"):
+def _only_shows(call: ProgramCall, options: CommandOptions) -> bool:
+    if call.name == "wipefs" and not options.has_option("a", "all", "o", "offset"):
         return True
-    showing = _SHOWING_ALL | _SHOWING.get(call.name, NONE)
+    showing = _SHOWING_ALL | _SHOWING.get(call.name, NO_LABELS)
     return not showing.isdisjoint(call.args)
 
 
-def _devices(call: Call) -> list[str]:
+def _devices(call: ProgramCall) -> list[str]:
     """The devices that are named, also as a value: `of=/dev/sda`."""
-    paths = [call.path(Word(word.text.rpartition("=")[2])) for word in call.words]
+    paths = [call.resolve_path(Word(word.text.rpartition("=")[2])) for word in call.words]
     return [path for path in paths if path.startswith("/dev/")]
 
 
-def made(call: Call) -> None:
+def made(call: ProgramCall) -> None:
     """mkfs, wipefs, parted ...: what makes a disk another one."""
-    options = call.options()
+    options = call.parse_options()
     if _only_shows(call, options):
         return
     if call.name == "cryptsetup" and call.args[:1] and call.args[0] in _OPENING:
@@ -130,7 +136,7 @@ _CHANGED = {name: re.compile(text) for name, text in _ASKING.items()}
 _TRIED = word_set("-t --test -n --dry-run --help --version -h -V")
 
 
-def volumes(call: Call) -> None:
+def volumes(call: ProgramCall) -> None:
     """lvremove, zpool, mdadm, nvme, hdparm: volumes, pools and disks that are gone after it."""
     text = " ".join(call.args)
     if not text or _TRIED.intersection(call.args[:3]):
@@ -139,7 +145,7 @@ def volumes(call: Call) -> None:
     if gone is not None and gone.match(text):
         refused(call, call.args[-1:])
     elif changed is not None and changed.match(text):
-        call.effect(EffectKind.DESTROYS, call.args[-1:])
+        call.add_effect(EffectKind.DESTROYS, call.args[-1:])
         call.ask("lvm", "it destroys or changes volumes or pools")
 
 
@@ -152,37 +158,37 @@ def size_of(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].upper() if found[2] != "c" else "c"] if found else 0
 
 
-def copy_raw(call: Call) -> Stream | None:
+def copy_raw(call: ProgramCall) -> ShellStream | None:
     """dd."""
     values = {name: Word(value, "$" in value) for name, _, value in (text.partition("=") for text in call.args)}
     source = values.get("if")
-    labels = call.reads([source]) if source is not None else NONE
+    labels = call.judge_reads([source]) if source is not None else NO_LABELS
     if "of" not in values:
-        return Stream(None, labels | call.stdin.labels)
-    target = call.path(values["of"])
+        return ShellStream(None, labels | call.stdin.labels)
+    target = call.resolve_path(values["of"])
     if is_disk(target) or re.match(r"/dev/[\w*?\[\]-]*[*?\[]", target):
         refused(call, [target])
         return None
     if target.startswith("/dev/") and not target.startswith("/dev/shm/"):  # noqa: S108 - a rule names it
         return None
-    if not call.writes(target, how="overwrites", kind=EffectKind.OVERWRITES):
+    if not call.judge_write(target, how="overwrites", kind=EffectKind.OVERWRITES):
         _overwritten(call, target, values)
-        call.state.files[target] = Stream(None, labels)
+        call.state.files[target] = ShellStream(None, labels)
     return None
 
 
-def _overwritten(call: Call, target: str, values: dict[str, Word]) -> None:
+def _overwritten(call: ProgramCall, target: str, values: dict[str, Word]) -> None:
     source = values.get("if", Word("")).text
-    endless = dataflow.fills(source)
+    endless = dataflow.is_endless_file(source)
     raw = "notrunc" in values.get("conv", Word("")).text or (DATA.search(target) and not target.endswith(".img"))
     if _takes_nothing(values):
         call.ask("emptied", "it empties a file")
     elif endless and _size(values) > _LARGE:
-        call.effect(EffectKind.EXHAUSTS, (target,))
+        call.add_effect(EffectKind.EXHAUSTS, (target,))
         call.ask("fills", "it fills the disk")
     elif endless and raw:
         call.ask("dd", "it overwrites a file block by block")
-    elif target.startswith("/") and not (inside(target, call.host.places) or temporary(target)):
+    elif target.startswith("/") and not (is_in_workspace(target, call.host.places) or is_temporary(target)):
         call.ask("dd", "it overwrites a file block by block", contained=True)
 
 
@@ -198,15 +204,15 @@ def _size(values: dict[str, Word]) -> int:
     return size_of(values["count"].text) * (size_of(values["bs"].text) if "bs" in values else 512)
 
 
-def shredded(call: Call) -> None:
+def shredded(call: ProgramCall) -> None:
     """shred, wipe, scrub: nothing brings that back."""
-    paths = [call.path(word) for word in call.options("nsw").operands]
-    call.effect(EffectKind.DELETES, paths)
+    paths = [call.resolve_path(word) for word in call.parse_options("nsw").operands]
+    call.add_effect(EffectKind.DELETES, paths)
     if any(map(is_disk, paths)):
         call.deny("raw-disk", _OVERWRITES)
-    elif any(vital(path) or root_like(path, call.host.places) for path in paths):
+    elif any(vital(path) or is_root_like_path(path, call.host.places) for path in paths):
         call.deny("rm-root", "it destroys what the system stands on")
-    elif call.words and not call.options().has("help", "version"):
+    elif call.words and not call.parse_options().has_option("help", "version"):
         call.ask("shred", "it destroys files for good")
 
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Stream
+from hermes.safety.shell.words import ShellStream
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 RUNS = "it installs and runs a package from an address"
 ADDRESSED = re.compile(
     r"(?:\S{1,200}?\s?@\s?)?(?:(?:git|hg|svn|bzr)\+\S|https?://|git@|git://|ssh://|ftp://|"
@@ -39,20 +39,20 @@ def foreign(text: str, *, package: bool = False) -> bool:
     return ADDRESSED.match(text) is not None or (package and _SHORT.match(text) is not None)
 
 
-def asked(call: Call) -> None:
+def asked(call: ProgramCall) -> None:
     """Say that it runs what an address names. In a sandbox the connection itself is asked about."""
-    call.effect(EffectKind.FETCHES)
+    call.add_effect(EffectKind.FETCHES)
     call.ask("runs-fetched", RUNS, contained=True)
 
 
 def before(rule: Rule | None) -> Rule:
     """A rule that looks at addresses first."""
 
-    def judge(call: Call) -> Stream | None:
+    def judge(call: ProgramCall) -> ShellStream | None:
         if _PATTERNS[call.name].match(" ".join(call.args[:40])):
             asked(call)
         if rule is None:
-            call.effect(EffectKind.RUNS, (call.cwd,))
+            call.add_effect(EffectKind.RUNS, (call.cwd,))
             return None
         return rule(call)
 

@@ -4,14 +4,20 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options, inside, root_like, temporary, under
+from hermes.safety.shell.call import (
+    CommandOptions,
+    ProgramCall,
+    is_in_workspace,
+    is_root_like_path,
+    is_temporary,
+    is_under,
+)
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import disks, windows
-from hermes.safety.shell.regenerable import below, loses_nothing, made_again
-from hermes.safety.shell.words import ENDLESS, MADE_HERE, NONE, SECRET, UNTOLD, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.regenerable import is_lossless_delete, is_regenerable_here, is_regenerable_path
+from hermes.safety.shell.words import ENDLESS, MADE_HERE, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 DANGEROUS = word_set(
     "rm dd mkfs shred shutdown reboot bash sh dash curl wget nc python3 perl chmod chown mv cp tee kill find "
     "sudo su cat zsh"
@@ -27,19 +33,19 @@ _WHOLE = frozenset({"rimraf", "del-cli"})
 """Programs that delete folders with all that is in them without being told so."""
 
 
-def remove(call: Call) -> None:
+def remove(call: ProgramCall) -> None:
     """rm, srm, rmdir, unlink, del."""
     if call.name in ("del", "rmdir", "rd") and windows.deleted(call):
         return
-    options = call.options()
-    recursive = call.name in _WHOLE or (call.name != "unlink" and options.has("r", "R", "recursive"))
-    paths = [call.path(word) for word in options.operands]
-    call.effect(EffectKind.DELETES, paths)
+    options = call.parse_options()
+    recursive = call.name in _WHOLE or (call.name != "unlink" and options.has_option("r", "R", "recursive"))
+    paths = [call.resolve_path(word) for word in options.operands]
+    call.add_effect(EffectKind.DELETES, paths)
     if recursive and _loses_root(call, options.operands, paths):
         return
     for word, path in zip(options.operands, paths, strict=True):
         _removed(call, word, path, recursive=recursive)
-    if recursive and not all(loses_nothing(call, word) for word in options.operands):
+    if recursive and not all(is_lossless_delete(call, word) for word in options.operands):
         call.ask(
             "rm-recursive", "it deletes folders with all that is in them", contained=_replaceable(call, options, paths)
         )
@@ -49,17 +55,17 @@ _ANY_TOP = re.compile(r"^/(\[[^\]]{1,40}\]|[*?.]|\{[^}]{1,80}\})+\*?(/\*)*$")
 """Wildcards that stand for every folder at the top."""
 
 
-def _loses_root(call: Call, words: Sequence[Word], paths: Sequence[str]) -> bool:
+def _loses_root(call: ProgramCall, words: Sequence[Word], paths: Sequence[str]) -> bool:
     for word, path in zip(words, paths, strict=True):
         bare = re.sub(r"\$\{\w+\}", "", word.text)
         nothing_before = word.dynamic and bare != word.text and bare in ("/", "/*", "/.", "/./*")
-        if root_like(path, call.host.places) or nothing_before or _ANY_TOP.match(path) or disks.vital(path):
+        if is_root_like_path(path, call.host.places) or nothing_before or _ANY_TOP.match(path) or disks.vital(path):
             call.deny("rm-root", f"it deletes {path}")
             return True
     return False
 
 
-def _listed_elsewhere(call: Call, word: Word) -> bool:
+def _listed_elsewhere(call: ProgramCall, word: Word) -> bool:
     """Judge a name that came out of a search outside of the session's folder."""
     if "everything" in word.labels:
         call.deny("find-delete", "it deletes everything that it is given")
@@ -70,45 +76,46 @@ def _listed_elsewhere(call: Call, word: Word) -> bool:
     return True
 
 
-def _removed(call: Call, word: Word, path: str, *, recursive: bool) -> None:
+def _removed(call: ProgramCall, word: Word, path: str, *, recursive: bool) -> None:
     if word.labels and word.dynamic and _listed_elsewhere(call, word):
         return
     if disks.vital(path):
-        call.effect(EffectKind.DELETES, (path,))
+        call.add_effect(EffectKind.DELETES, (path,))
         call.deny("rm-root", f"it deletes {path}, on which the system stands")
         return
     if not judge_deleted(call, path) and not recursive:
         _removed_file(call, word, path)
 
 
-def _removed_file(call: Call, word: Word, path: str) -> None:
+def _removed_file(call: ProgramCall, word: Word, path: str) -> None:
     """Judge files being deleted one by one, where nothing protects them."""
-    if loses_nothing(call, word):
+    if is_lossless_delete(call, word):
         return
     if re.search(r"(^|/)(\*|\.\*|\*\.\*|\{\*,\.\*\})$", word.text):
         call.ask("rm-all", "it deletes every file of a folder")
     elif not _own(call, path) and path.startswith("/"):
         call.ask("rm-outside", f"it deletes {path}, outside the session's folder", contained=True)
-    elif disks.DATA.search(path) and not temporary(path) and word.text.startswith("/"):
+    elif disks.DATA.search(path) and not is_temporary(path) and word.text.startswith("/"):
         call.ask("rm-outside", f"it deletes {path}")
 
 
-def _own(call: Call, path: str) -> bool:
+def _own(call: ProgramCall, path: str) -> bool:
     """Whether a path is the session's, a temporary one, or below where the command runs."""
-    return inside(path, call.host.places) or temporary(path) or under(path, call.cwd)
+    return is_in_workspace(path, call.host.places) or is_temporary(path) or is_under(path, call.cwd)
 
 
-def judge_deleted(call: Call, path: str) -> bool:
+def judge_deleted(call: ProgramCall, path: str) -> bool:
     """Judge one path being deleted; whether something was said."""
-    return call.writes(path, how="deletes", kind=EffectKind.DELETES, noted=True)
+    return call.judge_write(path, how="deletes", kind=EffectKind.DELETES, noted=True)
 
 
-def _replaceable(call: Call, options: Options, paths: Sequence[str]) -> bool:
+def _replaceable(call: ProgramCall, options: CommandOptions, paths: Sequence[str]) -> bool:
     places = call.host.places
     if any(word.dynamic for word in options.operands) or any("/.git" in path for path in paths):
         return False
     return all(
-        (not under(path, places.workspace) and not under(places.workspace, path)) or made_again(call, path)
+        (not is_under(path, places.workspace) and not is_under(places.workspace, path))
+        or is_regenerable_here(call, path)
         for path in paths
     )
 
@@ -119,16 +126,16 @@ _WIDER = re.compile(r"[ugoa]*[go][ugoa]*[=+]u|g=u|o=[ug]|a=u")
 """Modes that give others what the owner has."""
 
 
-def permissions(call: Call) -> None:
+def permissions(call: ProgramCall) -> None:
     """chmod, chown, chgrp, setfacl."""
-    options = Options([word for word in call.words if not re.fullmatch(r"-[rwxXst]+", word.text)])
+    options = CommandOptions([word for word in call.words if not re.fullmatch(r"-[rwxXst]+", word.text)])
     operands = options.operands
     kind = EffectKind.ESCALATES if call.name != "chmod" else EffectKind.WRITES
-    call.effect(kind, [call.path(word) for word in operands[1:]])
-    recursive = options.has("R", "recursive")
+    call.add_effect(kind, [call.resolve_path(word) for word in operands[1:]])
+    recursive = options.has_option("R", "recursive")
     mode = operands[0].text if operands else ""
-    targets = operands if options.has("reference") else operands[1:]
-    if recursive and any(root_like(call.path(word), call.host.places) for word in targets):
+    targets = operands if options.has_option("reference") else operands[1:]
+    if recursive and any(is_root_like_path(call.resolve_path(word), call.host.places) for word in targets):
         call.deny("permissions-root", "it changes owner or rights of the whole system or home")
         return
     said = {"chmod": _mode, "chown": _owner, "chgrp": _owner, "setfacl": _listed}[call.name]
@@ -136,7 +143,7 @@ def permissions(call: Call) -> None:
         _rights_of(call, mode, targets)
 
 
-def _mode(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+def _mode(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
     parts = mode.split(",")
     outside = _outside(call, targets)
     if any(_WORLD.match(part) for part in parts):
@@ -150,7 +157,7 @@ def _mode(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bo
     return True
 
 
-def _owner(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+def _owner(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
     del targets
     if recursive:
         call.ask("chown-recursive", "it changes the owner of whole folders")
@@ -161,7 +168,7 @@ def _owner(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> b
     return True
 
 
-def _listed(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
+def _listed(call: ProgramCall, mode: str, targets: Sequence[Word], recursive: bool) -> bool:
     del mode, targets
     opened = any(re.search(r"(^|,|:)(o|u|g|other|user|d):[\w:]*:?[rx-]*w", text) for text in call.args)
     if opened or (recursive and {"-b", "-k", "--remove-all"} & set(call.args)):
@@ -170,45 +177,45 @@ def _listed(call: Call, mode: str, targets: Sequence[Word], recursive: bool) -> 
     return False
 
 
-def _rights_of(call: Call, mode: str, targets: Sequence[Word]) -> None:
+def _rights_of(call: ProgramCall, mode: str, targets: Sequence[Word]) -> None:
     if call.name == "chmod" and _NARROWER.match(mode):
         return
     for word in targets:
         if word.text.startswith(("/", "~", "..")) or "/.git" in word.text:
-            call.writes(call.path(word), how="changes the rights of")
+            call.judge_write(call.resolve_path(word), how="changes the rights of")
 
 
-def attributes(call: Call) -> None:
+def attributes(call: ProgramCall) -> None:
     """chattr, chflags."""
     if any(re.match(r"[-+=]\w*[ia]|no[su]chg|[su]chg|[su]appnd|no[su]appnd", text) for text in call.args):
         call.ask("permissions", "it changes what protects files")
 
 
-def _outside(call: Call, words: Sequence[Word]) -> bool:
-    return all(not inside(call.path(word), call.host.places) for word in words)
+def _outside(call: ProgramCall, words: Sequence[Word]) -> bool:
+    return all(not is_in_workspace(call.resolve_path(word), call.host.places) for word in words)
 
 
 _EXAMPLE = re.compile(r"\.(example|sample|template|dist|tmpl)$|(example|sample|template|dist)\.\w+$")
 
 
-def copied(call: Call) -> None:
+def copied(call: ProgramCall) -> None:
     """cp, mv, ln, install: what goes where."""
-    options = call.options("tSmgo", word_set("target-directory suffix mode owner group"))
-    if call.name == "install" and options.has("d", "directory"):
+    options = call.parse_options("tSmgo", word_set("target-directory suffix mode owner group"))
+    if call.name == "install" and options.has_option("d", "directory"):
         for word in options.operands:
-            call.writes(call.path(word))
+            call.judge_write(call.resolve_path(word))
         return
     sources, targets = _ends(call, options)
-    if call.name == "cp" and options.has("n", "no-clobber") and _fills_in(call, sources, targets):
+    if call.name == "cp" and options.has_option("n", "no-clobber") and _fills_in(call, sources, targets):
         return
     _moved(call, sources, targets)
     _placed(call, options, sources, targets)
 
 
-def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
+def _ends(call: ProgramCall, options: CommandOptions) -> tuple[list[Word], list[Word]]:
     """What is copied, and where it goes."""
     operands = options.operands
-    if given := options.all("t", "target-directory"):
+    if given := options.option_values("t", "target-directory"):
         return operands, given
     return operands[:-1], operands[-1:] if len(operands) > 1 or call.name == "ln" else []
 
@@ -216,46 +223,48 @@ def _ends(call: Call, options: Options) -> tuple[list[Word], list[Word]]:
 _MOVING = frozenset({"mv", "gmv", "ln"})
 
 
-def _placed(call: Call, options: Options, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+def _placed(call: ProgramCall, options: CommandOptions, sources: Sequence[Word], targets: Sequence[Word]) -> None:
     """Judge what is read, and each place where it is put."""
-    symbolic = call.name == "ln" and options.has("s", "symbolic")
-    labels = call.reads(sources) if not symbolic else _linked(call, sources)
-    if call.name == "install" and any(re.match(r"0?[4-7]\d{3}|.*s", mode.text) for mode in options.all("m", "mode")):
+    symbolic = call.name == "ln" and options.has_option("s", "symbolic")
+    labels = call.judge_reads(sources) if not symbolic else _linked(call, sources)
+    if call.name == "install" and any(
+        re.match(r"0?[4-7]\d{3}|.*s", mode.text) for mode in options.option_values("m", "mode")
+    ):
         call.ask("chmod-open", "it lets everybody run a program as its owner")
     if call.name == "ln" and not symbolic and not sources:
         return
     for word in targets:
-        _replaced(call, word, sources, labels, forced=options.has("f", "force"))
+        _replaced(call, word, sources, labels, forced=options.has_option("f", "force"))
         if symbolic and len(sources) == 1:
             _aliased(call, word, sources[0])
 
 
-def _fills_in(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> bool:
+def _fills_in(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> bool:
     """Whether a project's settings are only made out of their example, where there are none."""
-    paths = [call.path(word) for word in targets]
+    paths = [call.resolve_path(word) for word in targets]
     return all(_EXAMPLE.search(word.text) for word in sources) and all(
-        inside(path, call.host.places) and "/.git/" not in path and path.rpartition("/")[2].startswith(".env")
+        is_in_workspace(path, call.host.places) and "/.git/" not in path and path.rpartition("/")[2].startswith(".env")
         for path in paths
     )
 
 
-def _replaced(call: Call, word: Word, sources: Sequence[Word], labels: frozenset[str], *, forced: bool) -> None:
-    path = call.path(word)
-    said = call.writes(path, how="replaces", kind=EffectKind.OVERWRITES)
+def _replaced(call: ProgramCall, word: Word, sources: Sequence[Word], labels: frozenset[str], *, forced: bool) -> None:
+    path = call.resolve_path(word)
+    said = call.judge_write(path, how="replaces", kind=EffectKind.OVERWRITES)
     if not said and forced and call.name in ("mv", "cp") and _kept_elsewhere(call, path):
         call.ask("mv-away", f"it replaces {path}, outside the session's folder, without asking")
     if sources and "/" in sources[0].text and sources[0].text.rpartition("/")[2] in DANGEROUS:
         # Another name for a program that has rules: running it is running that.
-        call.state.files[path] = Stream(f'{sources[0].text} "$@"\n')
+        call.state.files[path] = ShellStream(f'{sources[0].text} "$@"\n')
     elif len(sources) == 1:
-        held = dataflow.looked_up(call, sources[0])
-        stream = Stream(held.text, held.labels | labels)
+        held = dataflow.file_content(call, sources[0])
+        stream = ShellStream(held.text, held.labels | labels)
         if held.text is not None or stream.labels or call.name == "mv":
             call.state.files[path] = stream
             call.state.files[f"{path}/{sources[0].text.rpartition('/')[2]}"] = stream
 
 
-def _kept_elsewhere(call: Call, path: str) -> bool:
+def _kept_elsewhere(call: ProgramCall, path: str) -> bool:
     """Whether a path is a file that is kept outside: by its ending, and by its place."""
     return not _own(call, path) and "." in path.rpartition("/")[2].lstrip(".") and path not in call.state.files
 
@@ -264,41 +273,41 @@ _SYSTEM = re.compile(r"(?!/etc/localtime|/etc/alternatives)/(etc|boot|lib|proc|s
 """Folders of the system, without the links that are made to be changed."""
 
 
-def _aliased(call: Call, word: Word, source: Word) -> None:
+def _aliased(call: ProgramCall, word: Word, source: Word) -> None:
     """A link to a disk, to the system or to a home: what is done to it is done to that."""
     whole = source.text.startswith(("/", "~", "$"))
-    path = call.path(source if whole else Word(f"{word.text}/../{source.text}"))
+    path = call.resolve_path(source if whole else Word(f"{word.text}/../{source.text}"))
     if disks.is_disk(path):
-        call.effect(EffectKind.ESCALATES, (path,))
+        call.add_effect(EffectKind.ESCALATES, (path,))
         call.ask("raw-disk", "it makes a second door to a device")
     elif _SYSTEM.match(path):
         call.ask("protected-path", f"it makes another name for {path}, which belongs to the system")
-    elif root_like(path, call.host.places):
+    elif is_root_like_path(path, call.host.places):
         call.ask("protected-path", f"it makes another name for {path}")
 
 
-def _linked(call: Call, sources: Sequence[Word]) -> frozenset[str]:
+def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
     """A link to what is protected makes it reachable by another name."""
-    if any(call.secret(word) for word in sources):
+    if any(call.secret_reason(word) for word in sources):
         call.ask("reads-secret", "it makes another name for what holds keys")
         return frozenset({SECRET})
-    return NONE
+    return NO_LABELS
 
 
-def _filled(call: Call, paths: Sequence[str], targets: Sequence[Word]) -> None:
+def _filled(call: ProgramCall, paths: Sequence[str], targets: Sequence[Word]) -> None:
     """Note where things come to lie that no build made, though the name may say so."""
-    if call.name in _MOVING and not all(below(path, call.host.places) for path in paths):
-        call.state.moved.update(call.path(word) for word in targets)
+    if call.name in _MOVING and not all(is_regenerable_path(path, call.host.places) for path in paths):
+        call.state.moved.update(call.resolve_path(word) for word in targets)
 
 
-def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None:
-    paths = [call.path(word) for word in sources]
+def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+    paths = [call.resolve_path(word) for word in sources]
     _filled(call, paths, targets)
     if call.name == "mv":
-        call.effect(EffectKind.DELETES, paths)
+        call.add_effect(EffectKind.DELETES, paths)
         for path in paths:
             _away(call, path)
-    into = [call.path(word) for word in targets]
+    into = [call.resolve_path(word) for word in targets]
     emptied = "/dev/null" in paths and not all(map(_PASSING.search, into))
     _overflows(call, paths, into)
     if emptied and any(map(disks.vital, into)):
@@ -307,15 +316,15 @@ def _moved(call: Call, sources: Sequence[Word], targets: Sequence[Word]) -> None
         call.ask("emptied", "it replaces a file by nothing, or moves one into nothing")
 
 
-def _overflows(call: Call, paths: Sequence[str], into: Sequence[str]) -> None:
+def _overflows(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> None:
     """Judge a copy of what has no end."""
-    if any(map(dataflow.fills, paths)) and not all(path.startswith("/dev/") for path in into):
-        call.effect(EffectKind.EXHAUSTS, into)
+    if any(map(dataflow.is_endless_file, paths)) and not all(path.startswith("/dev/") for path in into):
+        call.add_effect(EffectKind.EXHAUSTS, into)
         call.ask("fills", "it fills the disk")
 
 
-def _away(call: Call, path: str) -> None:
-    if root_like(path, call.host.places) or disks.vital(path) or _ANY_TOP.match(path):
+def _away(call: ProgramCall, path: str) -> None:
+    if is_root_like_path(path, call.host.places) or disks.vital(path) or _ANY_TOP.match(path):
         call.deny("mv-away", f"it moves {path} away, on which the system or the person's work stands")
     elif path.endswith("/.git") or path == call.host.places.workspace:
         call.ask("mv-away", "it moves away what other things depend on")
@@ -328,13 +337,13 @@ _DOCUMENTS = re.compile(
 )
 
 
-def written(call: Call) -> Stream | None:
+def written(call: ProgramCall) -> ShellStream | None:
     """tee, touch, sponge: every operand is written."""
-    options = call.options()
-    appends = call.name == "touch" or options.has("a", "append")
-    given = call.stdin if call.fed else Stream("")
+    options = call.parse_options()
+    appends = call.name == "touch" or options.has_option("a", "append")
+    given = call.stdin if call.fed else ShellStream("")
     for word in options.operands:
-        path = call.path(word)
+        path = call.resolve_path(word)
         if path == "/proc/sysrq-trigger":
             call.deny("power", "it stops the machine, or changes how it runs")
         elif disks.is_disk(path):
@@ -347,8 +356,8 @@ def written(call: Call) -> Stream | None:
     return given
 
 
-def _stored(call: Call, path: str, given: Stream, *, appends: bool) -> None:
-    said = call.writes(path, kind=EffectKind.WRITES if appends else EffectKind.OVERWRITES)
+def _stored(call: ProgramCall, path: str, given: ShellStream, *, appends: bool) -> None:
+    said = call.judge_write(path, kind=EffectKind.WRITES if appends else EffectKind.OVERWRITES)
     emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
     if emptied and not said and not _PASSING.search(path):
         call.ask("emptied", f"it empties {path}")
@@ -359,91 +368,91 @@ def _stored(call: Call, path: str, given: Stream, *, appends: bool) -> None:
 _PASSING = re.compile(r"^(/tmp|/var/tmp|/dev|/proc|/sys)/|\.(log|tmp|lock|pid|out|err)$|/\.?(gitkeep|keep|nojekyll)$")
 
 
-def temporary_made(call: Call) -> Stream:
+def temporary_made(call: ProgramCall) -> ShellStream:
     """mktemp: a file or folder of this line's own, of which only the place is known."""
-    options = call.options("p", word_set("suffix"))
-    if options.has("u", "dry-run") or any(word.dynamic for word in call.words):
-        return UNTOLD
+    options = call.parse_options("p", word_set("suffix"))
+    if options.has_option("u", "dry-run") or any(word.dynamic for word in call.words):
+        return UNKNOWN_STREAM
     template = options.operands[0].text if options.operands else ""
-    given = options.all("p", "tmpdir")
+    given = options.option_values("p", "tmpdir")
     if "/" in template:
-        folder = call.path(Word(template)).rpartition("/")[0]
+        folder = call.resolve_path(Word(template)).rpartition("/")[0]
     elif given:
-        folder = call.path(given[-1])
+        folder = call.resolve_path(given[-1])
     else:
         own = call.state.variables.get("TMPDIR", Word("/tmp"))  # noqa: S108 - where it is made
-        folder = call.cwd if template and not options.has("t", "tmpdir") else own.text or "/tmp"  # noqa: S108
-    return Stream(f"{folder}/{MADE_HERE}\n")
+        folder = call.cwd if template and not options.has_option("t", "tmpdir") else own.text or "/tmp"  # noqa: S108
+    return ShellStream(f"{folder}/{MADE_HERE}\n")
 
 
-def formatted(call: Call) -> None:
+def formatted(call: ProgramCall) -> None:
     """shfmt, beautysh: with `-w` they write what they are given."""
-    options = call.options("", word_set("language-dialect indent filename"))
-    if call.name == "beautysh" or options.has("w", "write"):
+    options = call.parse_options("", word_set("language-dialect indent filename"))
+    if call.name == "beautysh" or options.has_option("w", "write"):
         for word in options.operands:
-            call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+            call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
 
 
 _DESKTOP = {"remove": "rm", "rm": "rm", "del": "rm", "move": "mv", "rename": "mv", "mv": "mv", "copy": "cp", "cp": "cp"}
 
 
-def desktop(call: Call) -> None:
+def desktop(call: ProgramCall) -> None:
     """gio, gvfs-rm, kioclient: the files of a desktop, by verbs. What goes to the trash can be had back."""
     named = call.name.startswith("gvfs-")
     verb = call.name[5:] if named else (call.args or [""])[0]
     name, rest = _DESKTOP.get(verb, ""), _without_scheme(call.words if named else call.words[1:])
     if name == "rm":
         deep = [Word("-r")] if call.name.startswith("kio") else []
-        remove(Call(name, [*deep, *rest], call.state, call.given(), call.host))
+        remove(ProgramCall(name, [*deep, *rest], call.state, call.piped_input(), call.host))
     elif name:
-        copied(Call(name, rest, call.state, call.given(), call.host))
+        copied(ProgramCall(name, rest, call.state, call.piped_input(), call.host))
     elif verb == "trash" and "--empty" in call.args:
         emptied_trash(call)
     elif verb == "save":
-        written(Call("tee", rest, call.state, call.given(), call.host))
+        written(ProgramCall("tee", rest, call.state, call.piped_input(), call.host))
 
 
 def _without_scheme(words: Sequence[Word]) -> list[Word]:
     return [Word(word.text.removeprefix("file://"), word.dynamic, word.quoted, word.labels) for word in words]
 
 
-def emptied_trash(call: Call) -> None:
+def emptied_trash(call: ProgramCall) -> None:
     """trash-empty, trash-rm."""
     call.ask("deletes-given", "it deletes what could still be had back")
 
 
-def truncated(call: Call) -> None:
+def truncated(call: ProgramCall) -> None:
     """truncate."""
-    options = call.options("sro", word_set("size reference"))
-    sizes = [word.text for word in options.all("s", "size")]
-    paths = [call.path(word) for word in options.operands]
+    options = call.parse_options("sro", word_set("size reference"))
+    sizes = [word.text for word in options.option_values("s", "size")]
+    paths = [call.resolve_path(word) for word in options.operands]
     if any(disks.vital(path) or disks.is_disk(path) for path in paths):
-        call.effect(EffectKind.OVERWRITES, paths)
+        call.add_effect(EffectKind.OVERWRITES, paths)
         call.deny("rm-root", "it cuts off what the system stands on")
         return
     for path in paths:
-        call.writes(path, how="cuts off", kind=EffectKind.OVERWRITES)
+        call.judge_write(path, how="cuts off", kind=EffectKind.OVERWRITES)
     if any(disks.size_of(text.lstrip("+%/<>-")) > 8 << 30 for text in sizes):
         call.ask("fills", "it fills the disk")
     elif any(re.match(r"[-<]|0+[a-zA-Z]*$", text) for text in sizes):
         call.ask("emptied", "it cuts files off")
 
 
-def edited(call: Call) -> Stream | None:
+def edited(call: ProgramCall) -> ShellStream | None:
     """sed: a script, and files; `-i` writes them, `w` writes another, `e` runs a command."""
-    options = call.options("efl", word_set("expression file line-length"))
-    scripts = [word.text for word in options.all("e", "expression")]
+    options = call.parse_options("efl", word_set("expression file line-length"))
+    scripts = [word.text for word in options.option_values("e", "expression")]
     operands = options.operands
-    if not scripts and not options.all("f", "file") and operands:
+    if not scripts and not options.option_values("f", "file") and operands:
         scripts, operands = [operands[0].text], operands[1:]
-    for word in options.all("f", "file"):
-        call.effect(EffectKind.RUNS, (call.path(word),))
-        held = dataflow.looked_up(call, word)
+    for word in options.option_values("f", "file"):
+        call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
+        held = dataflow.file_content(call, word)
         scripts += [held.text] if held.text is not None else []
     for text in scripts:
         _sed_script(call, text)
-    for word in operands if options.has("i", "in-place") else ():
-        said = call.writes(call.path(word), kind=EffectKind.OVERWRITES)
+    for word in operands if options.has_option("i", "in-place") else ():
+        said = call.judge_write(call.resolve_path(word), kind=EffectKind.OVERWRITES)
         if not said and any(map(_SED_EMPTIES.fullmatch, scripts)):
             call.ask("emptied", "it deletes what files hold")
     return None
@@ -452,13 +461,13 @@ def edited(call: Call) -> Stream | None:
 _SED_EMPTIES = re.compile(r"\s*(1,\$|\d*,?\$?)?\s*d\s*|/(?!\^\$/)\^?\.?\*?\$?/d|s/\.\*//g?")
 
 
-def _sed_script(call: Call, text: str) -> None:
+def _sed_script(call: ProgramCall, text: str) -> None:
     if (re.search(r"(^|[;}\n]|\d|\$|/)\s*e(\s+\S|\s*$)", text) and not re.match(r"\s*/", text)) or re.search(
         r"^s(.)(?:(?!\1).){0,300}\1(?:(?!\1).){0,300}\1[gpiIm0-9]*e", text
     ):
         call.ask("nested-program", "a sed script starts commands")
     for found in re.finditer(r"(?:^|[;}\n/])[gpI0-9]*w\s+(\S+)", text[:4096]):
-        call.writes(call.path(Word(found[1])))
+        call.judge_write(call.resolve_path(Word(found[1])))
 
 
 RULES: dict[str, Rule] = {

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import Call, inside, resolve, root_like, temporary
+from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_temporary, resolve_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import searching
-from hermes.safety.shell.words import REMADE, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import REGENERABLE, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _EDITORS = word_set("sed gsed perl ruby awk gawk")
 _IN_PLACE = re.compile(r"-\w{0,5}i|--in-place|inplace")
 _NARROWING = re.compile(
@@ -30,12 +29,12 @@ EVERYTHING = "everything"
 """What comes out of it names all files of the system, or of a home."""
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """find, fd: what it starts is followed; what it deletes asks."""
     args = call.args
     starts = _starts(call)
-    roots = [resolve(text, call.cwd, call.host.places) for text in starts] or [call.cwd]
-    deep = any(root_like(path, call.host.places) for path in roots) and not _narrowed(args)
+    roots = [resolve_path(text, call.cwd, call.host.places) for text in starts] or [call.cwd]
+    deep = any(is_root_like_path(path, call.host.places) for path in roots) and not _narrowed(args)
     if "-delete" in args:
         _deleted(call, starts, roots, deep=deep)
     if sum(text in _EXEC for text in args) > _MOST_STARTS:
@@ -43,45 +42,45 @@ def judge(call: Call) -> Stream | None:
         return None
     for at, text in enumerate(args):
         if text in _WRITING and at + 1 < len(args):
-            call.writes(call.path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
+            call.judge_write(call.resolve_path(call.words[at + 1]), kind=EffectKind.OVERWRITES)
         if text in _EXEC:
             _started(call, at, roots, deep=deep)
     return _found(call, starts, roots, deep=deep)
 
 
-def _deleted(call: Call, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> None:
+def _deleted(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> None:
     """Judge `-delete`."""
     places = [at for at, text in enumerate(call.args) if text == "-delete"]
     if len(places) > _MOST_STARTS or any(searching.reached(call, starts, at) is None for at in places):
         _deletes(call, roots, "it deletes every file that it finds", deep=deep)
     else:
-        call.effect(EffectKind.DELETES, roots)
+        call.add_effect(EffectKind.DELETES, roots)
 
 
-def _found(call: Call, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> Stream | None:
+def _found(call: ProgramCall, starts: Sequence[str], roots: Sequence[str], *, deep: bool) -> ShellStream | None:
     """What comes out of it, when that names files outside, or only what can be made again."""
     if searching.printed(call, starts):
-        return Stream(None, frozenset({REMADE}))
+        return ShellStream(None, frozenset({REGENERABLE}))
     if deep:
-        return Stream(None, frozenset({EVERYTHING, LISTED}))
-    if all(inside(path, call.host.places) or temporary(path) for path in roots):
+        return ShellStream(None, frozenset({EVERYTHING, LISTED}))
+    if all(is_in_workspace(path, call.host.places) or is_temporary(path) for path in roots):
         return None
-    return Stream(None, frozenset({LISTED}))
+    return ShellStream(None, frozenset({LISTED}))
 
 
-def _deletes(call: Call, roots: Sequence[str], reason: str, *, deep: bool) -> None:
+def _deletes(call: ProgramCall, roots: Sequence[str], reason: str, *, deep: bool) -> None:
     """Say that what it finds is deleted: never all of a system."""
-    call.effect(EffectKind.DELETES, roots)
+    call.add_effect(EffectKind.DELETES, roots)
     if deep:
         call.deny("find-delete", reason)
     else:
         call.ask("find-delete", reason)
 
 
-def _starts(call: Call) -> list[str]:
+def _starts(call: ProgramCall) -> list[str]:
     """The folders in which it looks."""
     if call.name not in ("find", "gfind"):
-        return [word.text for word in call.options().operands[1:]]
+        return [word.text for word in call.parse_options().operands[1:]]
     starts: list[str] = []
     for text in call.args:
         if text.startswith(("-", "(", "!")) and text not in ("-L", "-H", "-P"):
@@ -100,7 +99,7 @@ def _narrowed(args: Sequence[str]) -> bool:
     return False
 
 
-def _started(call: Call, at: int, roots: Sequence[str], *, deep: bool) -> None:
+def _started(call: ProgramCall, at: int, roots: Sequence[str], *, deep: bool) -> None:
     words = list(call.words[at + 1 :])
     for end, word in enumerate(words):
         if word.text in (";", "+"):
@@ -113,26 +112,26 @@ def _started(call: Call, at: int, roots: Sequence[str], *, deep: bool) -> None:
     _edits(call, words, roots)
     for root in roots[:2]:
         for path in [f"{root}/*"] if deep else _named(call.args, root):
-            call.run([_filled(word, path) for word in words], lost=True)
+            call.judge_program([_filled(word, path) for word in words], lost=True)
     _deleting(call, words, roots, deep=deep)
 
 
-def _edits(call: Call, words: Sequence[Word], roots: Sequence[str]) -> None:
+def _edits(call: ProgramCall, words: Sequence[Word], roots: Sequence[str]) -> None:
     """Judge a program that changes files in place."""
     in_place = words[0].text in _EDITORS and any(_IN_PLACE.match(word.text) for word in words[1:])
-    if in_place and any(root_like(path, call.host.places) for path in roots):
+    if in_place and any(is_root_like_path(path, call.host.places) for path in roots):
         call.ask("edits-found", "it changes every file that it finds")
 
 
-def _removed(call: Call, at: int, words: Sequence[Word], roots: Sequence[str]) -> bool:
+def _removed(call: ProgramCall, at: int, words: Sequence[Word], roots: Sequence[str]) -> bool:
     """Judge a program that only deletes what can be made again; whether it is one."""
     found = searching.reached(call, _starts(call), at) if searching.only_removes(words) else None
     if found is None:
         return False
-    call.effect(EffectKind.DELETES, roots)
+    call.add_effect(EffectKind.DELETES, roots)
     for root in roots[:2]:
         for name in found or [".found"]:
-            call.run([_filled(word, f"{root}/{name}") for word in words])
+            call.judge_program([_filled(word, f"{root}/{name}") for word in words])
     return True
 
 
@@ -151,15 +150,15 @@ def _filled(word: Word, path: str) -> Word:
     return Word(word.text.replace("{}", path), word.dynamic, word.quoted, word.labels)
 
 
-def _deleting(call: Call, words: Sequence[Word], roots: Sequence[str], *, deep: bool) -> None:
+def _deleting(call: ProgramCall, words: Sequence[Word], roots: Sequence[str], *, deep: bool) -> None:
     name = words[0].text.rpartition("/")[2]
     if name in _DELETING or (name in _WRAPPING and any(word.text in _DELETING for word in words)):
         _deletes(call, roots, _REASON, deep=deep)
     else:
-        _changing(call, name, rooted=any(root_like(path, call.host.places) for path in roots))
+        _changing(call, name, rooted=any(is_root_like_path(path, call.host.places) for path in roots))
 
 
-def _changing(call: Call, name: str, *, rooted: bool) -> None:
+def _changing(call: ProgramCall, name: str, *, rooted: bool) -> None:
     """Judge a program that changes rights, copies or moves; `rooted`: in the whole system or a home."""
     if name in ("chown", "chmod", "chgrp") and rooted:
         call.ask("permissions", "it changes owner or rights of the whole system or home")

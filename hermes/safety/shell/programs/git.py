@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import Call, Options, private
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, NOTHING, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import EMPTY_STREAM, FETCHED, ShellStream, Word, word_set
 
 _GLOBAL = word_set("git-dir work-tree namespace exec-path config-env super-prefix attr-source")
 _PROGRAMS = re.compile(
@@ -27,13 +26,13 @@ _OTHERS = "it rewrites or deletes what others have"
 _LOSES = "it deletes work"
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """A call of git, by its verb."""
     words = list(call.words)
-    outer = Options(words, "Cc", _GLOBAL, stop=True)
-    for word in outer.all("c"):
+    outer = CommandOptions(words, "Cc", _GLOBAL, stop=True)
+    for word in outer.option_values("c"):
         _configured(call, *word.text.partition("=")[::2], word)
-    if outer.all("exec-path") or outer.all("config-env"):
+    if outer.option_values("exec-path") or outer.option_values("config-env"):
         call.ask("nested-program", "git is told to start other programs")
     if not outer.operands:
         return None
@@ -41,15 +40,15 @@ def judge(call: Call) -> Stream | None:
     if verb.dynamic:
         call.ask("git-unknown", "what git does is only known when it runs")
         return None
-    folder = outer.all("C")
-    root = call.path(folder[-1]) if folder else call.cwd
-    inner = Call(verb.text, rest, call.state, call.stdin if call.fed else None, call.host)
+    folder = outer.option_values("C")
+    root = call.resolve_path(folder[-1]) if folder else call.cwd
+    inner = ProgramCall(verb.text, rest, call.state, call.stdin if call.fed else None, call.host)
     _ran(call, verb.text, rest, root)
     if folder and verb.text in _CHANGING:
-        call.writes(root)
+        call.judge_write(root)
     if _asks(verb.text, inner):
         name, reason = verb.text, _VERBS[verb.text][1]
-        call.effect(EffectKind.DESTROYS, (root,))
+        call.add_effect(EffectKind.DESTROYS, (root,))
         call.ask(f"git-{name}", reason)
     follow = _FOLLOWED.get(verb.text)
     if follow is not None:
@@ -57,24 +56,24 @@ def judge(call: Call) -> Stream | None:
     return None
 
 
-def _asks(verb: str, inner: Call) -> bool:
+def _asks(verb: str, inner: ProgramCall) -> bool:
     rule = _VERBS.get(verb)
     return rule is not None and rule[0](inner)
 
 
-def _configured(call: Call, name: str, value: str, word: Word) -> None:
+def _configured(call: ProgramCall, name: str, value: str, word: Word) -> None:
     """A setting for one call, or for good: some are programs."""
     if not _PROGRAMS.match(name):
         return
     if name.lower().startswith("alias.") and value:
         shown = value[1:] if value.startswith("!") else f"git {value}"
-        call.script(shown, lost=True)
+        call.judge_script(shown, lost=True)
         if not value.startswith("!"):
             return
     words = value.split()
     if words and words[0].rpartition("/")[2] in _HARMLESS_VALUES and not word.dynamic and ";" not in value:
         if words[0].rpartition("/")[2] == "ssh":
-            call.script(value, lost=True)
+            call.judge_script(value, lost=True)
         return
     call.ask("nested-program", f"git is told to start another program ({name})")
 
@@ -82,13 +81,13 @@ def _configured(call: Call, name: str, value: str, word: Word) -> None:
 _ASKING = ("get", "list", "l", "get-all", "get-regexp", "unset", "e", "edit", "get-urlmatch", "show-origin")
 
 
-def _config(call: Call, inner: Call) -> Stream | None:
-    options = inner.options("f", word_set("file blob type default get get-all get-regexp"))
+def _config(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
+    options = inner.parse_options("f", word_set("file blob type default get get-all get-regexp"))
     operands = [word for word in options.operands if word.text not in ("set", "add")]
-    if options.has(*_ASKING) or inner.args[:1] in (["get"], ["list"]) or len(operands) < 2:
+    if options.has_option(*_ASKING) or inner.args[:1] in (["get"], ["list"]) or len(operands) < 2:
         return None
     name, value = operands[0].text, operands[1].text
-    call.effect(EffectKind.PERSISTS, (name,))
+    call.add_effect(EffectKind.PERSISTS, (name,))
     if name.lower().startswith("alias.") and not value.startswith("!"):
         _configured(call, name, value, operands[1])
     elif _PROGRAMS.match(name):
@@ -96,19 +95,19 @@ def _config(call: Call, inner: Call) -> Stream | None:
     return None
 
 
-def _programmed(call: Call, name: str, value: str) -> None:
+def _programmed(call: ProgramCall, name: str, value: str) -> None:
     first = "".join(value.split()[:1])
     if first.rpartition("/")[2] == "ssh":
-        call.script(value, lost=True)
+        call.judge_script(value, lost=True)
     if first not in _HARMLESS_VALUES and not name.lower().startswith(("safe.", "pager.")):
         call.ask("git-config", "it changes which programs git starts")
 
 
-def _push(rest: Call) -> bool:
-    options = rest.options("o", word_set("push-option repo receive-pack exec"))
-    if options.has("n") or "dry-run" in options.longs:
+def _push(rest: ProgramCall) -> bool:
+    options = rest.parse_options("o", word_set("push-option repo receive-pack exec"))
+    if options.has_option("n") or "dry-run" in options.longs:
         return False
-    forced = options.has("f", "d") or any(
+    forced = options.has_option("f", "d") or any(
         name.startswith(long) and len(long) > 2
         for long in options.longs
         for name in ("force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune")
@@ -116,42 +115,42 @@ def _push(rest: Call) -> bool:
     return forced or any(word.text.startswith(("+", ":")) for word in options.operands[1:])
 
 
-def _pushed(call: Call, inner: Call) -> Stream | None:
-    options = inner.options("o", word_set("push-option repo receive-pack exec"))
+def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
+    options = inner.parse_options("o", word_set("push-option repo receive-pack exec"))
     operands = options.operands
-    for word in options.all("receive-pack", "exec", "upload-pack"):
+    for word in options.option_values("receive-pack", "exec", "upload-pack"):
         call.ask("nested-program", f"git is told to start another program: {word.text}")
     target = operands[0].text if operands else "origin"
-    call.effect(EffectKind.SENDS, (_host(target),))
+    call.add_effect(EffectKind.SENDS, (_host(target),))
     return None
 
 
-def _fetched(call: Call, inner: Call) -> Stream | None:
-    options = inner.options("bcou", word_set("branch config upload-pack depth template origin"))
+def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
+    options = inner.parse_options("bcou", word_set("branch config upload-pack depth template origin"))
     names = ("u", "upload-pack", "template", "exec") if inner.name == "clone" else ("upload-pack", "exec")
-    for word in options.all(*names):
+    for word in options.option_values(*names):
         call.ask("nested-program", f"git is told to start another program: {word.text}")
-    for word in options.all("c", "config"):
+    for word in options.option_values("c", "config"):
         _configured(call, *word.text.partition("=")[::2], word)
     operands = options.operands
     if any(word.text.startswith("ext::") for word in operands):
         call.ask("nested-program", "git is told to start another program")
-    _got(call, inner.name, operands, others=options.has("recurse-submodules", "recursive"))
+    _got(call, inner.name, operands, others=options.has_option("recurse-submodules", "recursive"))
     if inner.name == "clone" and operands:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
-        path = call.path(Word(named.removesuffix(".git")))
-        call.writes(path)
-        call.state.files[path] = Stream(None, frozenset({FETCHED}))
+        path = call.resolve_path(Word(named.removesuffix(".git")))
+        call.judge_write(path)
+        call.state.files[path] = ShellStream(None, frozenset({FETCHED}))
     return None
 
 
-def _got(call: Call, verb: str, operands: Sequence[Word], *, others: bool) -> None:
+def _got(call: ProgramCall, verb: str, operands: Sequence[Word], *, others: bool) -> None:
     """Where a repository is from: another host, or a folder of this machine's, unless it brings `others`."""
     local = _local(operands[0], verb) if operands else ""
     if local and not others:
-        call.effect(EffectKind.READS, (call.path(Word(local)),))
+        call.add_effect(EffectKind.READS, (call.resolve_path(Word(local)),))
     else:
-        call.effect(EffectKind.FETCHES, (_host(operands[0].text) if operands else "origin",))
+        call.add_effect(EffectKind.FETCHES, (_host(operands[0].text) if operands else "origin",))
 
 
 def _local(word: Word, verb: str) -> str:
@@ -185,32 +184,32 @@ _COMMANDS = word_set(
 )
 
 
-def _started(call: Call, inner: Call) -> Stream | None:
+def _started(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     """bisect run, submodule foreach, rebase -x, filter-branch: commands in arguments."""
     args = inner.args
     if inner.name == "bisect" and args[:1] == ["run"]:
-        call.run(inner.words[1:], stdin=NOTHING)
+        call.judge_program(inner.words[1:], stdin=EMPTY_STREAM)
     elif inner.name == "submodule" and "foreach" in args:
         texts = [text for text in args[args.index("foreach") + 1 :] if text not in ("--recursive", "--quiet")]
-        call.script(" ".join(texts), lost=True)
+        call.judge_script(" ".join(texts), lost=True)
     elif inner.name in _STARTING:
         letters, names = _STARTING[inner.name]
-        for word in inner.options(letters, _COMMANDS).all(*names):
+        for word in inner.parse_options(letters, _COMMANDS).option_values(*names):
             if word.text.split()[:1] and word.text.split()[0] not in _HARMLESS_VALUES and inner.name != "rebase":
                 call.ask("nested-program", f"git is told to start another program: {word.text}")
-            call.script(word.text, lost=True)
+            call.judge_script(word.text, lost=True)
     return None
 
 
-def _shown(call: Call, inner: Call) -> Stream | None:
+def _shown(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     """`git show`, `git cat-file`: what comes out of the store may be run by the next one, as any file's content."""
     del call
-    for word in inner.options().all("output", "o"):
-        inner.writes(inner.path(word), kind=EffectKind.OVERWRITES)
+    for word in inner.parse_options().option_values("output", "o"):
+        inner.judge_write(inner.resolve_path(word), kind=EffectKind.OVERWRITES)
     return None
 
 
-def _applied(call: Call, inner: Call) -> Stream | None:
+def _applied(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     if inner.fed and FETCHED in inner.stdin.labels:
         call.ask("remote-exec", "it changes files by what it downloads")
     return None
@@ -222,32 +221,34 @@ _CHANGING = word_set(
 _HOOKED = word_set("commit checkout switch merge rebase pull push am cherry-pick revert gc worktree clone reset stash")
 
 
-def _ran(call: Call, verb: str, rest: list[Word], root: str) -> None:
+def _ran(call: ProgramCall, verb: str, rest: list[Word], root: str) -> None:
     if verb in _HOOKED and not any(word.text == "--no-verify" for word in rest):
-        call.effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
+        call.add_effect(EffectKind.RUNS, (f"{root}/.git/hooks",))
 
 
 _ALL_FILES = word_set(". ./ :/ * .. :")
 
 
-def _overwrites(rest: Call) -> bool:
-    options = rest.options("bBs", word_set("source conflict"))
-    if options.has("f", "discard-changes") or "force" in options.longs or _restores_folders(rest):
+def _overwrites(rest: ProgramCall) -> bool:
+    options = rest.parse_options("bBs", word_set("source conflict"))
+    if options.has_option("f", "discard-changes") or "force" in options.longs or _restores_folders(rest):
         return True
-    if options.has("p", "patch") or (options.has("staged", "S") and not options.has("worktree", "W")):
+    if options.has_option("p", "patch") or (
+        options.has_option("staged", "S") and not options.has_option("worktree", "W")
+    ):
         return False
     if rest.name == "restore":
         return any(_whole(word) for word in options.operands)
     return any(text in _ALL_FILES or "*" in text for text in _named(rest, options))
 
 
-def _restores_folders(rest: Call) -> bool:
+def _restores_folders(rest: ProgramCall) -> bool:
     """Whether `checkout [COMMIT] -- FOLDER/` puts whole folders back."""
     after = rest.args[rest.args.index("--") :] if "--" in rest.args else ()
     return rest.name == "checkout" and any(text.endswith("/") for text in after)
 
 
-def _named(rest: Call, options: Options) -> list[str]:
+def _named(rest: ProgramCall, options: CommandOptions) -> list[str]:
     """What is named: what stands after `--`, or every operand."""
     if "--" in rest.args:
         return rest.args[rest.args.index("--") + 1 :]
@@ -258,87 +259,89 @@ def _whole(word: Word) -> bool:
     return word.text in _ALL_FILES or word.text == "src" or "*" in word.text or word.text.endswith("/")
 
 
-def _branch(rest: Call) -> bool:
-    options = rest.options("u", word_set("set-upstream-to"))
-    return options.has("D") or (options.has("d", "delete") and options.has("f", "force"))
+def _branch(rest: ProgramCall) -> bool:
+    options = rest.parse_options("u", word_set("set-upstream-to"))
+    return options.has_option("D") or (options.has_option("d", "delete") and options.has_option("f", "force"))
 
 
-def _clean(rest: Call) -> bool:
-    options = rest.options("e", word_set("exclude"))
-    return options.has("f", "x", "X", "force") and not options.has("n", "dry-run")
+def _clean(rest: ProgramCall) -> bool:
+    options = rest.parse_options("e", word_set("exclude"))
+    return options.has_option("f", "x", "X", "force") and not options.has_option("n", "dry-run")
 
 
-def _begins(*verbs: str) -> Callable[[Call], bool]:
+def _begins(*verbs: str) -> Callable[[ProgramCall], bool]:
     return lambda rest: rest.args[:1] != [] and rest.args[0] in verbs
 
 
-def _always(_: Call) -> bool:
+def _always(_: ProgramCall) -> bool:
     return True
 
 
-def _hard(rest: Call) -> bool:
-    return any(name.startswith(long) for long in rest.options().longs if long for name in ("hard", "merge", "keep"))
+def _hard(rest: ProgramCall) -> bool:
+    return any(
+        name.startswith(long) for long in rest.parse_options().longs if long for name in ("hard", "merge", "keep")
+    )
 
 
-def _pruned(rest: Call) -> bool:
+def _pruned(rest: ProgramCall) -> bool:
     return any(
         text in ("--prune=now", "--prune=all", "--aggressive=now") or text.startswith("--prune=0") for text in rest.args
     )
 
 
-def _moved_ref(rest: Call) -> bool:
-    options = rest.options("m")
-    return options.has("d", "delete", "stdin") or len(options.operands) > 1
+def _moved_ref(rest: ProgramCall) -> bool:
+    options = rest.parse_options("m")
+    return options.has_option("d", "delete", "stdin") or len(options.operands) > 1
 
 
-def _removed(rest: Call) -> bool:
-    options = rest.options()
-    if options.has("cached", "n", "dry-run"):
+def _removed(rest: ProgramCall) -> bool:
+    options = rest.parse_options()
+    if options.has_option("cached", "n", "dry-run"):
         return False
     everything = any(word.text in (".", "*", "./", ":/") for word in options.operands)
-    return (options.has("f", "force") and options.has("r")) or everything
+    return (options.has_option("f", "force") and options.has_option("r")) or everything
 
 
-def _adds_keys(rest: Call) -> bool:
-    return any(private(f"/{word.text}") for word in rest.options().operands)
+def _adds_keys(rest: ProgramCall) -> bool:
+    return any(is_private_file(f"/{word.text}") for word in rest.parse_options().operands)
 
 
-def _unless_tried(judge: Callable[[Call], bool]) -> Callable[[Call], bool]:
-    return lambda rest: judge(rest) and not rest.options().has("n", "dry-run")
+def _unless_tried(judge: Callable[[ProgramCall], bool]) -> Callable[[ProgramCall], bool]:
+    return lambda rest: judge(rest) and not rest.parse_options().has_option("n", "dry-run")
 
 
-_VERBS: dict[str, tuple[Callable[[Call], bool], str]] = {
+_VERBS: dict[str, tuple[Callable[[ProgramCall], bool], str]] = {
     "add": (_adds_keys, "it puts a file with keys into what others get"),
     "notes": (_begins("remove", "prune"), _LOSES),
     "annex": (_begins("drop", "dropunused", "uninit"), _LOSES),
     "svn": (_begins("reset"), _LOSES),
     "maintenance": (_begins("start", "register"), "it changes what runs later by itself"),
     "prune-packed": (_always, _WAY_BACK),
-    "fast-import": (lambda rest: rest.options().has("force"), "it rewrites history"),
+    "fast-import": (lambda rest: rest.parse_options().has_option("force"), "it rewrites history"),
     "reset": (_hard, _UNCOMMITTED),
     "push": (_push, _OTHERS),
     "clean": (_clean, "it deletes files that git does not know"),
     "checkout": (_overwrites, _UNCOMMITTED),
     "restore": (_overwrites, _UNCOMMITTED),
     "switch": (_overwrites, _UNCOMMITTED),
-    "checkout-index": (lambda rest: rest.options().has("f", "force"), _UNCOMMITTED),
-    "read-tree": (lambda rest: rest.options().has("reset"), _UNCOMMITTED),
+    "checkout-index": (lambda rest: rest.parse_options().has_option("f", "force"), _UNCOMMITTED),
+    "read-tree": (lambda rest: rest.parse_options().has_option("reset"), _UNCOMMITTED),
     "rm": (_removed, _LOSES),
     "branch": (_branch, "it deletes commits that were not merged"),
     "stash": (_begins("clear", "drop"), "it throws away stashed changes"),
     "filter-branch": (_always, "it rewrites history"),
     "filter-repo": (lambda rest: "--dry-run" not in rest.args, "it rewrites history"),
     "update-ref": (_moved_ref, _WAY_BACK),
-    "symbolic-ref": (lambda rest: len(rest.options("m").operands) > 1, _WAY_BACK),
+    "symbolic-ref": (lambda rest: len(rest.parse_options("m").operands) > 1, _WAY_BACK),
     "reflog": (_unless_tried(_begins("expire", "delete")), _WAY_BACK),
     "gc": (_pruned, _WAY_BACK),
     "prune": (_unless_tried(_always), _WAY_BACK),
-    "worktree": (lambda rest: rest.args[:1] == ["remove"] and rest.options().has("f", "force"), _LOSES),
-    "submodule": (lambda rest: "deinit" in rest.args and rest.options().has("f", "force"), _LOSES),
-    "replace": (lambda rest: rest.options().has("d", "f", "edit"), "it rewrites history"),
+    "worktree": (lambda rest: rest.args[:1] == ["remove"] and rest.parse_options().has_option("f", "force"), _LOSES),
+    "submodule": (lambda rest: "deinit" in rest.args and rest.parse_options().has_option("f", "force"), _LOSES),
+    "replace": (lambda rest: rest.parse_options().has_option("d", "f", "edit"), "it rewrites history"),
     "lfs": (_unless_tried(_begins("prune")), _LOSES),
 }
-_FOLLOWED: dict[str, Callable[[Call, Call], Stream | None]] = {
+_FOLLOWED: dict[str, Callable[[ProgramCall, ProgramCall], ShellStream | None]] = {
     "config": _config,
     "push": _pushed,
     **dict.fromkeys(("clone", "fetch", "pull", "ls-remote"), _fetched),

@@ -5,17 +5,34 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options, names_secret, private, resolve, root_like
+from hermes.safety.shell.call import (
+    CommandOptions,
+    ProgramCall,
+    is_private_file,
+    is_root_like_path,
+    resolve_path,
+    secret_read_reason,
+)
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.key_files import called, holds_key
-from hermes.safety.shell.loading import given_modules
+from hermes.safety.shell.key_files import is_key_file, key_read_reason
+from hermes.safety.shell.loading import find_option_modules
 from hermes.safety.shell.programs import builders, cloud_clis, cmdlets, databases, editing, network, own
-from hermes.safety.shell.python import python_code
-from hermes.safety.shell.scripts import Code, other_code
-from hermes.safety.shell.words import DECODED, FETCHED, NONE, NOTHING, SECRET, UNTOLD, Stream, Word, is_bare
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.python import analyze_python
+from hermes.safety.shell.scripts import CodeAnalysis, analyze_script
+from hermes.safety.shell.words import (
+    DECODED,
+    EMPTY_STREAM,
+    FETCHED,
+    NO_LABELS,
+    SECRET,
+    UNKNOWN_STREAM,
+    ShellStream,
+    Word,
+    is_bare_word,
+    word_set,
+)
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 
 _LANGUAGES: dict[str, tuple[str, str, str]] = {
     # By program: the letters whose value is a program, the other letters with a value, the long names for a program.
@@ -76,30 +93,30 @@ def unversioned(name: str) -> str:
     return name.rstrip("0123456789.-") or name
 
 
-def interpreter(call: Call) -> Stream | None:
+def interpreter(call: ProgramCall) -> ShellStream | None:
     """python, perl, ruby, node, php, lua and their like."""
     return None if call.name in _CHECKING and _only_checks(call) else _interpreted(call)
 
 
-def _interpreted(call: Call) -> Stream | None:
+def _interpreted(call: ProgramCall) -> ShellStream | None:
     name = call.name if call.name in _LANGUAGES else unversioned(call.name)
     language = _SPOKEN_AS.get(name, name)
     if language == "pwsh" and any(map(_ENCODED.match, call.args)):
         call.ask("program-text", "its program is hidden")
         return None
     _imported(call, language)
-    for path in sorted(given_modules(call.args, language)):
-        call.effect(EffectKind.RUNS, (resolve(path, call.cwd, call.host.places),))
+    for path in sorted(find_option_modules(call.args, language)):
+        call.add_effect(EffectKind.RUNS, (resolve_path(path, call.cwd, call.host.places),))
     codes, script, rest = _Reading(call.words, name).programs()
-    labels = NONE.union(*(word.labels for word in codes))
+    labels = NO_LABELS.union(*(word.labels for word in codes))
     if labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return UNTOLD
+        return UNKNOWN_STREAM
     for word in codes:
         judge_code(call, language, word, rest)
     if codes:
         editing.by_switch(call, codes, rest if language in ("perl", "ruby") else [])
-        return Stream(None, call.stdin.labels | labels)
+        return ShellStream(None, call.stdin.labels | labels)
     if script is None:
         return _from_input(call, language) if call.fed else None
     return _script(call, language, script, rest)
@@ -111,7 +128,7 @@ _STARTING_SETTING = re.compile(
 )
 
 
-def _imported(call: Call, language: str) -> None:
+def _imported(call: ProgramCall, language: str) -> None:
     """Options of perl that hold a program text, settings of php that name one, and the commands of PowerShell."""
     if language == "pwsh":
         cmdlets.judge(call)
@@ -129,18 +146,18 @@ def _imported(call: Call, language: str) -> None:
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
     # By program: what says that a text is only checked, the letters with a value, and the long names it goes with.
     "node": ("c", "repC", word_set("check")),
-    "ruby": ("c", "rIECTKFxe", NONE),
-    "php": ("l", "rBREcdzfFStT", NONE),
+    "ruby": ("c", "rIECTKFxe", NO_LABELS),
+    "php": ("l", "rBREcdzfFStT", NO_LABELS),
 }
 _LOADING = word_set("r d B R E z e p S")
 """Letters that run something all the same."""
 
 
-def _only_checks(call: Call) -> bool:
+def _only_checks(call: ProgramCall) -> bool:
     """Whether it only looks whether a text can be read. Perl's `-c` is none: it runs what stands in `BEGIN`."""
     said, valued, longs = _CHECKING[call.name]
-    options = Options(call.words, valued, stop=True)
-    return options.has(said, *longs) and _LOADING.isdisjoint(options.letters) and longs.issuperset(options.longs)
+    options = CommandOptions(call.words, valued, stop=True)
+    return options.has_option(said, *longs) and _LOADING.isdisjoint(options.letters) and longs.issuperset(options.longs)
 
 
 _Programs = tuple[list[Word], Word | None, list[Word]]
@@ -157,15 +174,15 @@ _BUN_PACKAGES = word_set("x add a install i create c update link publish remove 
 _ELSEWHERE = re.compile(r"(https?|ftp|git|ssh)://", re.IGNORECASE)
 
 
-def bun(call: Call) -> Stream | None:
+def bun(call: ProgramCall) -> ShellStream | None:
     """bun: packages as npm does, programs as node does."""
     if call.args and call.args[0] in _BUN_PACKAGES:
         return builders.node_packages(
-            Call(
+            ProgramCall(
                 "npm" if call.args[0] != "x" else "bunx",
                 call.words[call.args[0] == "x" :],
                 call.state,
-                call.given(),
+                call.piped_input(),
                 call.host,
             )
         )
@@ -251,51 +268,51 @@ def _letters(words: Sequence[Word], at: int, letters: tuple[str, str], codes: li
     return 0
 
 
-def _from_input(call: Call, language: str) -> Stream | None:
+def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
     if call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     elif call.stdin.text is None:
         call.ask("unknown-command", "what the interpreter is given is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
+        call.add_effect(EffectKind.UNKNOWN)
     else:
         judge_code(call, language, Word(call.stdin.text), [])
-    return UNTOLD
+    return UNKNOWN_STREAM
 
 
-def _script(call: Call, language: str, script: Word, rest: Sequence[Word]) -> Stream | None:
+def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]) -> ShellStream | None:
     if script.text.startswith("-m "):
         return _module(call, script.text[3:], rest)
     if script.text in ("-", "/dev/stdin"):
         return _from_input(call, language) if call.fed else None
     if script.text.startswith("/dev/fd/"):
-        held = call.state.files.get(script.text, UNTOLD)
-        inner = Call(call.name, [], call.state, held, call.host)
+        held = call.state.files.get(script.text, UNKNOWN_STREAM)
+        inner = ProgramCall(call.name, [], call.state, held, call.host)
         return _from_input(inner, language)
-    if is_bare(script):
+    if is_bare_word(script):
         call.ask("unknown-command", "which script runs is only known when it runs")
         return None
     if script.text.startswith(("npm:", "jsr:")):
-        call.effect(EffectKind.FETCHES, ("registry",))
+        call.add_effect(EffectKind.FETCHES, ("registry",))
         return None
     if _ELSEWHERE.match(script.text):
-        call.effect(EffectKind.FETCHES, (script.text.split("/")[2],))
+        call.add_effect(EffectKind.FETCHES, (script.text.split("/")[2],))
         call.ask("remote-exec", "it runs what it downloads")
         return None
     _managed(call, script, rest)
-    path = call.path(script)
+    path = call.resolve_path(script)
     # Beside a script lie the modules that it may take in.
-    call.effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
-    held_file = dataflow.runs_file(call, path, script=False)
+    call.add_effect(EffectKind.RUNS, (path, path.rpartition("/")[0] or "/"))
+    held_file = dataflow.judge_run_file(call, path, script=False)
     if held_file is not None and held_file.text is not None:
         judge_code(call, language, Word(held_file.text), rest)
-    call.reads([script])
+    call.judge_reads([script])
     return None
 
 
-def _managed(call: Call, script: Word, rest: Sequence[Word]) -> None:
+def _managed(call: ProgramCall, script: Word, rest: Sequence[Word]) -> None:
     """A project's own command line: what it drops, and program texts given to its shell."""
     name = script.text.rpartition("/")[2]
-    cloud_clis.migrations(Call(name, rest, call.state, None, call.host))
+    cloud_clis.migrations(ProgramCall(name, rest, call.state, None, call.host))
     if name in ("manage.py", "artisan", "rails", "console") and any(cloud_clis.loses_rows(word.text) for word in rest):
         call.ask("sql", databases.LOSES)
     if name in ("rails", "console", "artisan") and len(rest) > 1 and rest[0].text in ("runner", "r", "tinker"):
@@ -323,17 +340,19 @@ _JUDGED_MODULES = word_set("pip pytest mypy ruff black poetry pipenv tox nox ans
 _CODE_MODULES = word_set("timeit cProfile profile trace pdb doctest")
 
 
-def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
+def _module(call: ProgramCall, module: str, rest: Sequence[Word]) -> ShellStream | None:
     """`python -m NAME`: some are programs with rules of their own; all look into the folder first."""
     if _OURSELVES.match(module):
-        return own.judge(Call("hermes", rest, call.state, None, call.host))
-    call.effect(EffectKind.RUNS, (call.cwd,))
+        return own.judge(ProgramCall("hermes", rest, call.state, None, call.host))
+    call.add_effect(EffectKind.RUNS, (call.cwd,))
     if module in _JUDGED_MODULES:
-        return call.run([Word(module), *rest])
+        return call.judge_program([Word(module), *rest])
     if module == "timeit":
         judge_code(call, "python", Word(_timed(rest)), [])
     elif module in ("django", "flask", "alembic", "celery"):
-        cloud_clis.migrations(Call(module if module != "django" else "django-admin", rest, call.state, None, call.host))
+        cloud_clis.migrations(
+            ProgramCall(module if module != "django" else "django-admin", rest, call.state, None, call.host)
+        )
     elif module == "http.server":
         _served(call, rest)
     return None
@@ -341,21 +360,25 @@ def _module(call: Call, module: str, rest: Sequence[Word]) -> Stream | None:
 
 def _timed(rest: Sequence[Word]) -> str:
     """The texts that timeit runs: its set-up and its statements."""
-    options = Options(rest, "nrsu", word_set("setup number repeat unit"), stop=True)
-    return "\n".join(word.text for word in (*options.all("s", "setup"), *options.operands))
+    options = CommandOptions(rest, "nrsu", word_set("setup number repeat unit"), stop=True)
+    return "\n".join(word.text for word in (*options.option_values("s", "setup"), *options.operands))
 
 
-def _served(call: Call, rest: Sequence[Word]) -> None:
+def _served(call: ProgramCall, rest: Sequence[Word]) -> None:
     texts = [word.text for word in rest]
     for at, text in enumerate(texts[:-1]):
         if text not in ("-d", "--directory"):
             continue
-        places, shown = call.host.places, call.path(rest[at + 1])
-        if root_like(shown, places) or private(f"{shown}/") or names_secret(rest[at + 1], call.cwd, places):
+        places, shown = call.host.places, call.resolve_path(rest[at + 1])
+        if (
+            is_root_like_path(shown, places)
+            or is_private_file(f"{shown}/")
+            or secret_read_reason(rest[at + 1], call.cwd, places)
+        ):
             call.ask("raw-connection", "it opens files to others")
 
 
-def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> None:
+def judge_code(call: ProgramCall, language: str, word: Word, rest: Sequence[Word]) -> None:
     """What speaks against a program text."""
     text = word.text
     if word.dynamic:
@@ -363,25 +386,27 @@ def judge_code(call: Call, language: str, word: Word, rest: Sequence[Word]) -> N
             call.ask("unknown-command", "the program is only known when it runs")
             return
         text = re.sub(r"\$\(\)|\$\{\w+\}", "_given_", text)
-    if len(text) > 60_000 or not call.host.budget.step(_CODE_WORDS + len(text) // 8):
+    if len(text) > 60_000 or not call.host.budget.spend_step(_CODE_WORDS + len(text) // 8):
         call.ask("program-text", "the program text is too long to be judged")
         return
     given = [one.text for one in rest]
-    code = python_code(text, given) if language == "python" else other_code(text, language)
+    code = analyze_python(text, given) if language == "python" else analyze_script(text, language)
     code.drops = cloud_clis.drops_rows(text)
     _judge(call, code)
 
 
-def _judge(call: Call, code: Code) -> None:
+def _judge(call: ProgramCall, code: CodeAnalysis) -> None:
     for finding, contained in code.harmful:
         call.ask("program-text", finding, contained=contained)
     if code.bomb:
         call.deny("fork-bomb", "it starts itself without end")
     if code.loads:
-        call.effect(EffectKind.RUNS, sorted({resolve(path, call.cwd, call.host.places) for path in code.loads}))
+        call.add_effect(
+            EffectKind.RUNS, sorted({resolve_path(path, call.cwd, call.host.places) for path in code.loads})
+        )
     _files(call, code)
     if databases.spoken_loses(code.statements) or code.drops:
-        call.effect(EffectKind.DESTROYS)
+        call.add_effect(EffectKind.DESTROYS)
         call.ask("sql", databases.LOSES)
     _leaks(call, code)
     for argv in code.spawned:
@@ -390,35 +415,35 @@ def _judge(call: Call, code: Code) -> None:
             call,
             argv,
             f"the program text starts {argv[0]}",
-            partial(call.run, words, lost=True, stdin=NOTHING),
+            partial(call.judge_program, words, lost=True, stdin=EMPTY_STREAM),
         )
     for text in code.shelled:
         _started(
             call,
             text.split(),
             "the program text starts a shell",
-            partial(call.script, text, lost=True, stdin=NOTHING),
+            partial(call.judge_script, text, lost=True, stdin=EMPTY_STREAM),
         )
 
 
-def _files(call: Call, code: Code) -> None:
+def _files(call: ProgramCall, code: CodeAnalysis) -> None:
     places = call.host.places
     for path in code.deleted:
-        full = resolve(path, call.cwd, places)
-        call.effect(EffectKind.DELETES, (full,))
-        if code.recursive and root_like(full, places):
+        full = resolve_path(path, call.cwd, places)
+        call.add_effect(EffectKind.DELETES, (full,))
+        if code.recursive and is_root_like_path(full, places):
             call.deny("rm-root", f"it deletes {full}")
-        elif not call.writes(full, how="deletes", kind=EffectKind.DELETES):
+        elif not call.judge_write(full, how="deletes", kind=EffectKind.DELETES):
             call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
-    for path in dict.fromkeys(resolve(path, call.cwd, places) for path in code.emptied):
-        if path not in call.state.files and not dataflow.passing(path, call.host):
-            call.effect(EffectKind.OVERWRITES, (path,))
+    for path in dict.fromkeys(resolve_path(path, call.cwd, places) for path in code.emptied):
+        if path not in call.state.files and not dataflow.is_disposable(path, call.host):
+            call.add_effect(EffectKind.OVERWRITES, (path,))
             call.ask("emptied", f"it empties {path}")
     for path in code.written:
-        call.writes(resolve(path, call.cwd, places), kind=EffectKind.OVERWRITES)
+        call.judge_write(resolve_path(path, call.cwd, places), kind=EffectKind.OVERWRITES)
 
 
-def _started(call: Call, argv: Sequence[str], reason: str, follow: Callable[[], Stream]) -> None:
+def _started(call: ProgramCall, argv: Sequence[str], reason: str, follow: Callable[[], ShellStream]) -> None:
     """What a program text starts: asked about when following it says nothing, unless it only reads."""
     before = len(getattr(call.host, "findings", ()))
     follow()
@@ -436,26 +461,26 @@ def _reader(argv: Sequence[str]) -> bool:
     return bool(argv) and argv[0].rpartition("/")[2] in _READERS
 
 
-def _names_keys(call: Call, code: Code) -> bool:
+def _names_keys(call: ProgramCall, code: CodeAnalysis) -> bool:
     """Whether a program text names a file that holds keys, which is asked about."""
     for path in sorted(code.paths):
-        full = resolve(path, call.cwd, call.host.places)
-        if reason := names_secret(Word(path), call.cwd, call.host.places):
-            call.effect(EffectKind.READS, (full,))
-            call.reads_secret(full, reason)
+        full = resolve_path(path, call.cwd, call.host.places)
+        if reason := secret_read_reason(Word(path), call.cwd, call.host.places):
+            call.add_effect(EffectKind.READS, (full,))
+            call.report_secret_read(full, reason)
             return True
-        if holds_key(full, call.host.places):
-            call.effect(EffectKind.READS, (full,))
-            call.ask("reads-secret", called(full))
+        if is_key_file(full, call.host.places):
+            call.add_effect(EffectKind.READS, (full,))
+            call.ask("reads-secret", key_read_reason(full))
             return True
     return False
 
 
-def _leaks(call: Call, code: Code) -> None:
+def _leaks(call: ProgramCall, code: CodeAnalysis) -> None:
     named = _names_keys(call, code)
-    secret = named or code.environment or any(map(private, code.paths))
+    secret = named or code.environment or any(map(is_private_file, code.paths))
     if code.hosts or code.sends or code.fetches:
-        call.effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
+        call.add_effect(EffectKind.SENDS if code.sends else EffectKind.FETCHES, sorted(code.hosts))
     given = call.fed and SECRET in call.stdin.labels
     if (secret or given) and (code.sends or code.fetches):
         call.ask("exfiltration", "it sends keys or the environment away")

@@ -2,10 +2,9 @@
 
 import re
 
-from hermes.safety.shell.call import Call, private, root_like
+from hermes.safety.shell.call import ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import Word, word_set
 
 _SHOWN = "it shows keys or passwords"
 _SHOWS: dict[str, str] = {
@@ -146,7 +145,7 @@ _OUTPUTS = re.compile(r"-(o|f|w|output|archive|r)$|--(file|out|output|result-fil
 _PICTURE = re.compile(r"[\w~./-]+\.(png|jpe?g|bmp|webp|xwd|mp4|mkv|mov|wav|ogg|flac|mp3|pcap|pcapng|sql|gz|dump|rdb)$")
 
 
-def shows(call: Call) -> bool:
+def shows(call: ProgramCall) -> bool:
     """Judge a program that prints keys; whether what it prints is to be kept here."""
     name = call.name
     asked, labelled = _ASKED.get(name), _LABELLED.get(name)
@@ -158,13 +157,13 @@ def shows(call: Call) -> bool:
         return False
     text = " ".join(call.args[:12])[:600]
     if asked is not None and asked.match(text) and "--help" not in call.args:
-        call.effect(EffectKind.READS)
+        call.add_effect(EffectKind.READS)
         call.ask("reads-secret", _SHOWN)
         return True
     return labelled is not None and labelled.match(text) is not None
 
 
-def outputs(call: Call) -> list[str]:
+def outputs(call: ProgramCall) -> list[str]:
     """The files into which such a program writes what it shows, as far as its options tell."""
     named = [word for word in call.words if not word.text.startswith("-") and _PICTURE.match(word.text)]
     after = [call.words[at + 1] for at, text in enumerate(call.args[:-1]) if _OUTPUTS.match(text)]
@@ -172,7 +171,7 @@ def outputs(call: Call) -> list[str]:
         text.partition("=")[2] for text in call.args if re.match(r"--(file|result-file|out|output|archive)=", text)
     ]
     texts = [*(word.text for word in (*named, *after)), *inside]
-    return [*texts, *(call.path(Word(text)) for text in texts)]
+    return [*texts, *(call.resolve_path(Word(text)) for text in texts)]
 
 
 _SEARCHERS = word_set("grep egrep fgrep rg ag ack ugrep git-grep")
@@ -181,22 +180,22 @@ _SEARCHED = re.compile(
 )
 
 
-def _in_folders(call: Call) -> bool:
+def _in_folders(call: ProgramCall) -> bool:
     """Whether a search goes through whole folders."""
     return call.name in ("rg", "ag", "ack") or any(
         re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive|--dereference-recursive", text) for text in call.args
     )
 
 
-def searched(call: Call) -> None:
+def searched(call: ProgramCall) -> None:
     """grep and its like over a whole home or system, for what looks like keys."""
     if call.name not in _SEARCHERS:
         return
     if not _in_folders(call):
         return
     operands = [word for word in call.words if not word.text.startswith("-")]
-    if not any(root_like(call.path(word), call.host.places) for word in operands[1:] or operands):
+    if not any(is_root_like_path(call.resolve_path(word), call.host.places) for word in operands[1:] or operands):
         return
-    if any(_SEARCHED.search(text) or private(text.rpartition("=")[2]) for text in call.args):
-        call.effect(EffectKind.READS)
+    if any(_SEARCHED.search(text) or is_private_file(text.rpartition("=")[2]) for text in call.args):
+        call.add_effect(EffectKind.READS)
         call.ask("reads-secret", "it looks for keys in everything that the person has")

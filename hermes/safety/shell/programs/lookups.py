@@ -7,12 +7,11 @@ in the conversation.
 import re
 from collections.abc import Callable, Iterator
 
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, SECRET, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import FETCHED, SECRET, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 UNKNOWN = "?"
 """Stands for a host that cannot be told."""
 _NAMED: dict[str, str] = {
@@ -95,28 +94,28 @@ _MOST = 12
 def beside(rule: Rule | None) -> Rule:
     """A rule, and that the program sends what it asks."""
 
-    def judge(call: Call) -> Stream | None:
+    def judge(call: ProgramCall) -> ShellStream | None:
         _note(call)
         out = rule(call) if rule is not None else None
-        return Stream(None, frozenset({FETCHED})) if out is None and call.name in _ANSWERS else out
+        return ShellStream(None, frozenset({FETCHED})) if out is None and call.name in _ANSWERS else out
 
     return judge
 
 
-def _note(call: Call) -> None:
+def _note(call: ProgramCall) -> None:
     hosts = {_bare(text) for text in _hosts(call)}
     hosts = {host for host in hosts if not _HERE.match(host)}
     if not hosts:
         return
-    call.effect(EffectKind.SENDS, sorted(hosts))
+    call.add_effect(EffectKind.SENDS, sorted(hosts))
     if call.name in _STRANGERS:
-        call.effect(EffectKind.FETCHES, sorted(hosts))
+        call.add_effect(EffectKind.FETCHES, sorted(hosts))
     named = call.name in _NAMED or call.name == "getent"
     if named and any(SECRET in word.labels for word in call.words):
         call.ask("exfiltration", "it sends keys away inside a name")
 
 
-def _hosts(call: Call) -> Iterator[str]:
+def _hosts(call: ProgramCall) -> Iterator[str]:
     """The hosts that a call reaches, as they are written."""
     for text in call.args[:40]:
         if "://" in text and (found := _ADDRESS.search(text)):
@@ -134,14 +133,14 @@ def _hosts(call: Call) -> Iterator[str]:
         )
 
 
-def _operands(call: Call) -> Iterator[str]:
-    names = [word for word in call.options(_NAMED[call.name]).operands if not _NO_NAME.match(word.text)]
+def _operands(call: ProgramCall) -> Iterator[str]:
+    names = [word for word in call.parse_options(_NAMED[call.name]).operands if not _NO_NAME.match(word.text)]
     yield from (word.text for word in names[:_MOST])
     if (not names and call.fed) or len(names) > _MOST or not {*_BY_FILE}.isdisjoint(call.args):
         yield UNKNOWN
 
 
-def _values(call: Call) -> Iterator[str]:
+def _values(call: ProgramCall) -> Iterator[str]:
     """The values of options that name a host: behind it, behind `=`, or touching a letter."""
     pattern = _OPTIONS[call.name]
     for at, word in enumerate(call.words[:40]):

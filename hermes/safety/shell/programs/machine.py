@@ -4,50 +4,49 @@ import re
 from collections.abc import Callable
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import NOTHING, SECRET, Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import EMPTY_STREAM, SECRET, ShellStream, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _LATER = "it changes what runs later by itself"
 _CHANGES = "it changes the running system"
 _WALL = "it opens the firewall, or turns a protection off"
 
 
-def jobs(call: Call) -> None:
+def jobs(call: ProgramCall) -> None:
     """crontab, at, batch: what runs later."""
-    options = call.options("uf" if call.name != "crontab" else "u")
+    options = call.parse_options("uf" if call.name != "crontab" else "u")
     if call.name in ("crontab", "fcrontab"):
-        if not options.has("l", "T", "V", "help"):
-            call.effect(EffectKind.PERSISTS, ("crontab",))
+        if not options.has_option("l", "T", "V", "help"):
+            call.add_effect(EffectKind.PERSISTS, ("crontab",))
             call.ask("crontab", _LATER)
-    elif not options.has("l", "V", "c"):
-        call.effect(EffectKind.PERSISTS, ("at",))
+    elif not options.has_option("l", "V", "c"):
+        call.add_effect(EffectKind.PERSISTS, ("at",))
         if call.stdin.text:
-            call.script(call.stdin.text, lost=True, stdin=NOTHING)
+            call.judge_script(call.stdin.text, lost=True, stdin=EMPTY_STREAM)
         call.ask("time", _LATER)
 
 
-def mounts(call: Call) -> None:
+def mounts(call: ProgramCall) -> None:
     """mount, umount, swapoff, losetup."""
-    options = call.options("otLUO", word_set("options types source target"))
-    if call.name in ("mount", "umount") and not options.operands and not options.has("a", "all"):
+    options = call.parse_options("otLUO", word_set("options types source target"))
+    if call.name in ("mount", "umount") and not options.operands and not options.has_option("a", "all"):
         return
-    if options.has("help", "version") or (
-        call.name == "losetup" and (options.has("l", "a", "list", "all", "f") and not options.operands)
+    if options.has_option("help", "version") or (
+        call.name == "losetup" and (options.has_option("l", "a", "list", "all", "f") and not options.operands)
     ):
         return
-    call.effect(EffectKind.ESCALATES, [word.text for word in options.operands])
+    call.add_effect(EffectKind.ESCALATES, [word.text for word in options.operands])
     call.ask("system", _CHANGES)
 
 
-def parameters(call: Call) -> None:
+def parameters(call: ProgramCall) -> None:
     """sysctl: writing."""
-    options = call.options("p", word_set("load system"))
-    if options.has("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
-        call.effect(EffectKind.ESCALATES)
+    options = call.parse_options("p", word_set("load system"))
+    if options.has_option("w", "write", "p", "load", "system") or any("=" in word.text for word in options.operands):
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("system", _CHANGES)
 
 
@@ -77,11 +76,11 @@ _WALL_PATTERNS = {name: re.compile(text) for name, text in _WALLS.items()}
 _WALL_SHOWN = re.compile(r"^(-L|--list|list|status|show|-S|-s|--state|--get|-vL|-nL|-nvL|--help|-h$|--version)")
 
 
-def firewall(call: Call) -> None:
+def firewall(call: ProgramCall) -> None:
     """iptables, nft, ufw, firewall-cmd: opening, and closing the door on oneself."""
     text = " ".join(call.args)
     if _WALL_PATTERNS.get(call.name, _CHAINS).search(text) and not _WALL_SHOWN.match(text):
-        call.effect(EffectKind.ESCALATES)
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("wall", _WALL)
 
 
@@ -124,14 +123,14 @@ _NETWORK_SHOWN = re.compile(
 )
 
 
-def network(call: Call) -> Stream | None:
+def network(call: ProgramCall) -> ShellStream | None:
     """ip, ifconfig, route, nmcli, tc: cutting or changing the network."""
     text = " ".join(call.args)
     if call.name == "ip" and call.args[:2] == ["netns", "exec"]:
         call.ask("network", "it runs in another network")
-        return call.run(call.words[3:], lost=True)
+        return call.judge_program(call.words[3:], lost=True)
     if _NETWORK_PATTERNS[call.name].search(text) and not _NETWORK_SHOWN.match(text):
-        call.effect(EffectKind.ESCALATES)
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("network", "it cuts or changes the network")
     return None
 
@@ -139,7 +138,7 @@ def network(call: Call) -> Stream | None:
 _TURNED_OFF = word_set("HISTFILE HISTSIZE HISTFILESIZE")
 
 
-def history(call: Call) -> None:
+def history(call: ProgramCall) -> None:
     """history, set +o history, unset HISTFILE, fc."""
     args = call.args
     if call.name == "history" and any(re.fullmatch(r"-[a-z]*[cdwr]\w*|clear|delete|--clear", text) for text in args):
@@ -173,23 +172,23 @@ _LOGS: dict[str, str] = {
 _LOG_PATTERNS = {name: re.compile(text) for name, text in _LOGS.items()}
 
 
-def logs(call: Call) -> Stream | None:
+def logs(call: ProgramCall) -> ShellStream | None:
     """Programs that can wipe the traces of what was done."""
     if _LOG_PATTERNS[call.name].match(" ".join(call.args)):
         call.ask("traces", "it wipes or rewrites the records of what was done")
     return None
 
 
-def unset(call: Call) -> Stream | None:
+def unset(call: ProgramCall) -> ShellStream | None:
     """set, unset: `set` alone shows every variable."""
     history(call)
     if call.name == "set" and not call.args:
-        return Stream(None, frozenset({SECRET}))
+        return ShellStream(None, frozenset({SECRET}))
     if call.name == "set" and call.args[:1] == ["--"]:
         call.state.positional = list(call.words[1:])
     elif call.name == "set" and call.words and not call.args[0].startswith(("-", "+")):
         call.state.positional = list(call.words)
-    return NOTHING
+    return EMPTY_STREAM
 
 
 _SHOW_ALONE = word_set(
@@ -203,10 +202,10 @@ def shown_or_asks(rule: str, kind: EffectKind, reason: str, *showing: str) -> Ru
     """A program that asks, unless it is only made to show something."""
     harmless = {"--help", "--version", "-h", "-V", *showing}
 
-    def judge(call: Call) -> None:
+    def judge(call: ProgramCall) -> None:
         if harmless.intersection(call.args) or (not call.args and call.name in _SHOW_ALONE):
             return
-        call.effect(kind, call.args)
+        call.add_effect(kind, call.args)
         call.ask(rule, reason)
 
     return judge
@@ -256,52 +255,52 @@ _FLOOD_PATTERNS = {name: re.compile(text) for name, text in _FLOODS.items()}
 _HERE = re.compile(r"\b(localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)\b")
 
 
-def floods(call: Call) -> None:
+def floods(call: ProgramCall) -> None:
     """Load makers and attack programs, against anything but this machine."""
     text = " ".join(call.args)
     if not call.args or call.args[0] in ("--help", "-h", "--version", "-V", "-v"):
         return
     if _FLOOD_PATTERNS[call.name].match(text) and not _HERE.search(text):
-        call.effect(EffectKind.EXHAUSTS, call.args[-1:])
+        call.add_effect(EffectKind.EXHAUSTS, call.args[-1:])
         call.ask("flood", "it asks more of another host than it may bear")
 
 
-def pinged(call: Call) -> None:
+def pinged(call: ProgramCall) -> None:
     """ping -f."""
-    options = call.options("cIitWswlMmpQST")
-    if options.has("f", "flood") or any(re.match(r"0?\.0", word.text) for word in options.all("i")):
+    options = call.parse_options("cIitWswlMmpQST")
+    if options.has_option("f", "flood") or any(re.match(r"0?\.0", word.text) for word in options.option_values("i")):
         call.ask("flood", "it asks more of another host than it may bear")
 
 
-def filled(call: Call) -> Stream | None:
+def filled(call: ProgramCall) -> ShellStream | None:
     """fallocate, mkfile, stress: all of a disk, or of the memory."""
     if call.name in ("fallocate", "mkfile", "xfs_mkfile"):
-        options = call.options("lo", word_set("length offset"))
-        sizes = [word.text for word in (*options.all("l", "length"), *options.operands[:1])]
+        options = call.parse_options("lo", word_set("length offset"))
+        sizes = [word.text for word in (*options.option_values("l", "length"), *options.operands[:1])]
         if any(size_of(text) > _LARGE for text in sizes):
-            call.effect(EffectKind.EXHAUSTS)
+            call.add_effect(EffectKind.EXHAUSTS)
             call.ask("fills", "it fills the disk")
         for word in options.operands[-1:]:
-            call.writes(call.path(word))
-        if options.has("p", "punch-hole", "c", "collapse-range", "z", "zero-range"):
+            call.judge_write(call.resolve_path(word))
+        if options.has_option("p", "punch-hole", "c", "collapse-range", "z", "zero-range"):
             call.ask("emptied", "it takes pieces out of a file")
         return None
     if call.args and call.args[0] in ("--help", "--version"):
         return None
-    call.effect(EffectKind.EXHAUSTS)
+    call.add_effect(EffectKind.EXHAUSTS)
     call.ask("bomb", _BOMB)
     return None
 
 
-def endless(call: Call) -> Stream | None:
+def endless(call: ProgramCall) -> ShellStream | None:
     """Programs that read to the end before they go on, given something that has none."""
-    if any(dataflow.fills(word.text) for word in call.words):
-        call.effect(EffectKind.EXHAUSTS)
+    if any(dataflow.is_endless_file(word.text) for word in call.words):
+        call.add_effect(EffectKind.EXHAUSTS)
         call.ask("bomb", _BOMB)
     return None
 
 
-def limits(call: Call) -> None:
+def limits(call: ProgramCall) -> None:
     """ulimit, prlimit: nothing to ask; a limit taken away from others asks."""
     if call.name == "prlimit" and any("=" in text for text in call.args):
         call.ask("system", _CHANGES)
@@ -310,10 +309,10 @@ def limits(call: Call) -> None:
 _NODES = re.compile(r"^[bc]$")
 
 
-def nodes(call: Call) -> None:
+def nodes(call: ProgramCall) -> None:
     """mknod: a second door to a disk or to memory."""
     if any(_NODES.match(text) for text in call.args):
-        call.effect(EffectKind.ESCALATES, call.args[:1])
+        call.add_effect(EffectKind.ESCALATES, call.args[:1])
         call.ask("raw-disk", "it makes a second door to a device")
 
 
@@ -355,15 +354,15 @@ _SETTING_PATTERNS = {name: re.compile(text) for name, text in _SETTINGS.items()}
 _FILE_SETTERS = word_set("crudini augtool PlistBuddy plutil")
 
 
-def settings(call: Call) -> Stream | None:
+def settings(call: ProgramCall) -> ShellStream | None:
     """gsettings, defaults, crudini and their like."""
     if _SETTING_PATTERNS[call.name].match(" ".join(call.args)):
         if call.name in _FILE_SETTERS:
             for word in call.words:
                 if word.text.startswith(("/", "~")):
-                    call.writes(call.path(word))
+                    call.judge_write(call.resolve_path(word))
             return None
-        call.effect(EffectKind.PERSISTS, call.args[:2])
+        call.add_effect(EffectKind.PERSISTS, call.args[:2])
         call.ask("time" if call.name != "trust" else "wall", _LATER)
     return None
 

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call, Options, private, root_like
+from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import archives, builders, containers, databases, text
-from hermes.safety.shell.words import DECODED, FETCHED, NONE, SECRET, UNTOLD, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import DECODED, FETCHED, NO_LABELS, SECRET, UNKNOWN_STREAM, ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _FETCHED = frozenset({FETCHED})
 _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal)$")
 _CURL_NAMED = word_set(
@@ -49,10 +48,10 @@ _FILES_SENT = "it sends files from outside the session's folder away"
 _KEYS_SENT = "it sends keys or the environment away"
 
 
-def judge_hosts(call: Call, hosts: Sequence[str]) -> None:
+def judge_hosts(call: ProgramCall, hosts: Sequence[str]) -> None:
     """What speaks against asking these hosts."""
     if any(_METADATA.match(host) or re.match(r"(::ffff:)?169\.254\.", host) for host in hosts):
-        call.effect(EffectKind.READS, hosts)
+        call.add_effect(EffectKind.READS, hosts)
         call.ask("reads-secret", "it asks where a cloud hands out its keys")
 
 
@@ -60,10 +59,10 @@ _DATA = ("d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F"
 _HEADERS = ("H", "header", "u", "user", "b", "cookie", "A", "e", "K", "config", "E", "cert", "user-agent", "referer")
 
 
-def curl(call: Call) -> Stream | None:
+def curl(call: ProgramCall) -> ShellStream | None:
     """curl: where it goes, what it takes along, what it writes."""
-    options = call.options("XHdFToAuebcxmKErYyzCDQPtUw", _CURL_NAMED)
-    urls = [*options.operands, *options.all("url")]
+    options = call.parse_options("XHdFToAuebcxmKErYyzCDQPtUw", _CURL_NAMED)
+    urls = [*options.operands, *options.option_values("url")]
     hosts = [_host(word.text) for word in urls]
     _schemes(call, urls)
     judge_hosts(call, hosts)
@@ -73,84 +72,84 @@ def curl(call: Call) -> Stream | None:
     return _saved(call, options, urls)
 
 
-def _schemes(call: Call, urls: Sequence[Word]) -> None:
+def _schemes(call: ProgramCall, urls: Sequence[Word]) -> None:
     for word in urls:
         if word.text.lower().startswith("file:"):
-            call.reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
+            call.judge_reads([Word(re.sub(r"(?i)^file:(//)?", "", word.text))])
         elif re.match(r"(?i)(gopher|dict|smb|ldap|tftp|telnet|rtsp|scp|sftp):", word.text):
             call.ask("raw-connection", "it speaks a raw protocol")
 
 
-def _taken_along(call: Call, options: Options, urls: Sequence[Word], hosts: Sequence[str]) -> None:
+def _taken_along(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], hosts: Sequence[str]) -> None:
     """What leaves with a request: files, what is piped in, variables with keys."""
-    uploads = options.all("T", "upload-file")
-    bodies = [*options.all(*_DATA), *uploads, *options.all(*_HEADERS)]
+    uploads = options.option_values("T", "upload-file")
+    bodies = [*options.option_values(*_DATA), *uploads, *options.option_values(*_HEADERS)]
     piped = uploads or any(word.text.endswith(("@-", "-")) for word in bodies)
-    labels = call.stdin.labels if piped else NONE
+    labels = call.stdin.labels if piped else NO_LABELS
     files = [
         Word(word.text.split(";")[0], word.dynamic, labels=word.labels)
         for word in bodies
         if "@" in word.text or word in uploads
     ]
-    labels |= call.reads(files) if files else NONE
+    labels |= call.judge_reads(files) if files else NO_LABELS
     labels |= _labels((*urls, *bodies), options, hosts)
-    call.effect(EffectKind.SENDS if uploads or options.all(*_DATA) else EffectKind.FETCHES, hosts)
+    call.add_effect(EffectKind.SENDS if uploads or options.option_values(*_DATA) else EffectKind.FETCHES, hosts)
     _leaked(call, labels, files, hosts)
 
 
-def _labels(words: Iterable[Word], options: Options, hosts: Sequence[str]) -> frozenset[str]:
+def _labels(words: Iterable[Word], options: CommandOptions, hosts: Sequence[str]) -> frozenset[str]:
     """What is known of words that leave; a key for the host that is asked does not count."""
-    return NONE.union(*(word.labels for word in words if not _credential(word, options, hosts)))
+    return NO_LABELS.union(*(word.labels for word in words if not _credential(word, options, hosts)))
 
 
-def _leaked(call: Call, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
-    paths = [call.path(Word(word.text.rpartition("@")[2])) for word in files]
+def _leaked(call: ProgramCall, labels: frozenset[str], files: Sequence[Word], hosts: Sequence[str]) -> None:
+    paths = [call.resolve_path(Word(word.text.rpartition("@")[2])) for word in files]
     if SECRET in labels and not all(_LOCAL.match(host) for host in hosts):
-        call.effect(EffectKind.SENDS, hosts)
+        call.add_effect(EffectKind.SENDS, hosts)
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(root_like(path, call.host.places) or archives.kept(call, path) for path in paths):
+    elif any(is_root_like_path(path, call.host.places) or archives.kept(call, path) for path in paths):
         call.ask("exfiltration", _FILES_SENT)
 
 
-def _configured(call: Call, options: Options) -> None:
-    for word in options.all("K", "config"):
-        told = dataflow.looked_up(call, word).text
+def _configured(call: ProgramCall, options: CommandOptions) -> None:
+    for word in options.option_values("K", "config"):
+        told = dataflow.file_content(call, word).text
         if told is None:
             call.ask("nested-program", "it takes options that are not seen here")
-        elif any(private(path) for path in re.findall(r"@?([~\w./-]+)", told)):
+        elif any(is_private_file(path) for path in re.findall(r"@?([~\w./-]+)", told)):
             call.ask("exfiltration", _KEYS_SENT)
         else:
             _told(call, told)
-    for word in options.all("unix-socket"):
+    for word in options.option_values("unix-socket"):
         if re.search(r"(docker|containerd|podman|crio)\S*\.sock", word.text) and _method(call, options) != "GET":
             call.ask("container", "it gives a container power over this machine, or ends one")
-    if any(containers.asks_power(word.text) for word in options.all(*_DATA)):
+    if any(containers.asks_power(word.text) for word in options.option_values(*_DATA)):
         call.ask("container", "it gives a container power over this machine, or ends one")
 
 
 _TOLD = re.compile(r"^\s*-{0,2}([\w-]+)\s*(?:[=:\s]\s*\"?(.*?)\"?)?\s*$", re.MULTILINE)
 
 
-def _told(call: Call, text: str) -> None:
+def _told(call: ProgramCall, text: str) -> None:
     """Options of curl that stand in a file: they are judged as if they were given."""
     words: list[Word] = []
     for found in _TOLD.finditer(text[:4000]):
         if found[1] not in ("config", "K"):
             words += [Word(f"{'-' if len(found[1]) == 1 else '--'}{found[1]}"), *([Word(found[2])] if found[2] else [])]
-    call.run([Word("curl"), *(word for word in call.words if word.text not in ("-K", "--config")), *words])
+    call.judge_program([Word("curl"), *(word for word in call.words if word.text not in ("-K", "--config")), *words])
 
 
-def _method(call: Call, options: Options) -> str:
-    given = options.all("X", "request")
+def _method(call: ProgramCall, options: CommandOptions) -> str:
+    given = options.option_values("X", "request")
     if given:
         return given[-1].text.upper()
-    if options.all("T", "upload-file"):
+    if options.option_values("T", "upload-file"):
         return "PUT"
-    return "POST" if options.all(*_DATA) and not options.has("G", "get") else "GET"
+    return "POST" if options.option_values(*_DATA) and not options.has_option("G", "get") else "GET"
 
 
-def _requests(call: Call, options: Options, urls: Sequence[Word], hosts: Sequence[str]) -> None:
-    bodies = options.all(*_DATA)
+def _requests(call: ProgramCall, options: CommandOptions, urls: Sequence[Word], hosts: Sequence[str]) -> None:
+    bodies = options.option_values(*_DATA)
     method = _method(call, options)
     asked = "G" in options.letters or "get" in options.longs
     if not asked and any(
@@ -161,7 +160,7 @@ def _requests(call: Call, options: Options, urls: Sequence[Word], hosts: Sequenc
         call.ask("sql", databases.LOSES)
     local = bool(hosts) and all(_LOCAL.match(host) for host in hosts)
     if any(databases.request_loses(method, word.text, bodies, local=local) for word in urls):
-        call.effect(EffectKind.DESTROYS, hosts)
+        call.add_effect(EffectKind.DESTROYS, hosts)
         call.ask("remote-loss", "it deletes something elsewhere")
 
 
@@ -192,10 +191,10 @@ _KEY_HEADER = re.compile(
 )
 
 
-def _credential(word: Word, options: Options, hosts: Sequence[str]) -> bool:
+def _credential(word: Word, options: CommandOptions, hosts: Sequence[str]) -> bool:
     """A key in a header is how one talks to the host whose key it is: it is no leak of a file."""
     text = word.text
-    if word not in options.all("H", "header", "u", "user", "oauth2-bearer") or text.count("$") > 1:
+    if word not in options.option_values("H", "header", "u", "user", "oauth2-bearer") or text.count("$") > 1:
         return False
     if _KEY_HEADER.match(text) is None:
         return False
@@ -206,38 +205,40 @@ def _credential(word: Word, options: Options, hosts: Sequence[str]) -> bool:
     return all(vendor in host.lower() or _LOCAL.match(host) for host in hosts)
 
 
-def _saved(call: Call, options: Options, urls: Sequence[Word]) -> Stream | None:
-    outputs = options.all("o", "output")
-    if options.has("O", "remote-name", "remote-name-all"):
+def _saved(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream | None:
+    outputs = options.option_values("o", "output")
+    if options.has_option("O", "remote-name", "remote-name-all"):
         outputs = [*outputs, *(Word(_last(word.text)) for word in urls)]
-    for word in options.all("c", "cookie-jar", "D", "dump-header"):
-        call.writes(call.path(word))
+    for word in options.option_values("c", "cookie-jar", "D", "dump-header"):
+        call.judge_write(call.resolve_path(word))
     if not outputs:
-        return Stream(None, _FETCHED)
+        return ShellStream(None, _FETCHED)
     for word in outputs:
         if word.text == "-":
-            return Stream(None, _FETCHED)
-        path = call.path(word)
-        call.writes(path, kind=EffectKind.OVERWRITES)
-        call.state.files[path] = Stream(None, _FETCHED)
-    return UNTOLD
+            return ShellStream(None, _FETCHED)
+        path = call.resolve_path(word)
+        call.judge_write(path, kind=EffectKind.OVERWRITES)
+        call.state.files[path] = ShellStream(None, _FETCHED)
+    return UNKNOWN_STREAM
 
 
-def wget(call: Call) -> Stream | None:
+def wget(call: ProgramCall) -> ShellStream | None:
     """wget."""
-    options = call.options("OoaiTtUPeADRlwQ", _WGET_NAMED)
+    options = call.parse_options("OoaiTtUPeADRlwQ", _WGET_NAMED)
     urls = options.operands
     hosts = [_host(word.text) for word in urls]
     judge_hosts(call, hosts)
-    labels = _labels((*options.all("post-data", "body-data", "header"), *urls), Options([]), hosts)
-    posted = options.all("post-file", "body-file")
-    labels |= call.reads(posted) if posted else NONE
-    if options.all("use-askpass") or any(_WGET_SET.search(word.text) for word in options.all("e", "execute")):
+    labels = _labels((*options.option_values("post-data", "body-data", "header"), *urls), CommandOptions([]), hosts)
+    posted = options.option_values("post-file", "body-file")
+    labels |= call.judge_reads(posted) if posted else NO_LABELS
+    if options.option_values("use-askpass") or any(
+        _WGET_SET.search(word.text) for word in options.option_values("e", "execute")
+    ):
         call.ask("nested-program", "it is told to start another program")
-    call.effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
+    call.add_effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
-    elif any(archives.kept(call, call.path(word)) for word in posted):
+    elif any(archives.kept(call, call.resolve_path(word)) for word in posted):
         call.ask("exfiltration", _FILES_SENT)
     _wget_requests(call, options, hosts)
     return _downloaded(call, options, urls)
@@ -246,39 +247,41 @@ def wget(call: Call) -> Stream | None:
 _WGET_SET = re.compile(r"use_askpass|post_file|output_document")
 
 
-def _wget_requests(call: Call, options: Options, hosts: Sequence[str]) -> None:
-    method = (options.all("method") or [Word("GET")])[-1].text.upper()
-    bodies = options.all("body-data")
+def _wget_requests(call: ProgramCall, options: CommandOptions, hosts: Sequence[str]) -> None:
+    method = (options.option_values("method") or [Word("GET")])[-1].text.upper()
+    bodies = options.option_values("body-data")
     local = all(_LOCAL.match(host) for host in hosts)
     if any(databases.request_loses(method, word.text, bodies, local=local) for word in options.operands):
         call.ask("remote-loss", "it deletes something elsewhere")
 
 
-def _downloaded(call: Call, options: Options, urls: Sequence[Word]) -> Stream:
-    outputs = options.all("O", "output-document") or [Word(_last(word.text)) for word in urls]
-    folders = options.all("P", "directory-prefix")
+def _downloaded(call: ProgramCall, options: CommandOptions, urls: Sequence[Word]) -> ShellStream:
+    outputs = options.option_values("O", "output-document") or [Word(_last(word.text)) for word in urls]
+    folders = options.option_values("P", "directory-prefix")
     for word in outputs:
         if word.text in ("-", "/dev/stdout"):
-            return Stream(None, _FETCHED)
-        path = call.path(Word(f"{folders[0].text}/{word.text}") if folders else word)
-        call.writes(path, kind=EffectKind.OVERWRITES)
-        call.state.files[path] = Stream(None, _FETCHED)
-    return Stream("")
+            return ShellStream(None, _FETCHED)
+        path = call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word)
+        call.judge_write(path, kind=EffectKind.OVERWRITES)
+        call.state.files[path] = ShellStream(None, _FETCHED)
+    return ShellStream("")
 
 
 def _last(address: str) -> str:
     return address.partition("?")[0].rstrip("/").rpartition("/")[2] or "index.html"
 
 
-def raw(call: Call) -> Stream | None:
+def raw(call: ProgramCall) -> ShellStream | None:
     """nc, ncat, telnet: connections that carry anything."""
-    options = call.options("pswqieIcXxTOPVmgGkW", word_set("exec sh-exec source proxy lua-exec"))
-    if options.has("exec", "sh-exec", "lua-exec") or (any(options.all("e", "c")) and call.name != "telnet"):
+    options = call.parse_options("pswqieIcXxTOPVmgGkW", word_set("exec sh-exec source proxy lua-exec"))
+    if options.has_option("exec", "sh-exec", "lua-exec") or (
+        any(options.option_values("e", "c")) and call.name != "telnet"
+    ):
         call.ask("remote-shell", "it gives a shell to the other side")
-    return _connected(call, [word.text for word in options.operands[:1]], scans=options.has("z"))
+    return _connected(call, [word.text for word in options.operands[:1]], scans=options.has_option("z"))
 
 
-def socat(call: Call) -> Stream | None:
+def socat(call: ProgramCall) -> ShellStream | None:
     """socat: two ends, one of which may be a program."""
     text = " ".join(call.args)
     if re.search(r"\b(EXEC|SYSTEM|SHELL):", text, re.IGNORECASE):
@@ -288,17 +291,17 @@ def socat(call: Call) -> Stream | None:
     return _connected(call, [word.text for word in call.words[:1] if not word.text.startswith("-")], scans=False)
 
 
-def _connected(call: Call, hosts: Sequence[str], *, scans: bool) -> Stream:
+def _connected(call: ProgramCall, hosts: Sequence[str], *, scans: bool) -> ShellStream:
     judge_hosts(call, hosts)
     if call.fed and not scans:
         _carried(call, hosts)
     if any(SECRET in word.labels for word in call.words):
         call.ask("exfiltration", _KEYS_SENT)
-    call.effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, hosts)
-    return Stream(None, _FETCHED)
+    call.add_effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, hosts)
+    return ShellStream(None, _FETCHED)
 
 
-def _carried(call: Call, hosts: Sequence[str]) -> None:
+def _carried(call: ProgramCall, hosts: Sequence[str]) -> None:
     known = call.stdin.text
     if SECRET in call.stdin.labels:
         call.ask("exfiltration", _KEYS_SENT)
@@ -313,7 +316,7 @@ _EMPTIES = re.compile(r"\bflush(all|db|_all)\b|\bshutdown\b|config set|slaveof",
 _KEYED = ("-k", "-K", "-pass", "-in")
 
 
-def openssl(call: Call) -> Stream | None:
+def openssl(call: ProgramCall) -> ShellStream | None:
     """openssl: `s_client` is a connection, `enc -d` decodes."""
     verb = call.args[0] if call.args else ""
     if verb == "s_client":
@@ -323,26 +326,26 @@ def openssl(call: Call) -> Stream | None:
     decodes = "-d" in call.args or "-decrypt" in call.args
     if decodes and call.stdin.text is not None and _in_letters(call, verb):
         return text.decoded(call.stdin.text, "base64", call.stdin.labels)
-    made = frozenset({DECODED}) if decodes else NONE
+    made = frozenset({DECODED}) if decodes else NO_LABELS
     _openssl_files(call, made)
     if verb == "rand" and any(_vast(word) for word in call.args[1:]):
         call.ask("fills", "it fills the disk")
-    return Stream(None, call.stdin.labels | made)
+    return ShellStream(None, call.stdin.labels | made)
 
 
-def _in_letters(call: Call, verb: str) -> bool:
+def _in_letters(call: ProgramCall, verb: str) -> bool:
     """Whether what comes in is base64 without a cipher."""
     return (verb == "base64" or not {"-a", "-base64", "-A"}.isdisjoint(call.args)) and not _keyed(call)
 
 
-def _openssl_files(call: Call, made: frozenset[str]) -> None:
+def _openssl_files(call: ProgramCall, made: frozenset[str]) -> None:
     if call.args[:1] == ["engine"] and any("/" in text for text in call.args):
         call.ask("nested-program", "it takes code out of a file")
     for at, option in enumerate(call.args[:-1]):
         if option == "-out":
-            path = call.path(call.words[at + 1])
-            call.writes(path)
-            call.state.files[path] = Stream(None, made)
+            path = call.resolve_path(call.words[at + 1])
+            call.judge_write(path)
+            call.state.files[path] = ShellStream(None, made)
 
 
 def _vast(word: str) -> bool:
@@ -350,24 +353,24 @@ def _vast(word: str) -> bool:
     return word.isdigit() and len(word) > 10
 
 
-def _keyed(call: Call) -> bool:
+def _keyed(call: ProgramCall) -> bool:
     return any(option in _KEYED or option.startswith("-aes") for option in call.args)
 
 
-def _secured(call: Call) -> Stream:
-    call.effect(EffectKind.SENDS, [word for word in call.args if ":" in word][:1])
+def _secured(call: ProgramCall) -> ShellStream:
+    call.add_effect(EffectKind.SENDS, [word for word in call.args if ":" in word][:1])
     if call.fed and call.stdin.text is None:
         call.ask("raw-connection", "it sends what it is given over a raw connection")
     elif "-quiet" in call.args:
         call.ask("raw-connection", "it opens a raw connection")
-    return Stream(None, _FETCHED)
+    return ShellStream(None, _FETCHED)
 
 
-def mailed(call: Call) -> Stream | None:
+def mailed(call: ProgramCall) -> ShellStream | None:
     """mail, sendmail, ftp, lftp, telnet-like senders, pastebins."""
     builders.banged(call)
-    labels = call.reads(call.words) | call.stdin.labels
-    call.effect(EffectKind.SENDS, call.args[-1:])
+    labels = call.judge_reads(call.words) | call.stdin.labels
+    call.add_effect(EffectKind.SENDS, call.args[-1:])
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     elif call.name == "lftp" and any(option in call.args for option in ("-e", "-c", "-f")):
@@ -383,27 +386,27 @@ _PASTES = word_set("pastebinit gist termbin transfer wormhole croc ffsend ix spr
 _METHODS = word_set("GET POST PUT PATCH DELETE HEAD OPTIONS PURGE")
 
 
-def httpie(call: Call) -> Stream | None:
+def httpie(call: ProgramCall) -> ShellStream | None:
     """http, https, xh: `field=@file` sends files."""
-    options = call.options("aoSp", word_set("auth output session"))
+    options = call.parse_options("aoSp", word_set("auth output session"))
     method, operands = _httpie_request(options.operands)
     hosts = [_host(word.text).partition(":")[0] for word in operands[:1]]
     judge_hosts(call, hosts)
     labels = _field_labels(call)
-    call.effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, hosts)
+    call.add_effect(EffectKind.SENDS if len(operands) > 1 or call.fed else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
     local = all(_LOCAL.match(host) or not host for host in hosts)
     if operands and databases.request_loses(method, operands[0].text, operands[1:], local=local):
         call.ask("remote-loss", "it deletes something elsewhere")
-    for word in options.all("o", "output"):
-        _fetched_into(call, call.path(word))
-    return Stream(None, _FETCHED)
+    for word in options.option_values("o", "output"):
+        _fetched_into(call, call.resolve_path(word))
+    return ShellStream(None, _FETCHED)
 
 
-def _field_labels(call: Call) -> frozenset[str]:
+def _field_labels(call: ProgramCall) -> frozenset[str]:
     """What is known of the fields and files that are sent; keys in their own headers do not count."""
-    labels = call.reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
+    labels = call.judge_reads([word for word in call.words if "@" in word.text]) | call.stdin.labels
     return labels.union(*(word.labels for word in call.words if not _KEY_HEADER.match(word.text)))
 
 
@@ -413,31 +416,33 @@ def _httpie_request(words: Sequence[Word]) -> tuple[str, list[Word]]:
     return method, [word for word in words if word.text not in _METHODS]
 
 
-def _fetched_into(call: Call, path: str) -> None:
-    call.writes(path)
-    call.state.files[path] = Stream(None, _FETCHED)
+def _fetched_into(call: ProgramCall, path: str) -> None:
+    call.judge_write(path)
+    call.state.files[path] = ShellStream(None, _FETCHED)
 
 
-def aria(call: Call) -> Stream | None:
+def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
-    options = call.options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
-    for word in options.all("on-download-complete", "on-download-start", "on-download-error"):
+    options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
+    for word in options.option_values("on-download-complete", "on-download-start", "on-download-error"):
         call.ask("nested-program", f"it is told to start another program: {word.text}")
-    call.effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
-    folders = options.all("d", "dir")
-    names = options.all("o", "out") or [Word(word.text.rstrip("/").rpartition("/")[2]) for word in options.operands]
+    call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
+    folders = options.option_values("d", "dir")
+    names = options.option_values("o", "out") or [
+        Word(word.text.rstrip("/").rpartition("/")[2]) for word in options.operands
+    ]
     for word in names:
-        _fetched_into(call, call.path(Word(f"{folders[0].text}/{word.text}") if folders else word))
-    return Stream("")
+        _fetched_into(call, call.resolve_path(Word(f"{folders[0].text}/{word.text}") if folders else word))
+    return ShellStream("")
 
 
-def viewed(call: Call) -> Stream | None:
+def viewed(call: ProgramCall) -> ShellStream | None:
     """lynx, w3m, links, elinks: pages as text."""
-    call.effect(EffectKind.FETCHES, [_host(word.text) for word in call.options().operands[:1]])
+    call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in call.parse_options().operands[:1]])
     for word in call.words:
         if SECRET in word.labels:
             call.ask("exfiltration", _KEYS_SENT)
-    return Stream(None, _FETCHED)
+    return ShellStream(None, _FETCHED)
 
 
 _TUNNEL_SHOWN = word_set(
@@ -446,12 +451,12 @@ _TUNNEL_SHOWN = word_set(
 )
 
 
-def tunnelled(call: Call) -> Stream | None:
+def tunnelled(call: ProgramCall) -> ShellStream | None:
     """ngrok, cloudflared, localtunnel, chisel: the machine opened to others."""
     if call.name == "tailscale" and call.args[:1] and call.args[0] in ("down", "logout", "up", "set"):
         call.ask("network", "it cuts or changes the network")
     elif call.args and call.args[0] not in _TUNNEL_SHOWN:
-        call.effect(EffectKind.SENDS, ("tunnel",))
+        call.add_effect(EffectKind.SENDS, ("tunnel",))
         call.ask("raw-connection", "it opens this machine to others")
     return None
 

@@ -7,10 +7,9 @@ followed like a command. A value that is a file among temporary ones is code tha
 import re
 from collections.abc import Iterator, Mapping
 
-from hermes.safety.shell.call import Call, inside, private, temporary
+from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_private_file, is_temporary
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import FETCHED, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import FETCHED, Word, word_set
 
 _STARTS: dict[str, str] = {
     # By program: options whose value is a program, or settings that name one; a pattern over the option.
@@ -184,7 +183,7 @@ _SCRATCH = ("/tmp", "/dev/shm", "|", ";", "`", "sh ", "$(")  # noqa: S108 - rule
 _BACKEND = re.compile(r"(address|lock_address)=https?://")
 
 
-def judge(call: Call) -> None:
+def judge(call: ProgramCall) -> None:
     """Judge what the options of a call name as a program, or as code."""
     if not any(word.text[:1] == "-" for word in call.words):
         return
@@ -196,7 +195,7 @@ def judge(call: Call) -> None:
             return
 
 
-def _judged(call: Call, option: str, value: Word) -> bool:
+def _judged(call: ProgramCall, option: str, value: Word) -> bool:
     """Judge one option with its value; whether something was said."""
     elsewhere = call.name in _FOLLOWED_ELSEWHERE
     own = _known(_NAMED, call.name, option)
@@ -212,10 +211,10 @@ def _judged(call: Call, option: str, value: Word) -> bool:
     return True
 
 
-def _noted(call: Call, value: Word) -> None:
+def _noted(call: ProgramCall, value: Word) -> None:
     """Note the file that a value names: it is run, or taken for settings."""
     if value.text.startswith((".", "/", "~")) and " " not in value.text:
-        call.effect(EffectKind.RUNS, (call.path(value),))
+        call.add_effect(EffectKind.RUNS, (call.resolve_path(value),))
 
 
 def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool:
@@ -223,11 +222,11 @@ def _known(table: Mapping[str, re.Pattern[str]], name: str, option: str) -> bool
     return pattern is not None and pattern.match(option) is not None
 
 
-def _worth(call: Call) -> bool:
+def _worth(call: ProgramCall) -> bool:
     return any(mark in text for text in call.args for mark in _SCRATCH)
 
 
-def _options(call: Call) -> Iterator[tuple[str, Word]]:
+def _options(call: ProgramCall) -> Iterator[tuple[str, Word]]:
     """Options with what may be their value, as far as the first thirty words tell."""
     words = call.words[:30]
     for at, word in enumerate(words):
@@ -244,24 +243,24 @@ def _options(call: Call) -> Iterator[tuple[str, Word]]:
         yield text, following
 
 
-def _starts(call: Call, value: Word, *, own: bool) -> bool:
+def _starts(call: ProgramCall, value: Word, *, own: bool) -> bool:
     if own:
         _noted(call, value)
     if not _is_program(call, value, own=own):
         return False
     call.ask("nested-program", "it is told to start another program")
-    call.script(value.text.lstrip("|! "), lost=True)
+    call.judge_script(value.text.lstrip("|! "), lost=True)
     return True
 
 
-def _is_program(call: Call, value: Word, *, own: bool) -> bool:
+def _is_program(call: ProgramCall, value: Word, *, own: bool) -> bool:
     """Whether a value is a program that is worth a question; `own`: the option is known to take one."""
     text = value.text
     if not text.strip() or (own and _setting(text)):
         return False
     if not _SUSPECT.search(text) and (not own or _harmless(text.split(None, 1)[0])):
         return False
-    return "/" not in text or " " in text or not inside(call.path(value), call.host.places)
+    return "/" not in text or " " in text or not is_in_workspace(call.resolve_path(value), call.host.places)
 
 
 def _harmless(program: str) -> bool:
@@ -284,7 +283,7 @@ _NAMES_PROGRAM = re.compile(
 )
 
 
-def _unseen(call: Call, value: Word) -> bool:
+def _unseen(call: ProgramCall, value: Word) -> bool:
     """Whether a value names code that lies among temporary files, or was fetched by this line."""
     _noted(call, value)
     text = value.text.rpartition("=")[2] if "=/" in value.text else value.text
@@ -292,16 +291,16 @@ def _unseen(call: Call, value: Word) -> bool:
         return True
     if not text or text[0] not in "/~.$" or " " in text:
         return False
-    path = call.path(Word(text))
+    path = call.resolve_path(Word(text))
     held = call.state.files.get(path)
     if held is not None and FETCHED in held.labels:
         return True
-    if inside(path, call.host.places) or not temporary(path) or not _CODE_FILE.search(path):
+    if is_in_workspace(path, call.host.places) or not is_temporary(path) or not _CODE_FILE.search(path):
         return False
-    return not private(path) and held is None
+    return not is_private_file(path) and held is None
 
 
-def loader(call: Call) -> None:
+def loader(call: ProgramCall) -> None:
     """ld.so, ld-linux: a program started by the loader, with libraries put before it."""
     at = 0
     args = call.args
@@ -310,7 +309,7 @@ def loader(call: Call) -> None:
             call.ask("hijack", "it changes which code a program runs")
         at += 1 if "=" in args[at] or args[at] in ("--list", "--verify", "--inhibit-cache") else 2
     if at < len(args) and "--list" not in args and "--verify" not in args:
-        call.effect(EffectKind.RUNS, (call.path(call.words[at]),))
-        if not call.path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
+        call.add_effect(EffectKind.RUNS, (call.resolve_path(call.words[at]),))
+        if not call.resolve_path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
             call.ask("nested-program", "it starts a program past what is known of it")
-        call.run(call.words[at:], lost=True)
+        call.judge_program(call.words[at:], lost=True)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from hermes.safety.shell.call import Call
-from hermes.safety.shell.words import Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.words import ShellStream, word_set
 
 _SHOWN = ("get", "show", "list", "path", "status", "check", "search", "view", "--help", "-h")
 _POLICY = word_set(
@@ -24,7 +23,7 @@ _PROFILE = ("-p", "--profile")
 _HARMLESS = word_set("version help status -V --version -h --help guard doctor")
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """A call of `hermes`."""
     args = _without_profile(call.args)
     verb = args[0] if args else ""

@@ -4,13 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import cloud_clis, services
-from hermes.safety.shell.words import FETCHED, Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import FETCHED, ShellStream, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _LOSES = "it removes programs that others may need"
 _REMOVALS: dict[str, str] = {
     # By program: the word that removes, as a whole word of the command line.
@@ -79,7 +78,7 @@ _FOREIGN = re.compile(r"(https?|ftp)://|/tmp/|/dev/shm/")
 _KEYS = word_set("apt-key add-apt-repository yum-config-manager")
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """A package program: what it removes, and what it installs from where."""
     args = call.args
     if call.name == "gem":
@@ -97,17 +96,17 @@ def judge(call: Call) -> Stream | None:
     return None
 
 
-def _removed(call: Call, verb: str, named: Sequence[str]) -> None:
+def _removed(call: ProgramCall, verb: str, named: Sequence[str]) -> None:
     system = call.name not in _OF_THE_PERSON
     if system and named and (any(map(_ESSENTIAL.match, named)) or not _EXTREME.isdisjoint(call.args)):
-        call.effect(EffectKind.DELETES, named)
+        call.add_effect(EffectKind.DELETES, named)
         call.deny("packages-essential", "it removes what the system stands on")
     elif system or _many(call, verb, named):
-        call.effect(EffectKind.DELETES, named)
+        call.add_effect(EffectKind.DELETES, named)
         call.ask("packages", _LOSES)
 
 
-def _many(call: Call, verb: str, named: Sequence[str]) -> bool:
+def _many(call: ProgramCall, verb: str, named: Sequence[str]) -> bool:
     """Whether many packages go, or those of a whole environment."""
     if call.name in ("conda", "mamba", "micromamba"):
         return (verb == "env" and "remove" in call.args) or "--all" in call.args
@@ -120,16 +119,16 @@ def _many(call: Call, verb: str, named: Sequence[str]) -> bool:
     return True
 
 
-def _installed(call: Call) -> None:
+def _installed(call: ProgramCall) -> None:
     if not call.args:
         return
-    held = [dataflow.looked_up(call, word) for word in call.words]
+    held = [dataflow.file_content(call, word) for word in call.words]
     if any(FETCHED in (one.labels | word.labels) for one, word in zip(held, call.words, strict=True)):
         call.ask("remote-exec", "it installs what it downloads")
     if not _INSTALLING.intersection(call.args):
         return
-    call.effect(EffectKind.FETCHES, ("registry",))
-    call.effect(EffectKind.RUNS, ("registry",))
+    call.add_effect(EffectKind.FETCHES, ("registry",))
+    call.add_effect(EffectKind.RUNS, ("registry",))
     if call.name not in _OF_THE_PERSON and any(_FOREIGN.match(text) for text in call.args):
         call.ask("runs-fetched", "it installs a package from an address", contained=True)
     elif {"--allow-unauthenticated", "--nogpgcheck", "--force-yes", "--allow-untrusted", "--no-gpg-checks"} & set(
@@ -138,10 +137,10 @@ def _installed(call: Call) -> None:
         call.ask("runs-fetched", "it installs packages that nobody signed", contained=True)
 
 
-def sources(call: Call) -> None:
+def sources(call: ProgramCall) -> None:
     """apt-key, add-apt-repository: whose packages are trusted."""
     if call.args and call.args[0] not in ("list", "--help", "finger", "--list"):
-        call.effect(EffectKind.PERSISTS, call.args)
+        call.add_effect(EffectKind.PERSISTS, call.args)
         call.ask("hijack", "it changes where packages come from")
 
 

@@ -6,8 +6,8 @@ Only those stand here with which the program itself stops short of doing it, wha
 import re
 from typing import NamedTuple
 
-from hermes.safety.shell.call import Call
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.call import ProgramCall
+from hermes.safety.shell.words import word_set
 
 
 class _Plan(NamedTuple):
@@ -58,11 +58,11 @@ _FALSE = word_set("false no none 0 off")
 _VERBS = {name: re.compile(plan.verbs) for name, plan in PLANS.items()}
 
 
-def only(call: Call) -> bool:
+def only(call: ProgramCall) -> bool:
     """Whether a call of a program of the table changes nothing."""
     plan = PLANS[call.name]
-    options = call.options(plan.valued, plan.named)
+    options = call.parse_options(plan.valued, plan.named)
     said = plan.said.split()
-    if said and (not options.has(*said) or any(word.text in _FALSE for word in options.all(*said))):
+    if said and (not options.has_option(*said) or any(word.text in _FALSE for word in options.option_values(*said))):
         return False
     return _VERBS[call.name].match(" ".join(word.text for word in options.operands)) is not None

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import ShellStream, Word, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _SELF = re.compile(r"hermes|gateway|^(bash|zsh|sh|fish|tmux|screen|sshd|systemd|init|login|python3?)$", re.IGNORECASE)
 _DAEMONS = re.compile(
     r"\^?(postgres(ql)?|postmaster|mysqld?|mariadbd?|mongod?|redis(-server)?|nginx|apache2?|httpd|haproxy|caddy|traefik|"
@@ -34,19 +33,19 @@ def means_hermes(text: str) -> bool:
     return _SELF.search(text) is not None
 
 
-def kill(call: Call) -> None:
+def kill(call: ProgramCall) -> None:
     """kill: by number, and by what is only known when it runs."""
     texts = call.args
     if _ends_nothing(texts):
         return
     targets = _targets(texts)
     if _ends_all(texts, targets):
-        call.effect(EffectKind.KILLS, targets)
+        call.add_effect(EffectKind.KILLS, targets)
         call.deny("kill-all", "it ends every process, or the first one")
     elif targets and all(_CHILD.fullmatch(text) for text in targets):
-        call.effect(EffectKind.KILLS, targets)
+        call.add_effect(EffectKind.KILLS, targets)
     elif not targets or any(word.dynamic for word in call.words) or not all(map(_told, targets)):
-        call.effect(EffectKind.KILLS, targets)
+        call.add_effect(EffectKind.KILLS, targets)
         call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
 
 
@@ -78,20 +77,20 @@ _NAMED = word_set("signal user uid euid parent group session pidfile older-than 
 _WIDE = ("u", "U", "user", "uid", "euid", "P", "parent", "G", "t", "s", "g", "session", "terminal")
 
 
-def kill_named(call: Call) -> None:
+def kill_named(call: ProgramCall) -> None:
     """pkill, killall, skill, killall5."""
-    options = call.options("uUgGPstnoOF" if call.name != "killall" else "suoyZn", _NAMED)
+    options = call.parse_options("uUgGPstnoOF" if call.name != "killall" else "suoyZn", _NAMED)
     names = [word.text for word in options.operands]
-    call.effect(EffectKind.KILLS, names)
+    call.add_effect(EffectKind.KILLS, names)
     if call.name == "killall5":
         call.deny("kill-all", "it ends every process, or the first one")
-    elif (options.has("l", "list", "help", "version", "V") and call.name != "pkill") or "-0" in call.args:
+    elif (options.has_option("l", "list", "help", "version", "V") and call.name != "pkill") or "-0" in call.args:
         return
     elif any(map(_may_mean_hermes, names)):
         call.ask("kill-self", "it may end Hermes itself")
     elif any(map(_DAEMONS.match, names)):
         call.ask("service", "it stops what the machine needs")
-    elif _wide(call, options.operands, any(options.all(name) for name in _WIDE)):
+    elif _wide(call, options.operands, any(options.option_values(name) for name in _WIDE)):
         call.ask("kill-all", "it ends every process of a user")
 
 
@@ -99,7 +98,7 @@ def _may_mean_hermes(pattern: str) -> bool:
     return means_hermes(pattern) or _matches(pattern, "hermes-gateway")
 
 
-def _wide(call: Call, operands: Sequence[Word], by_owner: bool) -> bool:
+def _wide(call: ProgramCall, operands: Sequence[Word], by_owner: bool) -> bool:
     if by_owner or ("-1" in call.args and not operands):
         return True
     return any(word.text in _EVERYTHING or not word.text or word.dynamic for word in operands)
@@ -115,9 +114,9 @@ def _matches(pattern: str, name: str) -> bool:
         return True
 
 
-def fuser(call: Call) -> None:
+def fuser(call: ProgramCall) -> None:
     """fuser -k."""
-    if call.options("nN").has("k", "kill"):
+    if call.parse_options("nN").has_option("k", "kill"):
         call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from hermes.safety.shell.call import Call, inside, under
-from hermes.safety.shell.regenerable import all_named, here, settled
-from hermes.safety.shell.words import Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_under
+from hermes.safety.shell.regenerable import are_all_regenerable, is_in_workspace_surely, is_regenerable_text
+from hermes.safety.shell.words import Word, word_set
 
 _ALONE = word_set(
     """
@@ -49,10 +48,10 @@ class _Group:
 def _known(option: str, value: str) -> frozenset[str]:
     """What a test tells of the files that pass it."""
     if option in ("-name", "-iname") and "/" not in value:
-        return frozenset({value}) if all_named([value]) else _FRESH
+        return frozenset({value}) if are_all_regenerable([value]) else _FRESH
     if option in ("-path", "-ipath", "-wholename"):
         parts = value.strip("*").split("/")
-        return frozenset({part for part in parts if all_named([part])}) if ".." not in parts else _FRESH
+        return frozenset({part for part in parts if are_all_regenerable([part])}) if ".." not in parts else _FRESH
     return _FRESH
 
 
@@ -95,12 +94,12 @@ def _before(words: Sequence[str]) -> list[_Group]:
     return groups
 
 
-def _expression(call: Call, starts: Sequence[str]) -> tuple[int, bool]:
+def _expression(call: ProgramCall, starts: Sequence[str]) -> tuple[int, bool]:
     """Where the expression begins, and whether it can be read: it stays in the session's folder, without links."""
     begin = next((at for at, text in enumerate(call.args) if text.startswith(("-", "(", "!"))), len(call.args))
     readable = (
         call.name in ("find", "gfind")
-        and settled(call)
+        and is_in_workspace_surely(call)
         and _ELSEWHERE.isdisjoint(call.args)
         and not any(word.dynamic for word in call.words)
         and all(_stays(call, text) for text in starts)
@@ -108,14 +107,14 @@ def _expression(call: Call, starts: Sequence[str]) -> tuple[int, bool]:
     return begin, readable
 
 
-def _stays(call: Call, text: str) -> bool:
+def _stays(call: ProgramCall, text: str) -> bool:
     """Whether a start is in the session's folder, and behind no link that this line made."""
-    path = call.path(Word(text))
-    moved = any(under(path, one) for one in call.state.moved)
-    return ".." not in text.split("/") and inside(path, call.host.places) and not moved
+    path = call.resolve_path(Word(text))
+    moved = any(is_under(path, one) for one in call.state.moved)
+    return ".." not in text.split("/") and is_in_workspace(path, call.host.places) and not moved
 
 
-def reached(call: Call, starts: Sequence[str], at: int) -> list[str] | None:
+def reached(call: ProgramCall, starts: Sequence[str], at: int) -> list[str] | None:
     """The patterns of all that reaches the action at this word, when they stand only for what can be made again.
 
     Empty when it searches only below such folders; None when other files may reach it.
@@ -123,18 +122,18 @@ def reached(call: Call, starts: Sequence[str], at: int) -> list[str] | None:
     begin, readable = _expression(call, starts)
     if not readable:
         return None
-    if starts and all(here(call, text) for text in starts):
+    if starts and all(is_regenerable_text(call, text) for text in starts):
         return []
     found = _FRESH.union(*(group.now for group in _before(call.args[begin:at])))
     return sorted(found) or None
 
 
-def printed(call: Call, starts: Sequence[str]) -> bool:
+def printed(call: ProgramCall, starts: Sequence[str]) -> bool:
     """Whether all that it prints can be made again."""
     begin, readable = _expression(call, starts)
     if not readable or not _SPEAKING.isdisjoint(call.args):
         return False
-    if starts and all(here(call, text) for text in starts):
+    if starts and all(is_regenerable_text(call, text) for text in starts):
         return True
     printing = [at for at in range(begin, len(call.args)) if call.args[at] in _PRINTING]
     if printing:

@@ -3,33 +3,32 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import Call, resolve
+from hermes.safety.shell.call import ProgramCall, resolve_path
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.processes import means_hermes
-from hermes.safety.shell.words import Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import ShellStream, word_set
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _STOPS = "it stops what the machine needs"
 _LATER = "it changes what runs later by itself"
 
 
-def stopped(call: Call) -> None:
+def stopped(call: ProgramCall) -> None:
     """Refuse: the machine would stop."""
-    call.effect(EffectKind.KILLS, ("machine",))
+    call.add_effect(EffectKind.KILLS, ("machine",))
     call.deny("power", "it stops the machine")
 
 
-def power(call: Call) -> None:
+def power(call: ProgramCall) -> None:
     """shutdown, reboot, poweroff, halt."""
-    if call.args and call.options().has("help", "version", "show", "w", "wtmp-only"):
+    if call.args and call.parse_options().has_option("help", "version", "show", "w", "wtmp-only"):
         return
     if call.name == "shutdown" and call.args[:1] in (["-c"], ["/a"], ["-a"]):
         return
     stopped(call)
 
 
-def level(call: Call) -> None:
+def level(call: ProgramCall) -> None:
     """init, telinit."""
     if any(text in ("0", "6") for text in call.args):
         stopped(call)
@@ -63,7 +62,7 @@ _POWERING: dict[str, str] = {
 _OFF = {name: re.compile(text, re.IGNORECASE) for name, text in _POWERING.items()}
 
 
-def powering(call: Call) -> None:
+def powering(call: ProgramCall) -> None:
     """Programs of boards, sessions and boot loaders that turn the machine off."""
     text = " ".join(call.args)
     if "--help" in call.args or text in ("status", "-V", "--version"):
@@ -71,7 +70,7 @@ def powering(call: Call) -> None:
     if _OFF[call.name].match(text):
         stopped(call)
     elif call.name == "kexec":
-        call.effect(EffectKind.ESCALATES)
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("system", "it changes the running system")
 
 
@@ -89,22 +88,22 @@ _UNITS_LATER = word_set(
 )
 
 
-def systemd(call: Call) -> None:
+def systemd(call: ProgramCall) -> None:
     """systemctl."""
-    options = call.options("HMntps", word_set("host machine type state property signal root kill-who"))
+    options = call.parse_options("HMntps", word_set("host machine type state property signal root kill-who"))
     verbs = [word.text for word in options.operands]
-    if options.has("help", "version") or not verbs or not verbs[0]:
+    if options.has_option("help", "version") or not verbs or not verbs[0]:
         return
     verb = verbs[0]
     if _turns_off(verbs):
         stopped(call)
-    elif verb in _UNITS_STOPPED or (options.has("force") and verb not in _UNITS_LATER):
-        call.effect(EffectKind.KILLS, verbs[1:])
+    elif verb in _UNITS_STOPPED or (options.has_option("force") and verb not in _UNITS_LATER):
+        call.add_effect(EffectKind.KILLS, verbs[1:])
         call.ask("service", _STOPS)
     elif verb in ("restart", "try-restart", "reload-or-restart") and _is_own(verbs):
         call.ask("kill-self", "it may end Hermes itself")
     elif verb in _UNITS_LATER:
-        call.effect(EffectKind.PERSISTS, verbs[1:])
+        call.add_effect(EffectKind.PERSISTS, verbs[1:])
         call.ask("time", _LATER)
 
 
@@ -170,26 +169,26 @@ _ALSO: dict[str, str] = {
 _ALSO_PATTERNS = {name: re.compile(text) for name, text in _ALSO.items()}
 
 
-def controller(call: Call) -> None:
+def controller(call: ProgramCall) -> None:
     """service, launchctl, supervisorctl, and the programs with which servers are started and stopped."""
-    verbs = [word.text for word in call.options().operands]
+    verbs = [word.text for word in call.parse_options().operands]
     own = _is_own(["", *verbs]) and not _ENDING.isdisjoint(verbs)
     if call.name == "loginctl" and verbs[:1] and verbs[0] in _OFF_VERBS:
         stopped(call)
     elif own:
         call.ask("kill-self", "it may end Hermes itself")
     elif _stops(call, verbs):
-        call.effect(EffectKind.KILLS, verbs)
+        call.add_effect(EffectKind.KILLS, verbs)
         call.ask("service", _STOPS)
     elif _CONTROLLERS[call.name] == "later" and _LATER_VERBS.intersection(verbs):
-        call.effect(EffectKind.PERSISTS, verbs)
+        call.add_effect(EffectKind.PERSISTS, verbs)
         call.ask("time", _LATER)
 
 
 _ENDING = word_set("restart reload kill stop delete")
 
 
-def _stops(call: Call, verbs: Sequence[str]) -> bool:
+def _stops(call: ProgramCall, verbs: Sequence[str]) -> bool:
     """Whether it stops a service: by one of its first words, or by what stops it in this program alone."""
     if _STOPPING.intersection(verbs[:3]) and (call.name != "pm2" or _all_of_pm2(verbs)):
         return True
@@ -201,24 +200,24 @@ def _all_of_pm2(verbs: Sequence[str]) -> bool:
     return verbs[0] in ("kill", "delete") or "all" in verbs
 
 
-def server(call: Call) -> None:
+def server(call: ProgramCall) -> None:
     """nginx, httpd, haproxy: a running server told to stop."""
     text = " ".join(call.args)
     if re.search(r"(-s ?(stop|quit))|(-k ?(stop|graceful-stop|shutdown))|-sf\b|-st\b|--shutdown|--stop\b", text):
-        call.effect(EffectKind.KILLS, (call.name,))
+        call.add_effect(EffectKind.KILLS, (call.name,))
         call.ask("service", _STOPS)
 
 
-def homebrew_services(call: Call) -> None:
+def homebrew_services(call: ProgramCall) -> None:
     """brew services stop."""
-    verbs = [word.text for word in call.options().operands]
+    verbs = [word.text for word in call.parse_options().operands]
     if verbs[:1] == ["services"] and verbs[1:2] and verbs[1] in ("stop", "kill", "cleanup"):
         call.ask("service", _STOPS)
     elif verbs[:1] == ["services"] and verbs[1:2] == ["start"]:
-        call.effect(EffectKind.PERSISTS, verbs)
+        call.add_effect(EffectKind.PERSISTS, verbs)
 
 
-def stop_start(call: Call) -> Stream | None:
+def stop_start(call: ProgramCall) -> ShellStream | None:
     """start-stop-daemon: stops by name, starts a program."""
     args = call.args
     if {"-K", "--stop"} & set(args):
@@ -227,10 +226,10 @@ def stop_start(call: Call) -> Stream | None:
     if at < 0:
         return None
     rest = call.words[args.index("--") + 1 :] if "--" in args else []
-    return call.run([call.words[at + 1], *rest], lost=True)
+    return call.judge_program([call.words[at + 1], *rest], lost=True)
 
 
-def bus(call: Call) -> None:
+def bus(call: ProgramCall) -> None:
     """dbus-send, busctl, gdbus: power off by a message."""
     text = " ".join(call.args)
     if re.search(r"PowerOff|Reboot|Halt|Suspend|Hibernate|HybridSleep|KExec", text):
@@ -244,9 +243,9 @@ def bus(call: Call) -> None:
 _INIT_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")
 
 
-def initialised(call: Call, path: str) -> bool:
+def initialised(call: ProgramCall, path: str) -> bool:
     """Whether a path is an init script's."""
-    return resolve(path, call.cwd, call.host.places).startswith(_INIT_SCRIPTS)
+    return resolve_path(path, call.cwd, call.host.places).startswith(_INIT_SCRIPTS)
 
 
 RULES: dict[str, Rule] = {

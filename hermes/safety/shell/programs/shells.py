@@ -4,12 +4,20 @@ import re
 from collections.abc import Callable, Sequence
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import DECODED, FETCHED, NOTHING, UNTOLD, Stream, Word, is_bare
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import (
+    DECODED,
+    EMPTY_STREAM,
+    FETCHED,
+    UNKNOWN_STREAM,
+    ShellStream,
+    Word,
+    is_bare_word,
+    word_set,
+)
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 SHELLS = word_set("sh bash dash zsh ksh ash fish rbash mksh csh tcsh yash elvish nu")
 _OTHER_N = ("nu", "elvish")
 """Shells to which `-n` means something else than to read a text without running it."""
@@ -18,7 +26,7 @@ _ONLY_READS = ("--no-execute", "--noexec", "--no-exec")
 _SHELL_VALUED = ("--rcfile", "--init-file", "-O", "+O", "-o", "+o")
 
 
-def shell(call: Call) -> Stream | None:
+def shell(call: ProgramCall) -> ShellStream | None:
     """sh -c text, sh file, something | sh, sh <<< text."""
     letters, words = _shell_options(call)
     if letters is None or ("n" in letters and _only_reads(call, letters)):
@@ -30,13 +38,13 @@ def shell(call: Call) -> Stream | None:
     return given(call)
 
 
-def _only_reads(call: Call, letters: set[str]) -> bool:
+def _only_reads(call: ProgramCall, letters: set[str]) -> bool:
     """Whether `-n` holds: no shell for a person, and nothing that turns it off again."""
     turned = any(_TURNED.match(text) for text in call.args[:20])
     return "i" not in letters and call.name not in _OTHER_N and not turned
 
 
-def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:
+def _shell_options(call: ProgramCall) -> tuple[set[str] | None, list[Word]]:
     """The letters given to a shell, and what follows; None when it only shows something."""
     letters: set[str] = set()
     words = list(call.words)
@@ -61,21 +69,21 @@ def _shell_options(call: Call) -> tuple[set[str] | None, list[Word]]:
     return letters, words
 
 
-def _text(call: Call, text: Word, rest: Sequence[Word]) -> Stream | None:
+def _text(call: ProgramCall, text: Word, rest: Sequence[Word]) -> ShellStream | None:
     """A program text: constant, or made of pieces that are only known when it runs."""
     if text.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         if text.dynamic:
-            return UNTOLD
+            return UNKNOWN_STREAM
     state = call.state.copy()
     if rest:
         state.positional = list(rest[1:])
         state.variables["0"] = rest[0]
     if text.dynamic and re.fullmatch(r"\s*(\$\(\)|\$\{\w+\}|\$\{@\})\s*.*", text.text):
         call.ask("unknown-command", "the text that runs is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
-    return call.host.script(held(text), state, call.given())
+        call.add_effect(EffectKind.UNKNOWN)
+        return UNKNOWN_STREAM
+    return call.host.judge_script(held(text), state, call.piped_input())
 
 
 def held(text: Word) -> str:
@@ -83,42 +91,42 @@ def held(text: Word) -> str:
     return text.text.replace("$()", "${_unknown_}") if text.dynamic else text.text
 
 
-def _file(call: Call, word: Word) -> Stream | None:
-    path = word.text if word.text.startswith("/dev/fd/") else call.path(word)
+def _file(call: ProgramCall, word: Word) -> ShellStream | None:
+    path = word.text if word.text.startswith("/dev/fd/") else call.resolve_path(word)
     if word.dynamic and not word.text.startswith("/dev/fd/"):
         call.ask("unknown-command", "which script runs is only known when it runs")
         return None
     if word.text.startswith("/dev/fd/"):
-        held = call.state.files.get(word.text, UNTOLD)
+        held = call.state.files.get(word.text, UNKNOWN_STREAM)
         if held.labels & {FETCHED, DECODED}:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         elif held.text is not None:
-            return call.script(held.text, stdin=NOTHING)
+            return call.judge_script(held.text, stdin=EMPTY_STREAM)
         else:
             call.ask("unknown-command", "what the shell is given is only known when it runs")
         return None
-    call.effect(EffectKind.RUNS, (path,))
-    call.reads([word])
-    dataflow.runs_file(call, path, script=True)
+    call.add_effect(EffectKind.RUNS, (path,))
+    call.judge_reads([word])
+    dataflow.judge_run_file(call, path, script=True)
     return None
 
 
-def given(call: Call) -> Stream | None:
+def given(call: ProgramCall) -> ShellStream | None:
     """A shell that reads its program from its input."""
     if not call.fed:
         return None
     stream = call.stdin
     if stream.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return call.script(stream.text, stdin=NOTHING) if stream.text is not None else UNTOLD
+        return call.judge_script(stream.text, stdin=EMPTY_STREAM) if stream.text is not None else UNKNOWN_STREAM
     if stream.text is None:
         call.ask("unknown-command", "what the shell is given is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
-    return call.script(stream.text, stdin=NOTHING)
+        call.add_effect(EffectKind.UNKNOWN)
+        return UNKNOWN_STREAM
+    return call.judge_script(stream.text, stdin=EMPTY_STREAM)
 
 
-def evaluated(call: Call) -> Stream | None:
+def evaluated(call: ProgramCall) -> ShellStream | None:
     """eval."""
     if not call.words:
         return None
@@ -130,16 +138,16 @@ def evaluated(call: Call) -> Stream | None:
         if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
             return None
         call.ask("unknown-command", "the text that runs is only known when it runs")
-        call.effect(EffectKind.UNKNOWN)
-        return UNTOLD
+        call.add_effect(EffectKind.UNKNOWN)
+        return UNKNOWN_STREAM
     before = call.state.where
-    out = call.host.script(text, call.state, call.given())
+    out = call.host.judge_script(text, call.state, call.piped_input())
     if call.state.where is not before:
-        call.state.where = call.state.where.lost()
+        call.state.where = call.state.where.lose_track()
     return out
 
 
-def sourced(call: Call) -> Stream | None:
+def sourced(call: ProgramCall) -> ShellStream | None:
     """source, `.`: a file that runs in this shell."""
     if not call.words:
         return None
@@ -156,14 +164,14 @@ def sourced(call: Call) -> Stream | None:
         return _file(call, word)
     if word.dynamic:
         # A script beside a variable folder (`. "$NVM_DIR/nvm.sh"`) is a set-up file; a bare variable is anything.
-        if is_bare(word):
+        if is_bare_word(word):
             call.ask("unknown-command", "which script runs is only known when it runs")
         return None
-    path = call.path(word)
-    call.effect(EffectKind.RUNS, (path,))
-    held = dataflow.runs_file(call, path, script=False)
+    path = call.resolve_path(word)
+    call.add_effect(EffectKind.RUNS, (path,))
+    held = dataflow.judge_run_file(call, path, script=False)
     if held is not None and held.text is not None:
-        return call.host.script(held.text, call.state, UNTOLD)
+        return call.host.judge_script(held.text, call.state, UNKNOWN_STREAM)
     return None
 
 

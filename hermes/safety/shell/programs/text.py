@@ -6,26 +6,35 @@ import codecs
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.environment import holds_secret
+from hermes.safety.environment import is_secret_variable
 from hermes.safety.shell import dataflow, variables
-from hermes.safety.shell.call import Call, Options
-from hermes.safety.shell.expand import ansi
+from hermes.safety.shell.call import CommandOptions, ProgramCall
+from hermes.safety.shell.expand import decode_ansi_string
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.disks import size_of
-from hermes.safety.shell.words import DECODED, ENDLESS, NONE, NOTHING, SECRET, UNTOLD, Stream, Word
+from hermes.safety.shell.words import (
+    DECODED,
+    EMPTY_STREAM,
+    ENDLESS,
+    NO_LABELS,
+    SECRET,
+    UNKNOWN_STREAM,
+    ShellStream,
+    Word,
+)
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _MOST = 100_000
 
 
-def _labels(call: Call) -> frozenset[str]:
-    labels = NONE
+def _labels(call: ProgramCall) -> frozenset[str]:
+    labels = NO_LABELS
     for word in call.words:
         labels |= word.labels
     return labels
 
 
-def echo(call: Call) -> Stream:
+def echo(call: ProgramCall) -> ShellStream:
     """echo."""
     words = list(call.words)
     escapes = False
@@ -33,10 +42,12 @@ def echo(call: Call) -> Stream:
         escapes = escapes or "e" in words.pop(0).text
     text = " ".join(word.text for word in words)
     dynamic = any(word.dynamic for word in words)
-    return Stream(None if dynamic or len(text) > _MOST else (ansi(text) if escapes else text) + "\n", _labels(call))
+    return ShellStream(
+        None if dynamic or len(text) > _MOST else (decode_ansi_string(text) if escapes else text) + "\n", _labels(call)
+    )
 
 
-def printf(call: Call) -> Stream:
+def printf(call: ProgramCall) -> ShellStream:
     """printf: formats with `%s`, `%b`, `%d`, `%c` and `%x`."""
     words = list(call.words)
     if words[:1] and words[0].text.startswith("-v") and len(words) > 1:
@@ -44,21 +55,21 @@ def printf(call: Call) -> Stream:
     if words[:1] and words[0].text == "--":
         words = words[1:]
     if not words or any(word.dynamic for word in words):
-        return Stream(None, _labels(call))
+        return ShellStream(None, _labels(call))
     text = _printed(words[0].text, [word.text for word in words[1:]])
-    return Stream(text if len(text) < _MOST else None, _labels(call))
+    return ShellStream(text if len(text) < _MOST else None, _labels(call))
 
 
-def _printed_into(call: Call, words: Sequence[Word]) -> Stream:
+def _printed_into(call: ProgramCall, words: Sequence[Word]) -> ShellStream:
     """`printf -v NAME`."""
     glued = words[0].text[2:]
     name, rest = (glued, words[1:]) if glued else (words[1].text, words[2:])
-    made = printf(Call("printf", rest, call.state, None, call.host))
+    made = printf(ProgramCall("printf", rest, call.state, None, call.host))
     if made.text is None:
-        variables.bind_given(call.host, name, made.labels, call.state)
+        variables.set_unknown_variable(call.host, name, made.labels, call.state)
     else:
-        variables.bind(call.host, name, Word(made.text, labels=made.labels), call.state)
-    return NOTHING
+        variables.set_variable(call.host, name, Word(made.text, labels=made.labels), call.state)
+    return EMPTY_STREAM
 
 
 _FORMAT = re.compile(r"(%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z%])")
@@ -78,7 +89,7 @@ def _formatted(pieces: Sequence[str], given: list[str], out: list[str]) -> bool:
     used = False
     for piece in pieces:
         if not (piece.startswith("%") and len(piece) > 1):
-            out.append(ansi(piece))
+            out.append(decode_ansi_string(piece))
         elif piece[-1] == "%":
             out.append("%")
         else:
@@ -90,7 +101,7 @@ def _formatted(pieces: Sequence[str], given: list[str], out: list[str]) -> bool:
 
 def _one(kind: str, value: str) -> str:
     if kind == "b":
-        return ansi(value)
+        return decode_ansi_string(value)
     if kind == "c":
         return value[:1]
     if kind in "xXo" and value.isdigit() and len(value) < 10:
@@ -98,118 +109,120 @@ def _one(kind: str, value: str) -> str:
     return value
 
 
-def located(call: Call) -> Stream:
+def located(call: ProgramCall) -> ShellStream:
     """which, `type -P`: where a program is."""
-    names = call.options().operands
+    names = call.parse_options().operands
     if len(names) != 1 or names[0].dynamic:
-        return UNTOLD
-    return Stream(f"/usr/bin/{names[0].text}\n")
+        return UNKNOWN_STREAM
+    return ShellStream(f"/usr/bin/{names[0].text}\n")
 
 
 _VALUED = {"head": "nc", "tail": "nc", "cut": "dfbc", "fold": "w", "nl": "bhfvwsni"}
 _WHOLE = frozenset({"cat", "tac", "less", "more", "zcat", "tail", "bat"})
 
 
-def cat(call: Call) -> Stream:
+def cat(call: ProgramCall) -> ShellStream:
     """cat, tac, head, tail and others that show files: what those hold, as far as this line knows."""
     if call.name in ("less", "more"):
         _paged(call)
-    operands = call.options(_VALUED.get(call.name, "")).operands
-    if any(dataflow.fills(word.text) for word in operands) and _endless(call):
-        return Stream(None, frozenset({ENDLESS}))
-    out = NOTHING
-    for stream in [dataflow.looked_up(call, word) for word in operands] or [call.stdin if call.fed else UNTOLD]:
-        out = dataflow.joined(out, stream)
+    operands = call.parse_options(_VALUED.get(call.name, "")).operands
+    if any(dataflow.is_endless_file(word.text) for word in operands) and _endless(call):
+        return ShellStream(None, frozenset({ENDLESS}))
+    out = EMPTY_STREAM
+    for stream in [dataflow.file_content(call, word) for word in operands] or [
+        call.stdin if call.fed else UNKNOWN_STREAM
+    ]:
+        out = dataflow.join_streams(out, stream)
     return _part(call, out)
 
 
-def _endless(call: Call) -> bool:
+def _endless(call: ProgramCall) -> bool:
     """Judge a program that shows what has no end; whether its output has none."""
     if call.name in ("tail", "tac"):
         call.ask("bomb", "it takes all of the machine's processes or memory")
         return False
     endless = call.name == "cat" or (call.name == "head" and _huge(call))
     if endless:
-        call.effect(EffectKind.EXHAUSTS)
+        call.add_effect(EffectKind.EXHAUSTS)
     return endless
 
 
-def _part(call: Call, out: Stream) -> Stream:
+def _part(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program shows of what it reads."""
-    if call.name == "head" and any(word.text == "0" for word in call.options("nc").all("c", "n")):
-        return NOTHING
+    if call.name == "head" and any(word.text == "0" for word in call.parse_options("nc").option_values("c", "n")):
+        return EMPTY_STREAM
     if call.name == "rev" and out.text is not None:
-        return Stream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
+        return ShellStream("\n".join(line[::-1] for line in out.text.split("\n")), out.labels)
     if call.name in _WHOLE or (call.name == "head" and not call.args):
         return out
     return _shortened(call, out)
 
 
-def _paged(call: Call) -> None:
+def _paged(call: ProgramCall) -> None:
     for text in call.args:
         if text.startswith("+") and "!" in text:
             call.ask("nested-program", "a pager is told to start a command")
-            call.script(text.partition("!")[2], lost=True)
+            call.judge_script(text.partition("!")[2], lost=True)
 
 
-def _huge(call: Call) -> bool:
-    return any(size_of(word.text) > 8 << 30 for word in call.options("nc").all("c", "n"))
+def _huge(call: ProgramCall) -> bool:
+    return any(size_of(word.text) > 8 << 30 for word in call.parse_options("nc").option_values("c", "n"))
 
 
-def _shortened(call: Call, out: Stream) -> Stream:
+def _shortened(call: ProgramCall, out: ShellStream) -> ShellStream:
     if call.name == "head":
-        out = Stream(out.text, out.labels - {ENDLESS})
+        out = ShellStream(out.text, out.labels - {ENDLESS})
     if out.text is None or call.name not in ("head", "cut"):
-        return Stream(None, out.labels) if out.text is not None else out
-    options = call.options("nc" if call.name == "head" else "dfbc")
+        return ShellStream(None, out.labels) if out.text is not None else out
+    options = call.parse_options("nc" if call.name == "head" else "dfbc")
     if call.name == "cut":
         return _cut(options, out, out.text)
-    counts = [word.text for word in options.all("c", "b") if word.text.lstrip("-").isdigit()]
+    counts = [word.text for word in options.option_values("c", "b") if word.text.lstrip("-").isdigit()]
     if counts and int(counts[0][:6]) >= 0:
-        return Stream(out.text[: int(counts[0][:6])], out.labels)
-    return Stream(None, out.labels)
+        return ShellStream(out.text[: int(counts[0][:6])], out.labels)
+    return ShellStream(None, out.labels)
 
 
-def _cut(options: Options, out: Stream, text: str) -> Stream:
-    spans = [re.fullmatch(r"(\d{1,5})(-)?(\d{1,5})?", word.text) for word in options.all("c", "b")]
-    if not spans or spans[0] is None or options.all("d"):
-        return _column(options.all("d"), options.all("f"), out)
+def _cut(options: CommandOptions, out: ShellStream, text: str) -> ShellStream:
+    spans = [re.fullmatch(r"(\d{1,5})(-)?(\d{1,5})?", word.text) for word in options.option_values("c", "b")]
+    if not spans or spans[0] is None or options.option_values("d"):
+        return _column(options.option_values("d"), options.option_values("f"), out)
     first, dash, last = spans[0].groups()
     end = int(last) if last else (_MOST if dash else int(first))
-    return Stream("\n".join(line[int(first) - 1 : end] for line in text.split("\n")), out.labels)
+    return ShellStream("\n".join(line[int(first) - 1 : end] for line in text.split("\n")), out.labels)
 
 
-def _column(separators: Sequence[Word], fields: Sequence[Word], out: Stream) -> Stream:
+def _column(separators: Sequence[Word], fields: Sequence[Word], out: ShellStream) -> ShellStream:
     if not fields or not fields[0].text.isdigit() or len(fields[0].text) > 3 or out.text is None:
-        return Stream(None, out.labels)
+        return ShellStream(None, out.labels)
     separator = separators[0].text if separators else "\t"
     at = int(fields[0].text) - 1
     lines = [line.split(separator) if separator else [line] for line in out.text.split("\n")]
-    return Stream(
+    return ShellStream(
         "\n".join(line[at] if at < len(line) else line[0] if len(line) == 1 else "" for line in lines), out.labels
     )
 
 
-def translate(call: Call) -> Stream:
+def translate(call: ProgramCall) -> ShellStream:
     """tr."""
-    operands = call.options().operands
+    operands = call.parse_options().operands
     text = call.stdin.text if call.fed else None
     if text is None or not operands:
-        return Stream(None, call.stdin.labels)
+        return ShellStream(None, call.stdin.labels)
     one = _span(operands[0].text)
-    options = call.options()
-    if options.has("d", "delete"):
-        return Stream("".join(char for char in text if char not in one), call.stdin.labels)
-    if len(operands) < 2 or options.has("c", "C", "complement", "s"):
-        return Stream(None, call.stdin.labels)
+    options = call.parse_options()
+    if options.has_option("d", "delete"):
+        return ShellStream("".join(char for char in text if char not in one), call.stdin.labels)
+    if len(operands) < 2 or options.has_option("c", "C", "complement", "s"):
+        return ShellStream(None, call.stdin.labels)
     other = _span(operands[1].text) or [""]
     other += other[-1:] * (len(one) - len(other))
     table = dict(zip(one, other, strict=False))
-    return Stream("".join(table.get(char, char) for char in text), call.stdin.labels)
+    return ShellStream("".join(table.get(char, char) for char in text), call.stdin.labels)
 
 
 def _span(text: str) -> list[str]:
-    text = ansi(text)
+    text = decode_ansi_string(text)
     for name, chars in (("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:digit:]", "0-9"), ("[:space:]", " \t\n")):
         text = text.replace(name, chars)
     out: list[str] = []
@@ -224,26 +237,26 @@ def _span(text: str) -> list[str]:
     return out
 
 
-def decode(call: Call) -> Stream:
+def decode(call: ProgramCall) -> ShellStream:
     """base64, base32, xxd, uudecode, gpg: what they decode is followed when it is constant."""
-    options = call.options({"base64": "w", "base32": "w", "xxd": "lcgso"}.get(call.name, "o"))
+    options = call.parse_options({"base64": "w", "base32": "w", "xxd": "lcgso"}.get(call.name, "o"))
     if call.name.startswith("gpg") and any(text.startswith("--delete-") for text in call.args):
         call.ask("remote-loss", "it deletes keys")
-    decodes = options.has("d", "D", "r", "decode", "revert") or call.name in ("uudecode", "ascii2uni")
+    decodes = options.has_option("d", "D", "r", "decode", "revert") or call.name in ("uudecode", "ascii2uni")
     operands = [word for word in options.operands if word.text != "-"]
-    source = dataflow.looked_up(call, operands[0]) if operands else call.stdin
+    source = dataflow.file_content(call, operands[0]) if operands else call.stdin
     if not decodes:
-        return Stream(None, source.labels)
-    for word in options.all("o", "output"):
-        path = call.path(word)
-        call.writes(path)
-        call.state.files[path] = Stream(None, source.labels | {DECODED})
+        return ShellStream(None, source.labels)
+    for word in options.option_values("o", "output"):
+        path = call.resolve_path(word)
+        call.judge_write(path)
+        call.state.files[path] = ShellStream(None, source.labels | {DECODED})
     if source.text is None:
-        return Stream(None, source.labels | {DECODED})
+        return ShellStream(None, source.labels | {DECODED})
     return decoded(source.text, {"xxd": "hex", "base32": "base32"}.get(call.name, "base64"), source.labels | {DECODED})
 
 
-def decoded(text: str, form: str, labels: frozenset[str]) -> Stream:
+def decoded(text: str, form: str, labels: frozenset[str]) -> ShellStream:
     """A decoded text; one that cannot be read keeps the label."""
     raw = re.sub(r"\s", "", text)
     try:
@@ -253,71 +266,75 @@ def decoded(text: str, form: str, labels: frozenset[str]) -> Stream:
             data = base64.b32decode(raw)
         else:
             data = base64.b64decode(raw + "=" * (-len(raw) % 4))
-        return Stream(data.decode(), labels)
+        return ShellStream(data.decode(), labels)
     except (ValueError, binascii.Error):
-        return Stream(None, labels | {DECODED})
+        return ShellStream(None, labels | {DECODED})
 
 
-def rot13(call: Call) -> Stream:
+def rot13(call: ProgramCall) -> ShellStream:
     """rot13, caesar."""
     text = call.stdin.text
-    return Stream(codecs.encode(text, "rot13") if text is not None else None, call.stdin.labels)
+    return ShellStream(codecs.encode(text, "rot13") if text is not None else None, call.stdin.labels)
 
 
-def printed(call: Call) -> Stream:
+def printed(call: ProgramCall) -> ShellStream:
     """printenv: every variable, or some; keys may be among them."""
-    named = call.options().operands
+    named = call.parse_options().operands
     if not named:
-        return Stream(None, frozenset({SECRET}))
-    labels = frozenset({SECRET}) if any(holds_secret(word.text) for word in named) else NONE
+        return ShellStream(None, frozenset({SECRET}))
+    labels = frozenset({SECRET}) if any(is_secret_variable(word.text) for word in named) else NO_LABELS
     known = call.state.variables.get(named[0].text)
-    return Stream(known.text if known and not known.dynamic else None, labels)
+    return ShellStream(known.text if known and not known.dynamic else None, labels)
 
 
-def declared(call: Call) -> Stream | None:
+def declared(call: ProgramCall) -> ShellStream | None:
     """declare, export: variables set; `-p` and nothing show every one of them."""
-    options = call.options()
+    options = call.parse_options()
     operands = options.operands
     if not operands:
-        return Stream(None, frozenset({SECRET})) if not call.words or call.options().has("p", "x") else None
+        return (
+            ShellStream(None, frozenset({SECRET}))
+            if not call.words or call.parse_options().has_option("p", "x")
+            else None
+        )
     for word in operands:
         name, equals, value = word.text.partition("=")
-        if equals and options.has("n") and call.name != "export":
-            variables.refer(name, Word(value, word.dynamic), call.state)
+        if equals and options.has_option("n") and call.name != "export":
+            variables.add_reference(name, Word(value, word.dynamic), call.state)
         elif equals:
-            variables.bind(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
+            variables.set_variable(call.host, name, Word(value, word.dynamic, labels=word.labels), call.state)
     return None
 
 
-def read(call: Call) -> Stream:
+def read(call: ProgramCall) -> ShellStream:
     """read, mapfile: variables out of the input."""
-    options = call.options("dinNptua" if call.name == "read" else "dnOsucC")
+    options = call.parse_options("dinNptua" if call.name == "read" else "dnOsucC")
     names = [word.text for word in options.operands] or ["REPLY"]
     text = call.stdin.text if call.fed else None
-    if call.name != "read" or options.has("a"):
-        name = (options.all("a") or options.operands or [Word("MAPFILE")])[0].text
-        variables.bind_given(call.host, name, call.stdin.labels, call.state)
+    if call.name != "read" or options.has_option("a"):
+        name = (options.option_values("a") or options.operands or [Word("MAPFILE")])[0].text
+        variables.set_unknown_variable(call.host, name, call.stdin.labels, call.state)
         if text is None:
             call.state.arrays[name] = [Word("${" + name + "}", dynamic=True, labels=call.stdin.labels)]
         else:
             pieces = text.split() if call.name == "read" else text.splitlines()
             call.state.arrays[name] = [Word(piece, labels=call.stdin.labels) for piece in pieces[:200]]
         call.state.variables.pop(name, None)
-        return NOTHING
-    variables.read_into(call.host, names, text, call.stdin.labels, call.state)
-    return NOTHING
+        return EMPTY_STREAM
+    variables.read_variables(call.host, names, text, call.stdin.labels, call.state)
+    return EMPTY_STREAM
 
 
 _VAST = 1 << 33
 """Numbers that no disk holds, one on a line."""
 
 
-def repeated(call: Call) -> Stream:
+def repeated(call: ProgramCall) -> ShellStream:
     """seq, yes: what only repeats. `yes` into a file never ends."""
     numbers = [int(text) for text in call.args if text.isdigit() and len(text) < 15]
-    many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NONE
+    many = frozenset({"many"}) if call.name == "seq" and numbers and max(numbers) >= 10_000 else NO_LABELS
     vast = (call.name == "jot" and "0" in call.args[-2:-1]) or max(numbers, default=0) > _VAST or "inf" in call.args
-    return Stream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
+    return ShellStream(None, frozenset({ENDLESS}) if call.name == "yes" or vast else many)
 
 
 RULES: dict[str, Rule] = {

@@ -3,12 +3,11 @@
 import re
 
 from hermes.safety.shell import dataflow
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import interpreters, wrappers
 from hermes.safety.shell.programs.shells import SHELLS
-from hermes.safety.shell.words import ENDLESS, Stream
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import ENDLESS, ShellStream, word_set
 
 _FILTERS = word_set(
     """
@@ -43,7 +42,7 @@ _KEPT = re.compile(r"-(o|out|O)$|--output(=|$)|--out(=|$)|of=(?!/dev/)")
 _SPLITTING = word_set("split csplit")
 
 
-def followed(call: Call, out: Stream) -> Stream:
+def followed(call: ProgramCall, out: ShellStream) -> ShellStream:
     """What a program writes, marked as endless where its input is, or what it is told to read."""
     name = call.name
     begins = name in _FILTERS and not (_FILLERS.isdisjoint(call.args) and _RAW.isdisjoint(call.args))
@@ -51,14 +50,14 @@ def followed(call: Call, out: Stream) -> Stream:
     if not given and ENDLESS not in out.labels:
         return out
     if not _goes_on(call):
-        return Stream(out.text, out.labels - {ENDLESS})
+        return ShellStream(out.text, out.labels - {ENDLESS})
     if given and name in _FILTERS and (name in _SPLITTING or any(map(_KEPT.match, call.args))):
-        call.effect(EffectKind.EXHAUSTS)
+        call.add_effect(EffectKind.EXHAUSTS)
         call.ask("fills", "it fills the disk")
-    return Stream(None, out.labels | {ENDLESS}) if begins else out
+    return ShellStream(None, out.labels | {ENDLESS}) if begins else out
 
 
-def _goes_on(call: Call) -> bool:
+def _goes_on(call: ProgramCall) -> bool:
     """Whether a program that is given what has no end has none."""
     name = call.name if call.name in _PASSING else interpreters.unversioned(call.name)
     if ENDLESS in call.stdin.labels and name in _ANSWERED and not any(map(_EACH_LINE.match, call.args)):
@@ -67,5 +66,5 @@ def _goes_on(call: Call) -> bool:
     return name in _PASSING and not (ends is not None and any(map(ends.search, call.args)))
 
 
-_FILLERS = frozenset(dataflow.FILLERS)
-_RAW = frozenset(f"if={path}" for path in dataflow.FILLERS)
+_FILLERS = frozenset(dataflow.ENDLESS_FILES)
+_RAW = frozenset(f"if={path}" for path in dataflow.ENDLESS_FILES)

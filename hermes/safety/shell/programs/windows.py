@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.shell.call import Call
+from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
-from hermes.safety.shell.words import Stream
+from hermes.safety.shell.words import ShellStream
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _CHANGES = "it changes the running system"
 _HARMFUL: dict[str, str] = {
     # By program: what asks, over its words in lower case.
@@ -94,7 +94,7 @@ _ROOT = re.compile(
 )
 
 
-def judge(call: Call) -> Stream | None:
+def judge(call: ProgramCall) -> ShellStream | None:
     """net, reg, vssadmin, wmic, cmd, format and their like."""
     text = " ".join(call.args)
     lower = text.lower()
@@ -104,28 +104,28 @@ def judge(call: Call) -> Stream | None:
         return _inner(call, lower)
     given = call.stdin.text if call.fed else None
     if _loses_disk(call.name, lower, given):
-        call.effect(EffectKind.OVERWRITES, call.args[:2])
+        call.add_effect(EffectKind.OVERWRITES, call.args[:2])
         call.deny("raw-disk", "it overwrites a disk")
     elif call.name in ("rd", "erase") and any(map(_ROOT.match, call.args)):
         call.deny("rm-root", "it deletes the system, or a home")
     elif _PATTERNS[call.name].search(lower):
-        call.effect(EffectKind.ESCALATES, call.args[:2])
+        call.add_effect(EffectKind.ESCALATES, call.args[:2])
         call.ask("privilege" if call.name in ("runas", "psexec") else "system", _CHANGES)
     return None
 
 
-def _inner(call: Call, lower: str) -> Stream | None:
+def _inner(call: ProgramCall, lower: str) -> ShellStream | None:
     """What `cmd /c` starts, as far as its words look like a command of its own."""
     if _PATTERNS["cmd"].search(lower):
-        call.effect(EffectKind.ESCALATES, call.args[:2])
+        call.add_effect(EffectKind.ESCALATES, call.args[:2])
         call.ask("system", _CHANGES)
     if re.search(r"\bformat(\.com)? +[a-z]:", lower):
         call.deny("raw-disk", "it overwrites a disk")
     at = next((place for place, text in enumerate(call.args) if text.lower() in ("/c", "/k")), -1)
     rest = call.words[at + 1 :] if at >= 0 else ()
     if len(rest) > 1:
-        return call.run(rest, lost=True)
-    return call.script(rest[0].text.replace("\\", "\\\\"), lost=True) if rest else None
+        return call.judge_program(rest, lost=True)
+    return call.judge_script(rest[0].text.replace("\\", "\\\\"), lost=True) if rest else None
 
 
 def _loses_disk(name: str, lower: str, given: str | None) -> bool:
@@ -136,15 +136,15 @@ def _loses_disk(name: str, lower: str, given: str | None) -> bool:
     return name == "cipher" and re.search(r"/w:[a-z]:\\?$", lower) is not None
 
 
-def deleted(call: Call) -> bool:
+def deleted(call: ProgramCall) -> bool:
     """`del` and `rmdir` as Windows knows them; whether they lose a drive, the system or a home."""
     wide = any(text.lower() in ("/s", "/q", "/f") for text in call.args)
     if wide and any(map(_ROOT.match, call.args)):
-        call.effect(EffectKind.DELETES, call.args)
+        call.add_effect(EffectKind.DELETES, call.args)
         call.deny("rm-root", "it deletes the system, or a home")
         return True
     if wide:
-        call.effect(EffectKind.DELETES, call.args)
+        call.add_effect(EffectKind.DELETES, call.args)
         call.ask("rm-recursive", "it deletes folders with all that is in them")
         return True
     return False
@@ -177,7 +177,7 @@ _HARMLESS = re.compile(
 )
 
 
-def powershell(call: Call) -> bool:
+def powershell(call: ProgramCall) -> bool:
     """Judge a command of PowerShell by its verb; whether its name is one."""
     name = call.name
     if "-" not in name[1:] and name.lower() not in ("iex", "iwr"):
@@ -185,15 +185,15 @@ def powershell(call: Call) -> bool:
     if _HARMLESS.match(name):
         return True
     if _STOPS_MACHINE.match(name):
-        call.effect(EffectKind.KILLS, ("machine",))
+        call.add_effect(EffectKind.KILLS, ("machine",))
         call.deny("power", "it stops the machine")
     elif _LOSES_DISK.match(name):
-        call.effect(EffectKind.OVERWRITES, call.args)
+        call.add_effect(EffectKind.OVERWRITES, call.args)
         call.deny("raw-disk", "it overwrites a disk")
     elif name.lower() == "remove-item" and any(map(_ROOT.match, call.args)):
         call.deny("rm-root", "it deletes the system, or a home")
     elif _TAKES.match(name) or _CHANGING.match(name):
-        call.effect(EffectKind.ESCALATES, call.args)
+        call.add_effect(EffectKind.ESCALATES, call.args)
         call.ask("system", "it deletes, stops or changes what the machine needs")
     else:
         return False

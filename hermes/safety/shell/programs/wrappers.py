@@ -3,13 +3,23 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hermes.safety.shell.call import Call, Options
+from hermes.safety.shell.call import CommandOptions, ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs.shells import SHELLS, given, held
-from hermes.safety.shell.words import DECODED, ENDLESS, FETCHED, REMADE, SECRET, UNTOLD, State, Stream, Word
-from hermes.safety.shell.words import words as word_set
+from hermes.safety.shell.words import (
+    DECODED,
+    ENDLESS,
+    FETCHED,
+    REGENERABLE,
+    SECRET,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
+    Word,
+    word_set,
+)
 
-Rule = Callable[[Call], Stream | None]
+Rule = Callable[[ProgramCall], ShellStream | None]
 _RIGHTS = "it runs with another user's rights"
 
 _PEELED: dict[str, tuple[str, str, int]] = {
@@ -95,55 +105,55 @@ _NAMED = {name: word_set(longs) for name, (_, longs, _) in _PEELED.items()}
 _ELSEWHERE = word_set("chroot nsenter unshare proot systemd-run bwrap firejail")
 
 
-def peeled(call: Call) -> Stream | None:
+def peeled(call: ProgramCall) -> ShellStream | None:
     """The wrappers that take options, a few words of their own, and then a program."""
     letters, _, skipped = _PEELED[call.name]
-    options = Options(call.words, letters, _NAMED[call.name], stop=True)
+    options = CommandOptions(call.words, letters, _NAMED[call.name], stop=True)
     rest = options.operands[skipped:] if call.name != "taskset" or len(options.operands) > 1 else options.operands[1:]
     if call.name in ("sudo", "doas"):
         return _raised(call, options, rest)
-    if call.name == "command" and options.has("v", "V"):
+    if call.name == "command" and options.has_option("v", "V"):
         return None
     _wrapped(call, options)
-    if call.name == "runuser" and options.all("c", "command"):
-        return call.script(options.all("c", "command")[0].text, lost=True)
+    if call.name == "runuser" and options.option_values("c", "command"):
+        return call.judge_script(options.option_values("c", "command")[0].text, lost=True)
     if call.name in ("mise", "pixi", "hyperfine"):
         for word in rest:
             if " " in word.text:
-                call.script(word.text)
+                call.judge_script(word.text)
         return None
-    return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has("chdir"))
+    return _past_functions(call, rest, lost=call.name in _ELSEWHERE or options.has_option("chdir"))
 
 
 _MACHINE = re.compile(r"(i[3-6]86|x86_64|linux(32|64)|uname26|arm\w*|aarch64|ppc\w*|s390x?|mips\w*|sparc\w*)$")
 
 
-def other_machine(call: Call) -> Stream | None:
+def other_machine(call: ProgramCall) -> ShellStream | None:
     """setarch: its first word is a machine, or already the program; options may stand before and behind it."""
-    rest = Options(call.words, stop=True).operands
+    rest = CommandOptions(call.words, stop=True).operands
     if rest and _MACHINE.match(rest[0].text):
-        rest = Options(rest[1:], stop=True).operands
+        rest = CommandOptions(rest[1:], stop=True).operands
     return _past_functions(call, rest, lost=False)
 
 
-def run_again(call: Call) -> Stream | None:
+def run_again(call: ProgramCall) -> ShellStream | None:
     """entr: a program, or with `-s` a text; pueue add: a text."""
-    options = Options(call.words[call.name == "pueue" :], "gpwd", stop=True)
+    options = CommandOptions(call.words[call.name == "pueue" :], "gpwd", stop=True)
     rest = options.operands
     if call.name == "pueue" and call.args[0] != "add":
         return None
-    if call.name == "pueue" or options.has("s"):
-        return call.script(" ".join(word.text for word in rest), lost=True)
-    return call.run(rest, lost=True)
+    if call.name == "pueue" or options.has_option("s"):
+        return call.judge_script(" ".join(word.text for word in rest), lost=True)
+    return call.judge_program(rest, lost=True)
 
 
-def _past_functions(call: Call, rest: Sequence[Word], *, lost: bool) -> Stream:
+def _past_functions(call: ProgramCall, rest: Sequence[Word], *, lost: bool) -> ShellStream:
     """Follow a program that a wrapper starts: it knows none of the shell's functions."""
     if not rest or rest[0].text not in call.state.functions:
-        return call.run(rest, lost=lost)
-    state = call.state.copy(call.state.where.lost() if lost else None)
+        return call.judge_program(rest, lost=lost)
+    state = call.state.copy(call.state.where.lose_track() if lost else None)
     state.functions.pop(rest[0].text, None)
-    return call.host.run(rest, state, call.given())
+    return call.host.judge_command(rest, state, call.piped_input())
 
 
 _AS_OTHERS: dict[str, tuple[str, ...]] = {
@@ -160,81 +170,81 @@ _ATTACHING = ("strace", "ltrace", "perf")
 _REPORTING = ("strace", "ltrace", "time")
 
 
-def _wrapped(call: Call, options: Options) -> None:
+def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
     """What a wrapper does besides starting a program."""
     if _as_other(call, options):
-        call.effect(EffectKind.ESCALATES)
+        call.add_effect(EffectKind.ESCALATES)
         call.ask("privilege", _RIGHTS)
     if call.name in _ELSEWHERE:
         _elsewhere(call, options)
-    if call.name in _ATTACHING and options.all("p", "attach"):
+    if call.name in _ATTACHING and options.option_values("p", "attach"):
         call.ask("kill-unknown", "it takes hold of other processes")
     if call.name in _REPORTING:
-        for word in options.all("o", "output"):
+        for word in options.option_values("o", "output"):
             if not word.text.startswith(("|", "!")):
-                call.writes(call.path(word))
+                call.judge_write(call.resolve_path(word))
 
 
-def _as_other(call: Call, options: Options) -> bool:
+def _as_other(call: ProgramCall, options: CommandOptions) -> bool:
     """Whether the program gets other rights than the caller's."""
     names = _AS_OTHERS.get(call.name)
-    if names is None or (call.name == "systemd-run" and options.has("user")):
+    if names is None or (call.name == "systemd-run" and options.has_option("user")):
         return False
-    return not names or options.has(*names)
+    return not names or options.has_option(*names)
 
 
-def _elsewhere(call: Call, options: Options) -> None:
+def _elsewhere(call: ProgramCall, options: CommandOptions) -> None:
     """A program in another root, in other name spaces, or at another time."""
-    call.effect(EffectKind.ESCALATES)
-    if call.name in ("chroot", "nsenter") and not options.has("help", "version"):
+    call.add_effect(EffectKind.ESCALATES)
+    if call.name in ("chroot", "nsenter") and not options.has_option("help", "version"):
         call.ask("system", "it changes the running system")
-    if call.name == "systemd-run" and options.has(*_TIMERS):
-        call.effect(EffectKind.PERSISTS)
+    if call.name == "systemd-run" and options.has_option(*_TIMERS):
+        call.add_effect(EffectKind.PERSISTS)
         call.ask("time", "it changes what runs later by itself")
 
 
-def _raised(call: Call, options: Options, rest: Sequence[Word]) -> Stream | None:
-    if options.has("V", "version", "h", "help", "l", "list", "v", "validate", "k", "K") and not rest:
+def _raised(call: ProgramCall, options: CommandOptions, rest: Sequence[Word]) -> ShellStream | None:
+    if options.has_option("V", "version", "h", "help", "l", "list", "v", "validate", "k", "K") and not rest:
         return None
-    call.effect(EffectKind.ESCALATES)
+    call.add_effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
     words = list(rest)
     while words and re.match(r"\w+=", words[0].text):
         words.pop(0)
-    if options.has("e", "edit"):
+    if options.has_option("e", "edit"):
         for word in words:
-            call.writes(call.path(word))
+            call.judge_write(call.resolve_path(word))
         return None
-    if words and options.has("chdir", "D"):
+    if words and options.has_option("chdir", "D"):
         state = call.state.copy(_in_folder(call, options, call.state.copy()).where)
-        return call.host.run(words, state, call.given())
-    return call.run(words, lost=options.has("R", "chroot"))
+        return call.host.judge_command(words, state, call.piped_input())
+    return call.judge_program(words, lost=options.has_option("R", "chroot"))
 
 
-def env(call: Call) -> Stream | None:
+def env(call: ProgramCall) -> ShellStream | None:
     """env: variables, a folder, and a program; alone it shows every variable."""
     from hermes.safety.shell import variables
 
-    options = Options(call.words, "uCS", word_set("unset chdir split-string"), stop=True)
+    options = CommandOptions(call.words, "uCS", word_set("unset chdir split-string"), stop=True)
     words = list(options.operands)
     state = call.state.copy()
     while words and re.match(r"[A-Za-z_]\w*=", words[0].text):
         name, _, value = words[0].text.partition("=")
-        variables.bind(call.host, name, Word(value, words[0].dynamic, labels=words[0].labels), state)
+        variables.set_variable(call.host, name, Word(value, words[0].dynamic, labels=words[0].labels), state)
         words.pop(0)
-    split = options.all("S", "split-string")
+    split = options.option_values("S", "split-string")
     if split:
         text = " ".join([split[0].text, *(_shown(word) for word in words)])
-        return call.host.script(text, _in_folder(call, options, state), call.given())
+        return call.host.judge_script(text, _in_folder(call, options, state), call.piped_input())
     if not words:
-        return Stream(None, frozenset({SECRET})) if not options.has("help", "version") else None
-    return call.host.run(words, _in_folder(call, options, state), call.given())
+        return ShellStream(None, frozenset({SECRET})) if not options.has_option("help", "version") else None
+    return call.host.judge_command(words, _in_folder(call, options, state), call.piped_input())
 
 
-def _in_folder(call: Call, options: Options, state: State) -> State:
+def _in_folder(call: ProgramCall, options: CommandOptions, state: AnalysisState) -> AnalysisState:
     """The state of a program that a wrapper starts in another folder."""
-    for word in options.all("C", "D", "chdir")[-1:]:
-        state.where = (state.where if word.dynamic else state.where.to(call.path(word))).lost()
+    for word in options.option_values("C", "D", "chdir")[-1:]:
+        state.where = (state.where if word.dynamic else state.where.change_folder(call.resolve_path(word))).lose_track()
     return state
 
 
@@ -242,13 +252,13 @@ def _shown(word: Word) -> str:
     return "'" + word.text.replace("'", "'\\''") + "'"
 
 
-def folder_runner(call: Call) -> Stream | None:
+def folder_runner(call: ProgramCall) -> ShellStream | None:
     """direnv exec DIR program, conda run -n NAME program."""
     args = call.args
     if call.name == "direnv" and args[:1] == ["exec"]:
-        return call.run(call.words[2:])
+        return call.judge_program(call.words[2:])
     if call.name in ("conda", "mamba", "micromamba") and args[:1] == ["run"]:
-        return call.run(Options(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
+        return call.judge_program(CommandOptions(call.words[1:], "np", word_set("name prefix cwd"), stop=True).operands)
     if call.name in ("conda", "mamba") and args[:2] == ["env", "remove"]:
         call.ask("rm-recursive", "it deletes folders with all that is in them")
     return None
@@ -257,7 +267,7 @@ def folder_runner(call: Call) -> Stream | None:
 _DELETING = word_set("rm unlink shred rmdir srm del truncate")
 
 
-def multiplied(call: Call) -> Stream | None:
+def multiplied(call: ProgramCall) -> ShellStream | None:
     """xargs, parallel: a program with what it is given as further arguments."""
     rest, marks, values = (_xargs if call.name != "parallel" else _parallel)(call)
     if values is not None:
@@ -267,14 +277,14 @@ def multiplied(call: Call) -> Stream | None:
     if call.fed and call.stdin.labels & {FETCHED, DECODED} and _runs_text(rest):
         _deletes_given(call, rest)
         call.ask("remote-exec", "it runs what it downloads or decodes")
-        return UNTOLD
-    remade = REMADE in call.stdin.labels and call.state.where.told and _by_input(call)
+        return UNKNOWN_STREAM
+    remade = REGENERABLE in call.stdin.labels and call.state.where.is_known and _by_input(call)
     if not remade:
         _deletes_given(call, rest)
     return _filled(call, rest, _values(call, lines=bool(marks)), marks, lost=not remade)
 
 
-def _values(call: Call, *, lines: bool) -> list[Word]:
+def _values(call: ProgramCall, *, lines: bool) -> list[Word]:
     """What it is given: the words, or the lines, of a text that is known."""
     text = _short(call)
     if text is None:
@@ -282,7 +292,7 @@ def _values(call: Call, *, lines: bool) -> list[Word]:
     return [Word(piece, labels=call.stdin.labels) for piece in _split_args(text, lines)]
 
 
-def _short(call: Call) -> str | None:
+def _short(call: ProgramCall) -> str | None:
     text = call.stdin.text if call.fed else None
     return text if text is not None and len(text) < 4000 else None
 
@@ -290,25 +300,27 @@ def _short(call: Call) -> str | None:
 _Given = tuple[list[Word], list[str], Sequence[Word] | None]
 
 
-def _xargs(call: Call) -> _Given:
-    options = Options(
+def _xargs(call: ProgramCall) -> _Given:
+    options = CommandOptions(
         call.words,
         "InPLdasE",
         word_set("max-args max-procs arg-file delimiter replace max-lines max-chars"),
         stop=True,
     )
     if (
-        any(word.text == "0" for word in options.all("P", "max-procs"))
+        any(word.text == "0" for word in options.option_values("P", "max-procs"))
         and call.fed
         and call.stdin.labels & {"many", ENDLESS}
     ):
         call.ask("bomb", "it starts processes without end")
-    marks = [word.text for word in options.all("I", "replace")] or (["{}"] if options.has("i", "replace") else [])
+    marks = [word.text for word in options.option_values("I", "replace")] or (
+        ["{}"] if options.has_option("i", "replace") else []
+    )
     return list(options.operands), marks, None
 
 
-def _parallel(call: Call) -> _Given:
-    options = Options(
+def _parallel(call: ProgramCall) -> _Given:
+    options = CommandOptions(
         call.words, "jIaNnPSS", word_set("jobs max-procs colsep delay joblog results sshlogin arg-file"), stop=True
     )
     rest = list(options.operands)
@@ -318,11 +330,11 @@ def _parallel(call: Call) -> _Given:
     return rest, ["{}"], None
 
 
-def _deletes_given(call: Call, rest: Sequence[Word]) -> None:
+def _deletes_given(call: ProgramCall, rest: Sequence[Word]) -> None:
     name = rest[0].text.rpartition("/")[2]
     if not (name in _DELETING or _drops(name, rest)) or (call.fed and call.stdin.text is not None):
         return
-    call.effect(EffectKind.DELETES)
+    call.add_effect(EffectKind.DELETES)
     if "everything" in call.stdin.labels:
         call.deny("find-delete", "it deletes everything that it is given")
     else:
@@ -348,22 +360,22 @@ def _runs_text(rest: Sequence[Word]) -> bool:
     return rest[0].text.rpartition("/")[2] in SHELLS or any(word.text == "-c" for word in rest)
 
 
-def _by_input(call: Call) -> bool:
+def _by_input(call: ProgramCall) -> bool:
     """Whether what is given comes by the input, and not out of a file that is named."""
     return call.name != "parallel" and not any(re.match(r"-\w*a|--arg-f", text) for text in call.args)
 
 
 def _filled(
-    call: Call, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str], *, lost: bool
-) -> Stream | None:
-    out: Stream | None = None
+    call: ProgramCall, rest: Sequence[Word], values: Sequence[Word], marks: Sequence[str], *, lost: bool
+) -> ShellStream | None:
+    out: ShellStream | None = None
     if marks:
         for value in values[:8]:
             words = [_replaced(word, marks[0] or "{}", value) for word in rest]
             out = (
-                call.run(words, lost=lost, stdin=UNTOLD)
+                call.judge_program(words, lost=lost, stdin=UNKNOWN_STREAM)
                 if len(words) > 1 or " " not in words[0].text
-                else call.script(words[0].text, lost=True)
+                else call.judge_script(words[0].text, lost=True)
             )
         return out
     if rest[0].text.rpartition("/")[2] in ("sh", "bash", "zsh", "dash") and [word.text for word in rest[1:]] in (
@@ -372,9 +384,9 @@ def _filled(
         ["-lc"],
     ):
         for value in values[:8]:
-            out = call.run([*rest, value], lost=True, stdin=UNTOLD)
+            out = call.judge_program([*rest, value], lost=True, stdin=UNKNOWN_STREAM)
         return out
-    return call.run([*rest, *values[:50]], lost=lost, stdin=UNTOLD)
+    return call.judge_program([*rest, *values[:50]], lost=lost, stdin=UNKNOWN_STREAM)
 
 
 def _split_args(text: str, lines: bool) -> list[str]:
@@ -387,20 +399,20 @@ def _replaced(word: Word, mark: str, value: Word) -> Word:
     return Word(word.text.replace(mark, value.text), word.dynamic or value.dynamic, labels=word.labels | value.labels)
 
 
-def _over(call: Call, rest: Sequence[Word], values: Sequence[Word]) -> Stream | None:
+def _over(call: ProgramCall, rest: Sequence[Word], values: Sequence[Word]) -> ShellStream | None:
     if not rest:
         for word in values:
-            call.script(word.text, lost=True)
+            call.judge_script(word.text, lost=True)
         return None
     if len(rest) == 1 and " " in rest[0].text:
         for value in values[:8]:
-            call.script(rest[0].text.replace("{}", value.text), lost=True)
+            call.judge_script(rest[0].text.replace("{}", value.text), lost=True)
         return None
     out = None
     for value in values[:8]:
         marked = any("{}" in word.text for word in rest)
         words = [_replaced(word, "{}", value) for word in rest] if marked else [*rest, value]
-        out = call.run(words, lost=True, stdin=UNTOLD)
+        out = call.judge_program(words, lost=True, stdin=UNKNOWN_STREAM)
     return out
 
 
@@ -410,12 +422,14 @@ _SSH_PROGRAMS = re.compile(
 )
 
 
-def remote(call: Call) -> Stream | None:
+def remote(call: ProgramCall) -> ShellStream | None:
     """ssh, mosh: what runs on the other machine is judged as if it ran here; options may run something here."""
-    options = Options(call.words, _SSH_VALUED, word_set("ssh port"), stop=True)
+    options = CommandOptions(call.words, _SSH_VALUED, word_set("ssh port"), stop=True)
     _ssh_options(call, options)
     hosts = options.operands[:1]
-    call.effect(EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts])
+    call.add_effect(
+        EffectKind.SENDS if call.fed else EffectKind.FETCHES, [word.text.rpartition("@")[2] for word in hosts]
+    )
     rest = [word for word in options.operands[1:] if word.text != "--"]
     if call.fed and SECRET in call.stdin.labels:
         call.ask("exfiltration", "it sends keys, dumps or the environment away")
@@ -424,86 +438,86 @@ def remote(call: Call) -> Stream | None:
     return _run_there(call, rest)
 
 
-def _run_there(call: Call, rest: Sequence[Word]) -> Stream | None:
+def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
     """The command that another machine is given."""
     if rest[0].dynamic and rest[0].text in ("$()", "${@}"):
         call.ask("unknown-command", "the text that runs is only known when it runs")
         return None
     text = " ".join(held(word) for word in rest)
-    call.script(text, lost=True)
-    return Stream(None, frozenset({FETCHED}))
+    call.judge_script(text, lost=True)
+    return ShellStream(None, frozenset({FETCHED}))
 
 
 _OPENING = re.compile(r"RemoteForward|Tunnel[= ]|GatewayPorts[= ]?yes|RemoteCommand", re.IGNORECASE)
 
 
-def _ssh_options(call: Call, options: Options) -> None:
-    for word in options.all("o"):
+def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
+    for word in options.option_values("o"):
         if _SSH_PROGRAMS.search(word.text):
             value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
             call.ask("nested-program", "ssh is told to start a command here")
-            call.script(value, lost=True)
+            call.judge_script(value, lost=True)
         elif _OPENING.match(word.text):
             call.ask("tunnel", "it opens this machine to others")
-    if options.has("R", "w"):
-        call.effect(EffectKind.SENDS, [word.text for word in options.operands[:1]])
+    if options.has_option("R", "w"):
+        call.add_effect(EffectKind.SENDS, [word.text for word in options.operands[:1]])
         call.ask("tunnel", "it opens this machine to others")
-    for word in [*options.all("F"), *options.all("E")]:
-        call.effect(EffectKind.READS, (call.path(word),))
+    for word in [*options.option_values("F"), *options.option_values("E")]:
+        call.add_effect(EffectKind.READS, (call.resolve_path(word),))
 
 
-def as_user(call: Call) -> Stream | None:
+def as_user(call: ProgramCall) -> ShellStream | None:
     """su: another user's shell, or one command of theirs."""
-    options = call.options("csg", word_set("command shell session-command group"))
-    if options.has("help", "version"):
+    options = call.parse_options("csg", word_set("command shell session-command group"))
+    if options.has_option("help", "version"):
         return None
-    call.effect(EffectKind.ESCALATES)
+    call.add_effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
-    for word in options.all("c", "command", "session-command"):
-        call.script(word.text, lost=True)
+    for word in options.option_values("c", "command", "session-command"):
+        call.judge_script(word.text, lost=True)
     return None
 
 
-def recorded(call: Call) -> Stream | None:
+def recorded(call: ProgramCall) -> ShellStream | None:
     """script -c text FILE."""
-    options = call.options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
-    for word in options.all("c", "command"):
-        call.script(word.text)
+    options = call.parse_options("cIOBTmEo", word_set("command log-in log-out log-io log-timing"))
+    for word in options.option_values("c", "command"):
+        call.judge_script(word.text)
     for word in options.operands[:1]:
-        call.writes(call.path(word))
-    if not options.all("c", "command") and len(options.operands) > 1:
-        return call.run(options.operands[1:])
+        call.judge_write(call.resolve_path(word))
+    if not options.option_values("c", "command") and len(options.operands) > 1:
+        return call.judge_program(options.operands[1:])
     return None
 
 
-def watched(call: Call) -> Stream | None:
+def watched(call: ProgramCall) -> ShellStream | None:
     """watch text."""
-    options = Options(call.words, "nq", word_set("interval equexit"), stop=True)
+    options = CommandOptions(call.words, "nq", word_set("interval equexit"), stop=True)
     rest = options.operands
-    if any(re.match(r"0?\.0", word.text) for word in options.all("n", "interval")) and rest:
+    if any(re.match(r"0?\.0", word.text) for word in options.option_values("n", "interval")) and rest:
         call.ask("flood", "it starts something many times a second")
-    return call.script(" ".join(word.text for word in rest)) if rest else None
+    return call.judge_script(" ".join(word.text for word in rest)) if rest else None
 
 
-def locked(call: Call) -> Stream | None:
+def locked(call: ProgramCall) -> ShellStream | None:
     """flock FILE program, flock FILE -c text."""
-    options = Options(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
-    for word in options.all("c", "command"):
-        return call.script(word.text)
+    options = CommandOptions(call.words, "wEc", word_set("timeout wait conflict-exit-code command"), stop=True)
+    for word in options.option_values("c", "command"):
+        return call.judge_script(word.text)
     rest = options.operands[1:]
     if rest[:1] and rest[0].text == "-c" and len(rest) > 1:
-        return call.script(rest[1].text)
-    return call.run(rest)
+        return call.judge_script(rest[1].text)
+    return call.judge_program(rest)
 
 
-def screen(call: Call) -> Stream | None:
+def screen(call: ProgramCall) -> ShellStream | None:
     """screen: what is typed into a window, or starts in a new one."""
-    options = Options(call.words, "SstTcehpX", stop=True)
-    if options.has("X") and "stuff" in call.args:
-        call.script(call.args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
-    elif options.has("X") and {"quit", "kill"} & set(call.args):
+    options = CommandOptions(call.words, "SstTcehpX", stop=True)
+    if options.has_option("X") and "stuff" in call.args:
+        call.judge_script(call.args[-1].replace("\\n", "\n").replace("^M", "\n"), lost=True)
+    elif options.has_option("X") and {"quit", "kill"} & set(call.args):
         call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
-    return call.run(options.operands) if options.operands and not options.has("X") else None
+    return call.judge_program(options.operands) if options.operands and not options.has_option("X") else None
 
 
 _NEW_WINDOWS = word_set(
@@ -512,40 +526,42 @@ _NEW_WINDOWS = word_set(
 _KILLS = word_set("kill-server kill-session kill-window kill-pane")
 
 
-def tmux(call: Call) -> Stream | None:
+def tmux(call: ProgramCall) -> ShellStream | None:
     """tmux: what is typed into a window, or starts in a new one."""
     args = call.args
     verb = next((text for text in args if not text.startswith("-")), "")
     rest = call.words[args.index(verb) + 1 :] if verb else []
-    options = Options(rest, "tsncxyFeSl", stop=True)
+    options = CommandOptions(rest, "tsncxyFeSl", stop=True)
     if verb in _KILLS:
         call.ask("kill-unknown", "it ends sessions; one may be Hermes' own")
     elif verb in ("send-keys", "send"):
         keys = " ".join(text.text for text in options.operands if text.text not in ("Enter", "C-m"))
-        call.script(keys, lost=True)
+        call.judge_script(keys, lost=True)
     elif verb in _NEW_WINDOWS and len(options.operands) == 1:
-        call.script(options.operands[0].text, lost=True)
+        call.judge_script(options.operands[0].text, lost=True)
     elif verb in _NEW_WINDOWS and options.operands:
-        call.run(options.operands, lost=True)
+        call.judge_program(options.operands, lost=True)
     return None
 
 
-def in_group(call: Call) -> Stream | None:
+def in_group(call: ProgramCall) -> ShellStream | None:
     """newgrp, sg: a shell with another group, or one command of it."""
-    options = call.options("c", word_set("command"))
-    call.effect(EffectKind.ESCALATES)
+    options = call.parse_options("c", word_set("command"))
+    call.add_effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
-    texts = [word.text for word in options.all("c", "command")] or [word.text for word in options.operands[1:]]
+    texts = [word.text for word in options.option_values("c", "command")] or [
+        word.text for word in options.operands[1:]
+    ]
     for text in texts[:1]:
-        return call.script(text, lost=True)
+        return call.judge_script(text, lost=True)
     return given(call)
 
 
-def as_program(call: Call) -> Stream | None:
+def as_program(call: ProgramCall) -> ShellStream | None:
     """gosu, su-exec: a program as another user."""
-    call.effect(EffectKind.ESCALATES)
+    call.add_effect(EffectKind.ESCALATES)
     call.ask("privilege", _RIGHTS)
-    return call.run(call.words[1:], lost=True)
+    return call.judge_program(call.words[1:], lost=True)
 
 
 _SHELLED = re.compile(r"^\s*(?:!|shell\s|pipe\s|make\s|platform shell\s|process launch.*--\s)\s*(.+)")
@@ -553,22 +569,22 @@ _COMMANDED = ("-ex", "-iex", "-o", "-O", "--eval-command", "--one-line")
 _CODED = re.compile(r"^\s*(python|py|script|source|guile|gu)\b")
 
 
-def debugger(call: Call) -> Stream | None:
+def debugger(call: ProgramCall) -> ShellStream | None:
     """gdb, lldb: other processes taken hold of, and commands given to them."""
-    options = Options(call.words, "pcxd", word_set("pid ex eval-command command core args batch"), stop=False)
+    options = CommandOptions(call.words, "pcxd", word_set("pid ex eval-command command core args batch"), stop=False)
     args = call.args
-    if options.has("pid", "p", "attach-pid") or "attach" in args:
+    if options.has_option("pid", "p", "attach-pid") or "attach" in args:
         call.ask("kill-unknown", "it takes hold of other processes")
     given_texts = [args[at + 1] for at, text in enumerate(args[:-1]) if text in _COMMANDED]
     for text in given_texts:
         found = _SHELLED.match(text)
         if found:
             call.ask("nested-program", "a debugger is told to start a command")
-            call.script(found[1], lost=True)
+            call.judge_script(found[1], lost=True)
         elif _CODED.match(text) or re.search(r"\bcall\s.*system|attach\s+\d", text):
             call.ask("nested-program", "a debugger is told to run code")
     if "--args" in args:
-        return call.run(call.words[args.index("--args") + 1 :])
+        return call.judge_program(call.words[args.index("--args") + 1 :])
     return None
 
 
