@@ -62,7 +62,7 @@ shape: $(VENV)/dev.stamp
 
 deps: $(VENV)/dev.stamp
 	$(BIN)/deptry .
-	$(BIN)/vulture hermes --min-confidence 80
+	$(BIN)/vulture hermes tests/vendors --min-confidence 80
 
 matrix: $(VENV)/dev.stamp
 	@$(BIN)/python tests/llm/error_matrix.py

@@ -324,11 +324,8 @@ async def test_closing_ends_runs_by_name(rig: Rig, repeatable: bool) -> None:
 
 
 async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_ended(rig: Rig) -> None:
-    dead = subprocess.run(
-        [sys.executable, "-c", "from hermes.util.process_identity import identify_this_process; "
-        "print(identify_this_process())"],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+    program = "from hermes.util.process_identity import identify_this_process; print(identify_this_process())"
+    dead = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
     jobs = [await rig.add("0 9 * * *", name=name) for name in ("dead", "living")]
     for job, owner in zip(jobs, (f"{dead} x", f"{identify_this_process()} other"), strict=True):
         at = await rig.store.add_manual_instant(job.id, START)
