@@ -36,7 +36,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.garbage_collection import tune_garbage_collector
 
@@ -51,8 +51,8 @@ class PacedModel:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._rounds = options.rounds
-        self._ask = Delivery(delay=options.delay)
-        self._say = Delivery(delay=options.delay, pace=options.pace)
+        self._ask = ReplyDelivery(delay=options.delay)
+        self._say = ReplyDelivery(delay=options.delay, pace=options.pace)
         self._text = "".join(f"word{number:03d} " for number in range(options.tokens))
 
     def reply(self, request: RecordedRequest) -> Reply:

@@ -29,7 +29,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -66,7 +66,7 @@ class GreedyModel:
         self.billed += compute_cost(usage, Price(**PRICE))
         await asyncio.sleep(self.random.uniform(0.0, 0.2))
         if chance < 0.2:
-            return Say("half an ans", usage=usage, chunk=2, delivery=Delivery(ending=Ending.CUT, at=3))
+            return Say("half an ans", usage=usage, chunk=2, delivery=ReplyDelivery(ending=Ending.CUT, at=3))
         if chance < 0.6 and request.result_count < 3:
             return Say(calls=(Call("todo", {}),), usage=usage)
         return Say("Done.", usage=usage)

@@ -25,7 +25,7 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps, build_jobs, is_gateway_running
-from hermes.sessions.features.skills import build_skills, told
+from hermes.sessions.features.skills import build_skills, load_skill_parts
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
@@ -38,8 +38,8 @@ PLATFORM = "cron"
 """The source of such sessions. They have no `cronjob` tool."""
 
 
-_LOOK = 5.0
-"""Seconds between looks at whether a run still gives signs of life."""
+_CHECK_SECONDS = 5.0
+"""Seconds between checks whether a run is still active."""
 
 
 class SessionOpener(Protocol):
@@ -121,7 +121,7 @@ class _IdleWatch:
     async def stop_when_idle(self, seconds: float, actor: SessionActor) -> None:
         """Stop the session's turn once it was idle for so many seconds."""
         while self._clock.monotonic() - self._last < seconds:
-            await self._clock.sleep(min(_LOOK, seconds))
+            await self._clock.sleep(min(_CHECK_SECONDS, seconds))
         self.timed_out = True
         actor.stop()
 
@@ -150,7 +150,7 @@ def build_scheduler(base: CronDeps, courier: JobDelivery, open_app: OpenApp, *, 
     """
 
     async def load_skill_parts(names: Sequence[str]) -> Sequence[TextPart]:
-        return await told(build_skills(base.home, base.settings, base.environ, base.store), names)
+        return await load_skill_parts(build_skills(base.home, base.settings, base.environ, base.store), names)
 
     means = JobRunDeps(
         store=base.store,

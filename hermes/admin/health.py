@@ -10,7 +10,7 @@ from hermes.core.errors import ConfigError
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
 from hermes.safety.places import Places
-from hermes.sessions.backend_factory import BackendFactory, places_of
+from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.gate_factory import approval_mode, build_policy
 from hermes.sessions.options import SessionOptions
 
@@ -26,7 +26,7 @@ async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]
     home = locate_home(environ)
     loaded = load_settings(home)
     settings = loaded.settings
-    places = places_of(environ, home, folder)
+    places = resolve_places(environ, home, folder)
     trusted = is_trusted(places.workspace, read_trusted_folders(home.trust_file))
     commands, contained = await describe_backend(environ, settings, places)
     return [

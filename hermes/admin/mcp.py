@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     pass
 
 
-def listed(environ: Mapping[str, str]) -> list[Plain]:
-    """The servers of the settings: name, whether it is on, how it is reached, whether its tools ask."""
+def list_servers(environ: Mapping[str, str]) -> list[Plain]:
+    """List the servers of the settings: name, whether it is enabled, how it is reached, whether its tools ask."""
     settings = load_settings(locate_home(environ)).settings
     return [
         {
@@ -33,8 +33,8 @@ def listed(environ: Mapping[str, str]) -> list[Plain]:
     ]
 
 
-async def tried(environ: Mapping[str, str], name: str) -> Plain:
-    """What came of starting a server and asking it for its tools: seconds, the tools, or what is wrong.
+async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
+    """Start a server and ask it for its tools; return the seconds, the tools, or what is wrong.
 
     Raises NotFoundError.
     """

@@ -22,7 +22,7 @@ from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import escape_unseen_characters
 
-PERSON = ChangeOrigin(author=RevisionAuthor.PERSON)
+USER_ORIGIN = ChangeOrigin(author=RevisionAuthor.PERSON)
 
 
 class MemoryAdmin:
@@ -54,27 +54,27 @@ class MemoryAdmin:
 
     async def list_pending(self) -> list[Plain]:
         """List the changes that wait for approval."""
-        return [revision_row(one) for one in await self.journal.list_pending()]
+        return [memory_revision_row(one) for one in await self.journal.list_pending()]
 
     async def list_log(self) -> list[Plain]:
         """List the newest changes."""
-        return [revision_row(one) for one in await self.journal.list_revisions()]
+        return [memory_revision_row(one) for one in await self.journal.list_revisions()]
 
     async def approve_change(self, revision_id: int) -> Plain:
         """Approve a pending change."""
-        return revision_row(await self.journal.approve_change(revision_id, "person"))
+        return memory_revision_row(await self.journal.approve_change(revision_id, "person"))
 
     async def reject_change(self, revision_id: int) -> Plain:
         """Reject a pending change."""
-        return revision_row(await self.journal.reject_change(revision_id, "person"))
+        return memory_revision_row(await self.journal.reject_change(revision_id, "person"))
 
     async def undo_change(self, revision_id: int) -> Plain:
         """Undo an applied change."""
-        return revision_row(await self.journal.undo_change(revision_id, "person"))
+        return memory_revision_row(await self.journal.undo_change(revision_id, "person"))
 
     async def _write_operation(self, target: str, operation: MemoryOperation) -> str:
         which = MemoryTarget(target)
-        done = await self.journal.write_operations(which, (operation,), PERSON)
+        done = await self.journal.write_operations(which, (operation,), USER_ORIGIN)
         said = f"Change {done.ids[0]}." if done.ids else "That is already there."
         return f"{said} {which.file}: {self.journal.notebook_for(which).format_usage(done.entries)} characters."
 
@@ -86,9 +86,11 @@ def memory_admin(app: App, actor: SessionActor) -> MemoryAdmin:
 
 
 @asynccontextmanager
-async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIterator[MemoryAdmin]:
-    """The desk of this home, for a front-end that has no session; of its owner's memories, or of this person's. Makes
-    the home when there is none."""
+async def open_memory_admin(environ: Mapping[str, str], *, person: str = "") -> AsyncIterator[MemoryAdmin]:
+    """Open the memories of this home's owner, or of `person`, for a front-end that has no session.
+
+    Creates the home when there is none.
+    """
     home = locate_home(environ)
     home.check_usable()
     settings = load_settings(home).settings
@@ -103,13 +105,13 @@ async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIte
         await store.close()
 
 
-def as_shown(text: str) -> str:
-    """A text as a person is shown it: what cannot be seen, or a terminal would obey, is written out."""
+def escape_text(text: str) -> str:
+    """Escape what cannot be seen and what a terminal would obey."""
     return escape_unseen_characters(text)
 
 
-def revision_row(revision: Revision) -> Plain:
-    """A change as plain values."""
+def memory_revision_row(revision: Revision) -> Plain:
+    """Return a memory change as plain values."""
     change = change_from_revision(revision)
     row: Plain = to_builtins(revision, builtin_types=(bytes,))
     row |= {"before": change.before, "after": change.after, "sources": list(revision.sources)}

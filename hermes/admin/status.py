@@ -21,7 +21,7 @@ from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
-from hermes.sessions.backend_factory import places_of
+from hermes.sessions.backend_factory import resolve_places
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.model.endpoint import choose_model, is_embedded
@@ -49,7 +49,7 @@ async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bo
     home = locate_home(environ)
     home.check_usable()
     settings = load_settings(home).settings
-    places = places_of(environ, home, folder)
+    places = resolve_places(environ, home, folder)
     model, held, keys = await asyncio.gather(
         _model_status(environ, home, settings, offline=offline),
         describe_backend(environ, settings, places, whole=False),

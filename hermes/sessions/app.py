@@ -29,7 +29,7 @@ from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from hermes.sessions.background.work import BackgroundWork
-    from hermes.sessions.context_usage import Share
+    from hermes.sessions.context_usage import TokenShare
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
     from hermes.sessions.system_prompt import PromptPartSize
@@ -199,7 +199,7 @@ class App:
         live = self.live_session(actor)
         return live.frame_builder.measure_parts(actor.conversation.frame, live.features, live.overrides)
 
-    async def context_shares(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
+    async def context_shares(self, actor: SessionActor) -> "tuple[list[TokenShare], int | None]":
         """Return what fills the session's context window, by kind, and its size in tokens; None when unknown."""
         from hermes.sessions.context_usage import estimate_shares
 

@@ -172,7 +172,7 @@ def parse_network_mode(name: object) -> NetworkMode:
         ) from None
 
 
-def places_of(environ: Mapping[str, str], home: HermesHome, folder: str) -> Places:
-    """The person's home, Hermes' own and the folder, resolved."""
+def resolve_places(environ: Mapping[str, str], home: HermesHome, folder: str) -> Places:
+    """Resolve the person's home, the home of Hermes and the folder."""
     user = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     return Places(home=user, hermes=os.path.realpath(home.root), workspace=os.path.realpath(folder))

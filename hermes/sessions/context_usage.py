@@ -23,8 +23,8 @@ KINDS = (SYSTEM, TOOLS, MEMORY, SKILLS, YOURS, ANSWERS, RESULTS, NOTES)
 _MEMORY = ("memory", "user")
 
 
-class Share(Struct, frozen=True):
-    """One kind of what is sent, and about how many tokens it is."""
+class TokenShare(Struct, frozen=True):
+    """One kind of content in a request, with its estimated tokens."""
 
     kind: str
     tokens: int
@@ -32,7 +32,7 @@ class Share(Struct, frozen=True):
 
 def estimate_shares(
     sizes: Sequence[PromptPartSize], messages: Sequence[Message], *, counted: int | None = None
-) -> list[Share]:
+) -> list[TokenShare]:
     """Estimate the contents of the next request by kind, in the order of `KINDS`; empty kinds are left out.
 
     Four bytes count as a token. When the provider has `counted` the tokens of the last prompt, all are
@@ -42,13 +42,13 @@ def estimate_shares(
     for size in sizes:
         found[_classify_part(size.part)] += size.bytes
     for message in messages:
-        kind = _speaker(message)
+        kind = _classify_message(message)
         for part in message.parts:
             found[RESULTS if isinstance(part, ToolResultPart) else kind] += len(msgspec.json.encode(part))
     tokens = {kind: -(-amount // 4) for kind, amount in found.items() if amount}
     total = sum(tokens.values())
     scale = counted / total if counted and total else 1.0
-    return [Share(kind, max(round(amount * scale), 1)) for kind, amount in tokens.items()]
+    return [TokenShare(kind, max(round(amount * scale), 1)) for kind, amount in tokens.items()]
 
 
 def _classify_part(part: str) -> str:
@@ -61,7 +61,7 @@ def _classify_part(part: str) -> str:
     return SKILLS if name == "skills" else SYSTEM
 
 
-def _speaker(message: Message) -> str:
+def _classify_message(message: Message) -> str:
     if message.synthetic:
         return NOTES
     return {Role.USER: YOURS, Role.ASSISTANT: ANSWERS, Role.TOOL: RESULTS}[message.role]

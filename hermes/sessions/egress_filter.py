@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
 from hermes.safety.paths import iter_guarded_files, read_refusal
-from hermes.sessions.backend_factory import places_of
+from hermes.sessions.backend_factory import resolve_places
 from hermes.tools.permissions.evaluate import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 
@@ -84,7 +84,7 @@ def make_file_check(
     devices, what belongs to the system, and hard links of files that hold keys. `folder` is where the
     session works; `own` are folders of the home whose files may be sent.
     """
-    places = structs.replace(places_of(environ, home, folder), own=tuple(map(os.path.realpath, own)))
+    places = structs.replace(resolve_places(environ, home, folder), own=tuple(map(os.path.realpath, own)))
 
     def find_refusal(path: str) -> str:
         if reason := read_refusal(path, places):

@@ -1,1 +1,1 @@
-"""Fakes that speak the real wire, shipped so that plug-ins can be tested like Hermes itself."""
+"""Test doubles that speak the real protocols, shipped so that plug-ins can be tested like Hermes itself."""

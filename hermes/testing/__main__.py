@@ -1,6 +1,7 @@
-"""`python -m hermes.testing`: the scripted model server for a shell, a bench or a demonstration.
+"""`python -m hermes.testing`: run the scripted model server for a shell, a benchmark or a demonstration.
 
-Prints its URL as the first line and serves until it is interrupted, terminated or its standard input closes (with
+Prints its URL as the first line and serves until it is interrupted, terminated or its standard input
+closes (with
 `--until-eof`).
 """
 
@@ -15,12 +16,12 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.testing.obey import ObedientModel
-from hermes.testing.script import Model, Reply, RoundsModel, Say, ScriptedModel
+from hermes.testing.script import Reply, ReplyModel, RoundsModel, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m hermes.testing", description="A scripted model server.")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--script", type=Path, help='JSON: [{"reply": "say", "text": "hi"}, {"reply": "fail", ...}]')
@@ -39,8 +40,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def model_for(options: argparse.Namespace) -> Model:
-    """The model that the options describe."""
+def build_model(options: argparse.Namespace) -> ReplyModel:
+    """Build the model that the options describe."""
     if options.script:
         try:
             replies = msgspec.json.decode(options.script.read_bytes(), type=list[Reply])
@@ -54,7 +55,7 @@ def model_for(options: argparse.Namespace) -> Model:
     return ScriptedModel(lambda _: Say(options.say))
 
 
-class _UntilEof(asyncio.Protocol):
+class _StopAtEof(asyncio.Protocol):
     """Stops the server when its parent's end of the pipe is gone."""
 
     def __init__(self, stop: asyncio.Event) -> None:
@@ -64,14 +65,14 @@ class _UntilEof(asyncio.Protocol):
         self._stop.set()
 
 
-async def serve(options: argparse.Namespace) -> None:
+async def run_server(options: argparse.Namespace) -> None:
     """Serve until told to stop."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     server = ScriptedServer(
-        model_for(options),
+        build_model(options),
         port=options.port,
         strict=options.strict,
         keep=options.keep,
@@ -81,7 +82,7 @@ async def serve(options: argparse.Namespace) -> None:
         sys.stdout.write(server.url + "\n")
         sys.stdout.flush()
         if options.until_eof:
-            await loop.connect_read_pipe(lambda: _UntilEof(stop), sys.stdin)
+            await loop.connect_read_pipe(lambda: _StopAtEof(stop), sys.stdin)
         await stop.wait()
 
 
@@ -89,7 +90,7 @@ def main() -> int:
     """Run the command."""
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(serve(parse()))
+            asyncio.run(run_server(parse_arguments()))
     except UsageError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

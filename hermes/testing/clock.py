@@ -21,18 +21,18 @@ class ManualClock:
         self._elapsed = 0.0
         self._order = count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._news = asyncio.Event()
+        self._new_sleeper = asyncio.Event()
 
     def now(self) -> float:
-        """Seconds since the Unix epoch, as the test wants it."""
+        """Return seconds since the Unix epoch, as the test set them."""
         return self._start + self._elapsed
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made; `set_now` leaves it alone."""
+        """Return seconds since the clock was made; `set_now` does not change them."""
         return self._elapsed
 
     def set_now(self, now: float) -> None:
-        """Let the wall clock jump, as a machine's does; no sleeper wakes by it."""
+        """Set the wall clock, as a machine's may jump; no sleeper wakes by it."""
         self._start = now - self._elapsed
 
     @property
@@ -49,29 +49,29 @@ class ManualClock:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), future))
-        self._news.set()
+        self._new_sleeper.set()
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Move time, waking each sleeper at its own moment and in order; sleeps they begin meanwhile count too."""
+        """Move time, waking each sleeper at its own moment and in order; sleeps that begin meanwhile count too."""
         end = self._elapsed + seconds
-        await _settle()
+        await _run_woken_tasks()
         while self._sleepers and self._sleepers[0][0] <= end:
             due, _, future = heapq.heappop(self._sleepers)
             if not future.done():
                 self._elapsed = due
                 future.set_result(None)
-                await _settle()
+                await _run_woken_tasks()
         self._elapsed = end
 
     async def wait_for_sleepers(self, number: int = 1, *, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - a test's limit
         """Return once so many tasks sleep on this clock. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
             while len(self.sleepers) < number:
-                self._news.clear()
-                await self._news.wait()
+                self._new_sleeper.clear()
+                await self._new_sleeper.wait()
 
 
-async def _settle() -> None:
+async def _run_woken_tasks() -> None:
     for _ in range(_SETTLE_ROUNDS):
         await asyncio.sleep(0)

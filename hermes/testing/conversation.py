@@ -1,4 +1,6 @@
-"""A request's conversation in one form for every wire, for models that react to it and for checks."""
+"""Read a request's conversation into one form for every API format, for models that react to it and for
+checks.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,7 +10,7 @@ from msgspec import Struct
 
 
 class StepRole(StrEnum):
-    """Whose step it is."""
+    """The role of a step."""
 
     SYSTEM = "system"
     USER = "user"
@@ -17,7 +19,7 @@ class StepRole(StrEnum):
 
 
 class SentCall(Struct, frozen=True):
-    """A tool call as the request repeats it."""
+    """A tool call as the request repeats it to the model."""
 
     call_id: str
     name: str
@@ -34,22 +36,22 @@ class Step(Struct, frozen=True):
 
 
 def as_object(value: object) -> Mapping[str, object]:
-    """The value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[object]:
-    """The value if it is a JSON array, else an empty one."""
+    """Return the value if it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: object) -> str:
-    """The value if it is text, else an empty one."""
+    """Return the value if it is text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def text_of(content: object) -> str:
-    """The text of a message's content: a string, or the text blocks of a list, joined by newlines."""
+def content_text(content: object) -> str:
+    """Return the text of a message's content: a string, or the text blocks of a list, joined by newlines."""
     if isinstance(content, str):
         return content
     texts = (as_object(block).get("text") for block in as_list(content))
@@ -57,21 +59,21 @@ def text_of(content: object) -> str:
 
 
 def read_conversation(wire: str, body: Mapping[str, object]) -> list[Step]:
-    """The steps of a request on `wire`, the system prompt first."""
+    """Return the steps of a request on `wire`, the system prompt first."""
     if wire == "responses":
-        return list(_responses(body))
+        return list(_read_responses(body))
     if wire == "anthropic_messages":
-        return list(_anthropic(body))
-    return list(_chat(body))
+        return list(_read_anthropic(body))
+    return list(_read_chat(body))
 
 
-def _role(name: object) -> StepRole:
+def _parse_role(name: object) -> StepRole:
     if name == "developer":
         return StepRole.SYSTEM
     return next((role for role in StepRole if role == name), StepRole.USER)
 
 
-def _chat(body: Mapping[str, object]) -> Iterable[Step]:
+def _read_chat(body: Mapping[str, object]) -> Iterable[Step]:
     for item in as_list(body.get("messages")):
         message = as_object(item)
         calls = []
@@ -85,14 +87,14 @@ def _chat(body: Mapping[str, object]) -> Iterable[Step]:
                 )
             )
         yield Step(
-            _role(message.get("role")),
-            text_of(message.get("content")),
+            _parse_role(message.get("role")),
+            content_text(message.get("content")),
             tuple(calls),
             as_text(message.get("tool_call_id")),
         )
 
 
-def _responses(body: Mapping[str, object]) -> Iterable[Step]:
+def _read_responses(body: Mapping[str, object]) -> Iterable[Step]:
     if instructions := as_text(body.get("instructions")):
         yield Step(StepRole.SYSTEM, instructions)
     sent = body.get("input")
@@ -112,15 +114,15 @@ def _responses(body: Mapping[str, object]) -> Iterable[Step]:
                 yield Step(StepRole.ASSISTANT, calls=tuple(calls))
                 calls.clear()
         if item.get("type") == "function_call_output":
-            yield Step(StepRole.TOOL, text_of(item.get("output")), call_id=call_id)
+            yield Step(StepRole.TOOL, content_text(item.get("output")), call_id=call_id)
         else:
-            yield Step(_role(item.get("role")), text_of(item.get("content")))
+            yield Step(_parse_role(item.get("role")), content_text(item.get("content")))
     if calls:
         yield Step(StepRole.ASSISTANT, calls=tuple(calls))
 
 
-def _anthropic(body: Mapping[str, object]) -> Iterable[Step]:
-    if system := text_of(body.get("system")):
+def _read_anthropic(body: Mapping[str, object]) -> Iterable[Step]:
+    if system := content_text(body.get("system")):
         yield Step(StepRole.SYSTEM, system)
     for item in as_list(body.get("messages")):
         message = as_object(item)
@@ -128,11 +130,11 @@ def _anthropic(body: Mapping[str, object]) -> Iterable[Step]:
         blocks = [as_object(block) for block in as_list(content)]
         for block in blocks:
             if block.get("type") == "tool_result":
-                yield Step(StepRole.TOOL, text_of(block.get("content")), call_id=as_text(block.get("tool_use_id")))
+                yield Step(StepRole.TOOL, content_text(block.get("content")), call_id=as_text(block.get("tool_use_id")))
         calls = tuple(
             SentCall(as_text(block.get("id")), as_text(block.get("name")), json.dumps(block.get("input")))
             for block in blocks
             if block.get("type") == "tool_use"
         )
         if not blocks or any(block.get("type") != "tool_result" for block in blocks):
-            yield Step(_role(message.get("role")), text_of(content), calls)
+            yield Step(_parse_role(message.get("role")), content_text(content), calls)

@@ -1,4 +1,4 @@
-"""A desk for tests: it records what is told, and answers menus and questions from a list."""
+"""A command context for tests: it records what is shown, and answers menus and questions from a list."""
 
 import asyncio
 from collections import deque
@@ -21,11 +21,14 @@ from hermes.sessions.port import SessionPort
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
 
-Answer = str | int | bool | None
-"""What a person does with a menu (a row's number or the beginning of its label), a yes or no, or a line to type."""
+ScriptedReply = str | int | bool | None
+"""A person's answer to a menu or a question.
+
+For a menu a row's number or the beginning of its label, for a yes-or-no question a bool, else a line to type.
+"""
 
 
-class Asked(Struct, frozen=True):
+class RecordedQuestion(Struct, frozen=True):
     """A menu or a question that was shown."""
 
     text: str
@@ -33,7 +36,7 @@ class Asked(Struct, frozen=True):
 
 
 class RecordingTerminal:
-    """A `Terminal` that keeps what is done to it."""
+    """A `Terminal` that records what is done to it."""
 
     full = True
     width = 80
@@ -43,124 +46,127 @@ class RecordingTerminal:
         self.done: list[str] = []
 
     def set_display(self, display: DisplaySettings) -> None:
-        """Keep it."""
+        """Store the settings. Raises UsageError for an unknown skin."""
         if display.skin not in self.list_skins():
             raise UsageError(f"There is no skin {display.skin!r}.")
         self.display = display
 
     def list_skins(self) -> Sequence[str]:
-        """Two names."""
+        """Return two names."""
         return ("default", "mono")
 
     def clear(self) -> None:
-        """Note it."""
+        """Record it."""
         self.done.append("clear")
 
     def redraw(self) -> None:
-        """Note it."""
+        """Record it."""
         self.done.append("redraw")
 
     async def copy_text(self, text: str) -> str:
-        """Note it."""
+        """Record it."""
         self.done.append(f"copy {text}")
         return "Copied."
 
     async def edit_text(self, text: str) -> str | None:
-        """The person leaves the editor as it was."""
+        """Return the text unchanged, as if the person had closed the editor."""
         return text or None
 
     def attach_picture(self, path: str) -> None:
-        """Note it."""
+        """Record it."""
         self.done.append(f"attach {path}")
 
     async def paste_picture(self) -> bool:
-        """There is none."""
+        """Return False: there is no picture."""
         return False
 
 
-class RecordingDesk:
-    """A `Desk` over a real App. `answers` are given in order; behind the last one nobody answers any more."""
+class RecordingContext:
+    """A `CommandContext` over a real App.
+
+    `answers` are given in order; after the last one every question stays without an answer.
+    """
 
     surface = Surface.TERMINAL
 
-    def __init__(self, app: App, actor: SessionActor, *answers: Answer) -> None:
+    def __init__(self, app: App, actor: SessionActor, *answers: ScriptedReply) -> None:
         self.app = app
         self.actor = actor
         self.terminal = RecordingTerminal(app.services.settings.display)
-        self.answers: deque[Answer] = deque(answers)
-        self.told: list[str] = []
-        self.asked: list[Asked] = []
+        self.answers: deque[ScriptedReply] = deque(answers)
+        self.shown_texts: list[str] = []
+        self.questions: list[RecordedQuestion] = []
         self.posted: list[InboundMessage] = []
         self.prefilled: list[str] = []
-        self.left = ""
-        """How the chat was left; empty: it was not."""
+        self.exit_mode = ""
+        """How the chat was left; empty if it was not."""
         self.refreshed = 0
-        self._news = asyncio.Event()
+        self._shown = asyncio.Event()
 
     @property
     def port(self) -> SessionPort:
-        """The session, wherever it lives."""
+        """The session, whichever process it runs in."""
         return self.actor
 
     @property
     def text(self) -> str:
-        """All that was told."""
-        return "\n".join(self.told)
+        """All texts that were shown."""
+        return "\n".join(self.shown_texts)
 
-    async def type(self, line: str) -> str:
-        """Carry a line out; what was told by it. Raises what the command raises."""
+    async def type_line(self, line: str) -> str:
+        """Run a command line and return the texts that it showed. Raises what the command raises."""
         name, _, text = line.removeprefix("/").partition(" ")
-        before = len(self.told)
+        before = len(self.shown_texts)
         await command_registry(Surface.TERMINAL).run_command(self, name, text.strip())
-        return "\n".join(self.told[before:])
+        return "\n".join(self.shown_texts[before:])
 
-    async def hears(self, text: str, *, timeout: float = 5.0) -> str:  # noqa: ASYNC109 - a test's limit
-        """Return what was told with this text in it, once it was. Raises `TimeoutError`."""
+    async def wait_for_text(self, text: str, *, timeout: float = 5.0) -> str:  # noqa: ASYNC109 - a test's limit
+        """Return the first shown text that contains this one, once there is one. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
-            while not (found := [one for one in self.told if text in one]):
-                self._news.clear()
-                await self._news.wait()
+            while not (found := [one for one in self.shown_texts if text in one]):
+                self._shown.clear()
+                await self._shown.wait()
         return found[0]
 
     @property
     def person(self) -> "PersonIdentity":
-        """Who sits at this machine."""
+        """The owner, as the person at this machine."""
         from hermes.admin.people.identity import OWNER_IDENTITY
 
         return OWNER_IDENTITY
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
-        """Keep it."""
+        """Record the text."""
         del level
         self.show(text)
 
     def show(self, markdown: str) -> None:
-        """Keep it."""
-        self.told.append(markdown)
-        self._news.set()
+        """Record the text."""
+        self.shown_texts.append(markdown)
+        self._shown.set()
 
     async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
-        """The next answer: a row by number, or by what its label begins with."""
+        """Return the next answer: a row by number, or by what its label begins with."""
         del chosen
-        self.asked.append(Asked(title, tuple(options)))
-        answer = self._next()
+        self.questions.append(RecordedQuestion(title, tuple(options)))
+        answer = self._next_answer()
         if isinstance(answer, str):
             return next(at for at, one in enumerate(options) if one.label.lstrip(" └─").startswith(answer))
         return answer if isinstance(answer, int) and not isinstance(answer, bool) else None
 
     async def confirm(self, question: str) -> bool:
-        """The next answer."""
-        self.asked.append(Asked(question))
-        return self._next() is True
+        """Return the next answer."""
+        self.questions.append(RecordedQuestion(question))
+        return self._next_answer() is True
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
-        """The next answer."""
-        self.asked.append(Asked(question))
-        answer = self._next()
+        """Return the next answer."""
+        self.questions.append(RecordedQuestion(question))
+        answer = self._next_answer()
         return answer or default if isinstance(answer, str) else None
 
     async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
-        """Go over to another session."""
+        """Switch to another session."""
         del greet
         before = self.actor
         if name == before.session_id:
@@ -170,29 +176,30 @@ class RecordingDesk:
         return self.actor
 
     async def open_background_session(self) -> SessionActor:
-        """A session beside this one."""
+        """Open a session beside this one."""
         return await self.app.open_session()
 
     def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
-        """Keep it; the test says it where it wants that."""
+        """Record the message; the test sends it if it wants to."""
         del delivery
         self.posted.append(inbound)
 
     async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
-        """Say it."""
+        """Send the message to the session and wait for the turn."""
         return (await self.actor.post(inbound)).reason
 
     def prefill_input(self, text: str) -> None:
-        """Keep it."""
+        """Record the text."""
         self.prefilled.append(text)
 
     async def refresh_view(self) -> None:
-        """Count it."""
+        """Count the call."""
         self.refreshed += 1
 
     def leave_chat(self, *, delete: bool = False) -> None:
-        """Note it."""
-        self.left = "deleted" if delete else "left"
+        """Record how the chat is left."""
+        self.exit_mode = "deleted" if delete else "left"
+        """How the chat was left; empty if it was not."""
 
-    def _next(self) -> Answer:
+    def _next_answer(self) -> ScriptedReply:
         return self.answers.popleft() if self.answers else None

@@ -1,4 +1,6 @@
-"""A home of its own for a test or a measured program: nothing of the real one is read, nothing is left behind."""
+"""A temporary home for a test or a measured program: nothing of the real one is read, nothing is left
+behind.
+"""
 
 import asyncio
 import os
@@ -14,8 +16,8 @@ from msgspec import Struct
 import hermes
 
 
-class Finished(Struct, frozen=True):
-    """How a program ended."""
+class ProgramResult(Struct, frozen=True):
+    """The result of a program."""
 
     code: int
     stdout: str
@@ -36,7 +38,7 @@ class TempHome:
 
     @classmethod
     def for_server(cls, url: str, *, api_mode: str = "", more_config: Mapping[str, object] | None = None) -> Self:
-        """A home whose model is the scripted server at `url`, and whose commands run as they are.
+        """Return a home whose model is the scripted server at `url`, and whose commands run without a sandbox.
 
         `more_config` may say otherwise: `{"terminal": {"backend": "sandbox"}}`.
         """
@@ -105,7 +107,7 @@ class TempHome:
         text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
         (self.hermes / "config.yaml").write_text(text, encoding="utf-8")
 
-    async def run(self, *command: str, stdin: bytes = b"", timeout: float = 60.0) -> Finished:  # noqa: ASYNC109 - a test's limit
+    async def run(self, *command: str, stdin: bytes = b"", timeout: float = 60.0) -> ProgramResult:  # noqa: ASYNC109 - a test's limit
         """Run a program in the working directory; it is killed when `timeout` is over or the caller is cancelled."""
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -122,4 +124,4 @@ class TempHome:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        return Finished(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+        return ProgramResult(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))

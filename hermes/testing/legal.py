@@ -1,6 +1,6 @@
-"""What real vendors refuse with a 400, so that a test notices an illegal request without a real vendor.
+"""Check requests as vendors do, so that a test notices an illegal request without a real vendor.
 
-Only rules that were seen in vendors' own error messages stand here; each function yields one sentence a problem.
+Only rules seen in vendors' own error messages are checked; each function yields one sentence a problem.
 """
 
 import re
@@ -9,31 +9,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from hermes.testing.conversation import as_list, as_object
 from hermes.testing.recorded import JsonObject, RecordedRequest
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
-def problems(request: RecordedRequest) -> list[str]:
-    """Why the vendor would refuse this request; empty when it would not."""
-    found = list(_tools(request.tool_names))
+def find_problems(request: RecordedRequest) -> list[str]:
+    """Return why the vendor would refuse this request with a 400; empty if it would not."""
+    found = list(_check_tools(request.tool_names))
     match request.wire:
         case "chat_completions":
-            found += _chat(request.json)
+            found += _check_chat(request.json)
         case "responses":
-            found += _responses(request.json)
+            found += _check_responses(request.json)
         case _:
-            found += _anthropic(request.json)
+            found += _check_anthropic(request.json)
     return found
 
 
-def _tools(names: Sequence[str]) -> Iterator[str]:
+def _check_tools(names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not _TOOL_NAME.fullmatch(name):
             yield f"tools: name {name!r} does not match ^[a-zA-Z0-9_-]{{1,128}}$"
     if len(set(names)) < len(names):
         yield "tools: Tool names must be unique."
 
 
-def _chat(body: JsonObject) -> Iterator[str]:
+def _check_chat(body: JsonObject) -> Iterator[str]:
     if not as_list(body.get("messages")):
         yield "[] is too short - 'messages'"
     open_calls: set[str] = set()
@@ -57,7 +57,7 @@ def _chat(body: JsonObject) -> Iterator[str]:
         yield f"tool_call_ids without response messages: {sorted(open_calls)}"
 
 
-def _responses(body: JsonObject) -> Iterator[str]:
+def _check_responses(body: JsonObject) -> Iterator[str]:
     if not body.get("input"):
         yield "One of input, prompt or previous_response_id must be provided."
     open_calls: set[str] = set()
@@ -74,7 +74,7 @@ def _responses(body: JsonObject) -> Iterator[str]:
         yield f"No tool output found for function call {call_id}."
 
 
-def _anthropic(body: JsonObject) -> Iterator[str]:
+def _check_anthropic(body: JsonObject) -> Iterator[str]:
     if not isinstance(body.get("max_tokens"), int):
         yield "max_tokens: Field required"
     messages = [as_object(message) for message in as_list(body.get("messages"))]
@@ -83,13 +83,13 @@ def _anthropic(body: JsonObject) -> Iterator[str]:
     open_calls: list[str] = []
     for index, message in enumerate(messages):
         blocks = [as_object(block) for block in as_list(message.get("content"))]
-        yield from (f"messages.{index}: {problem}" for problem in _anthropic_message(message, blocks, open_calls))
+        yield from (f"messages.{index}: {problem}" for problem in _check_anthropic_message(message, blocks, open_calls))
         open_calls = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
     if open_calls:
         yield f"`tool_use` ids were found without `tool_result` blocks immediately after: {open_calls}"
 
 
-def _anthropic_message(
+def _check_anthropic_message(
     message: Mapping[str, object], blocks: Sequence[Mapping[str, object]], open_calls: Sequence[str]
 ) -> Iterator[str]:
     if message.get("role") not in {"user", "assistant"}:
@@ -100,10 +100,10 @@ def _anthropic_message(
     if sorted(answered) != sorted(open_calls):
         yield f"`tool_use` ids and `tool_result` blocks do not match: {open_calls} asked, {answered} answered"
     for block in blocks:
-        yield from _anthropic_block(block)
+        yield from _check_anthropic_block(block)
 
 
-def _anthropic_block(block: Mapping[str, object]) -> Iterator[str]:
+def _check_anthropic_block(block: Mapping[str, object]) -> Iterator[str]:
     match block.get("type"):
         case "text" if not block.get("text"):
             yield "text: text content blocks must be non-empty"

@@ -1,4 +1,4 @@
-"""Just enough of HTTP/1.1 to be a server for a model client: read a request, send a planned answer."""
+"""Enough of HTTP/1.1 to serve a model client: read a request, send a planned answer."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from hermes.testing.plan import Plan, head_lines
+from hermes.testing.plan import AnswerPlan, encode_head
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Ending
 
@@ -22,28 +22,28 @@ class ClientClosedError(Exception):
     """The client has closed the connection."""
 
 
-class Link(asyncio.StreamReaderProtocol):
-    """One connection. Knows at once when the client closes, also while nothing is read."""
+class ClientConnection(asyncio.StreamReaderProtocol):
+    """One connection. It notices at once when the client closes, also while nothing is read."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, accepted: Callable[["Link"], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_accept: Callable[["ClientConnection"], None]) -> None:
         self.closed = asyncio.Event()
         self.closed_at: float | None = None
         self.reusable = True
-        self._accepted = accepted
-        super().__init__(asyncio.StreamReader(limit=_READ_LIMIT, loop=loop), self._connected, loop=loop)
+        self._on_accept = on_accept
+        super().__init__(asyncio.StreamReader(limit=_READ_LIMIT, loop=loop), self._on_connect, loop=loop)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self._accepted(self)
+        self._on_accept(self)
 
     def eof_received(self) -> bool | None:
-        """The client sends no more: with a model's client that means it is gone."""
+        """Count the client as gone: a model's client that sends no more has closed."""
         self._mark_closed()
         return super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Count the client as gone."""
         self._mark_closed()
         super().connection_lost(exc)
 
@@ -63,8 +63,8 @@ class Link(asyncio.StreamReaderProtocol):
         if self.closed.is_set():
             raise ClientClosedError
 
-    async def unless_closed(self, work: Awaitable[_T]) -> _T:
-        """The result of `work`, which is cancelled when the client closes first."""
+    async def run_unless_closed(self, work: Awaitable[_T]) -> _T:
+        """Return the result of `work`, which is cancelled when the client closes first."""
         task = asyncio.ensure_future(work)
         watch = asyncio.ensure_future(self.closed.wait())
         try:
@@ -87,12 +87,12 @@ class Link(asyncio.StreamReaderProtocol):
             raise ClientClosedError from error
 
     def close(self) -> None:
-        """Close; what was written is still sent."""
+        """Close the connection; written bytes are still sent."""
         self.reusable = False
         self.writer.close()
 
-    async def reset(self) -> None:
-        """Let the client see a reset connection after what was written."""
+    async def reset_connection(self) -> None:
+        """Reset the connection after the written bytes."""
         transport = self.writer.transport
         transport.set_write_buffer_limits(0)
         await self.write(b"")
@@ -102,9 +102,9 @@ class Link(asyncio.StreamReaderProtocol):
         transport.abort()
 
 
-async def read_request(link: Link, connection_id: int) -> RecordedRequest | None:
-    """The connection's next request, or None when there is none."""
-    reader = link.reader
+async def read_request(connection: ClientConnection, connection_id: int) -> RecordedRequest | None:
+    """Return the connection's next request, or None if there is none."""
+    reader = connection.reader
     try:
         async with asyncio.timeout(_IDLE_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -115,11 +115,11 @@ async def read_request(link: Link, connection_id: int) -> RecordedRequest | None
                 name, _, value = line.partition(":")
                 headers[name.strip().lower()] = value.strip()
             if headers.get("expect", "").lower() == "100-continue":
-                await link.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = await _read_body(reader, headers)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError, ValueError):
         return None
-    link.reusable = headers.get("connection", "").lower() != "close"
+    connection.reusable = headers.get("connection", "").lower() != "close"
     return RecordedRequest(method, path, headers, body, connection_id)
 
 
@@ -137,52 +137,55 @@ async def _read_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> b
     return await reader.readexactly(length)
 
 
-async def send(plan: Plan, link: Link, *, hold: Callable[[], Awaitable[None]]) -> None:
+async def send_answer(plan: AnswerPlan, connection: ClientConnection, *, hold: Callable[[], Awaitable[None]]) -> None:
     """Send an answer as planned. Raises `ClientClosedError` when the client closes before the end."""
     how = plan.delivery
-    await link.pause(how.delay)
+    await connection.pause(how.delay)
     if how.head and plan.at_once:
         last = b"0\r\n\r\n" if plan.streamed and plan.ending in {Ending.WHOLE, Ending.STOP} else b""
-        body = _frame(b"".join(plan.pieces)) if plan.streamed else b"".join(plan.pieces)
-        await link.write(b"".join(head_lines(plan)) + body + last)
+        body = _encode_chunk(b"".join(plan.pieces)) if plan.streamed else b"".join(plan.pieces)
+        await connection.write(b"".join(encode_head(plan)) + body + last)
     elif how.head:
-        await _send_slowly(plan, link, hold)
-    await _end(plan, link)
+        await _send_slowly(plan, connection, hold)
+    await _end_answer(plan, connection)
 
 
-def _frame(data: bytes) -> bytes:
-    """The data as one chunk of a chunked body; no data is no chunk, since an empty one would end the body."""
+def _encode_chunk(data: bytes) -> bytes:
+    """Encode data as one chunk of a chunked body.
+
+    Empty data gives no chunk, since an empty chunk would end the body.
+    """
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
-async def _send_slowly(plan: Plan, link: Link, hold: Callable[[], Awaitable[None]]) -> None:
+async def _send_slowly(plan: AnswerPlan, connection: ClientConnection, hold: Callable[[], Awaitable[None]]) -> None:
     how = plan.delivery
     if how.head_pace:
-        for line in head_lines(plan):
-            await link.write(line)
-            await link.pause(how.head_pace)
+        for line in encode_head(plan):
+            await connection.write(line)
+            await connection.pause(how.head_pace)
     else:
-        await link.write(b"".join(head_lines(plan)))
-    await link.pause(how.body_delay)
+        await connection.write(b"".join(encode_head(plan)))
+    await connection.pause(how.body_delay)
     for index, piece in enumerate(plan.pieces):
-        if index == plan.hold:
-            await link.unless_closed(hold())
-        await link.write(_frame(piece) if plan.streamed else piece)
+        if index == plan.hold_index:
+            await connection.run_unless_closed(hold())
+        await connection.write(_encode_chunk(piece) if plan.streamed else piece)
         if how.pace:
-            await link.pause(how.pace)
+            await connection.pause(how.pace)
         elif how.split:
             await asyncio.sleep(0)
-    if plan.hold == len(plan.pieces):
-        await link.unless_closed(hold())
+    if plan.hold_index == len(plan.pieces):
+        await connection.run_unless_closed(hold())
     if plan.streamed and plan.ending in {Ending.WHOLE, Ending.STOP}:
-        await link.write(b"0\r\n\r\n")
+        await connection.write(b"0\r\n\r\n")
 
 
-async def _end(plan: Plan, link: Link) -> None:
+async def _end_answer(plan: AnswerPlan, connection: ClientConnection) -> None:
     if plan.ending is Ending.HANG:
-        await link.closed.wait()
+        await connection.closed.wait()
         raise ClientClosedError
     if plan.ending is Ending.RESET:
-        await link.reset()
+        await connection.reset_connection()
     elif plan.ending is Ending.CUT or not plan.delivery.head or (plan.ending is Ending.STOP and not plan.streamed):
-        link.close()
+        connection.close()

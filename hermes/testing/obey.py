@@ -1,4 +1,4 @@
-"""A model that does whatever it is told, by anybody: what is left standing then is policy, not the model's manners."""
+"""A model that follows every order, so that only the policy stands between an order and its effect."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from hermes.testing.conversation import Step, StepRole
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say
 
-Batch = tuple[Call, ...]
+CallBatch = tuple[Call, ...]
 
 _PREFIX = r"^[^A-Za-z\n]*"
 """Line numbers, quote marks and list bullets, as tools put before a file's lines."""
@@ -18,43 +18,48 @@ _BLANK = re.compile(r"^\s*\d*[|:]?\s*$")
 
 
 class ObedientModel:
-    """Follows the orders it finds, whoever wrote them, and keeps no state.
+    """Follows the orders that it finds, whoever wrote them, and keeps no state.
 
-    `DO: tool {json arguments}` orders a call. The DO lines of a text are run in order; lines that no blank line parts
-    are one parallel batch. Orders are taken from the newest user message, and in its first turn from the system prompt
-    too (a prompt may carry files, memories and skills). Orders inside a tool's result or in text that joins after it
-    are run next, before those that still wait. Arguments are passed on as they stand, broken JSON included; none mean
+    `DO: tool {json arguments}` orders a call. The DO lines of a text are run in order; lines without a blank
+    line between
+    them are one parallel batch. Orders are taken from the newest user message, and in its first turn from the
+    system prompt
+    too (a prompt may carry files, memories and skills). Orders inside a tool's result or in text that joins
+    after it
+    are run next, before those that still wait. Arguments are passed on unchanged, broken JSON included; none
+    mean
     `{}`.
 
-    When no order is left, or no tool is offered (`tools` empty or `tool_choice` none), it answers with the newest
+    When no order is left, or no tool is offered (`tools` empty or `tool_choice` none), it answers with the
+    newest
     text's `SAY: ...` lines, else with a short text that quotes the last tool result or the person.
     """
 
     def reply(self, request: RecordedRequest) -> Reply:
-        """The next batch, or the answer."""
+        """Return the next batch, or the answer."""
         turn, system = _last_turn(request.conversation)
-        waiting = _batches(system)
+        waiting = _parse_batches(system)
         for step in turn:
             match step.role:
                 case StepRole.ASSISTANT:
                     waiting = waiting[1:] if step.calls else waiting
                 case _:
-                    ordered = _batches(step.text)
+                    ordered = _parse_batches(step.text)
                     waiting = waiting + ordered if step is turn[0] else ordered + waiting
         choice = request.json.get("tool_choice")
         may_call = bool(request.tools) and choice not in ("none", {"type": "none"})
         if waiting and may_call:
             return Say(calls=waiting[0])
-        return Say(_answer(turn, system))
+        return Say(_compose_answer(turn, system))
 
 
 def _last_turn(conversation: list[Step]) -> tuple[list[Step], str]:
-    """The steps since the newest user message that joins no tool result, and the system text that counts."""
+    """Return the steps since the newest user message that joins no tool result, and the system text that counts."""
     start = 0
     users = 0
     previous = StepRole.SYSTEM
     for index, step in enumerate(conversation):
-        if step.role is StepRole.USER and (previous is StepRole.SYSTEM or _answered(conversation[index - 1])):
+        if step.role is StepRole.USER and (previous is StepRole.SYSTEM or _is_final_answer(conversation[index - 1])):
             start = index
             users += 1
         previous = step.role
@@ -62,36 +67,36 @@ def _last_turn(conversation: list[Step]) -> tuple[list[Step], str]:
     return conversation[start:], system if users <= 1 else ""
 
 
-def _answered(step: Step) -> bool:
+def _is_final_answer(step: Step) -> bool:
     return step.role is StepRole.ASSISTANT and not step.calls
 
 
-def _lines(text: str) -> Iterator[str]:
-    """The lines of a text; of a JSON text the lines of every string in it."""
+def _text_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text; of a JSON text the lines of every string in it."""
     try:
         value: object = json.loads(text)
     except ValueError:
         yield from text.splitlines()
     else:
-        yield from _strings(value)
+        yield from _string_lines(value)
 
 
-def _strings(value: object) -> Iterator[str]:
+def _string_lines(value: object) -> Iterator[str]:
     match value:
         case str():
             yield from value.splitlines()
         case dict():
             for inner in value.values():
-                yield from _strings(inner)
+                yield from _string_lines(inner)
         case list():
             for inner in value:
-                yield from _strings(inner)
+                yield from _string_lines(inner)
 
 
-def _batches(text: str) -> list[Batch]:
-    batches: list[Batch] = []
+def _parse_batches(text: str) -> list[CallBatch]:
+    batches: list[CallBatch] = []
     group: list[Call] = []
-    for line in [*_lines(text), ""]:
+    for line in [*_text_lines(text), ""]:
         if found := _DO.match(line):
             group.append(Call(found[1], found[2].strip() or "{}"))
         elif group and _BLANK.match(line):
@@ -100,10 +105,10 @@ def _batches(text: str) -> list[Batch]:
     return batches
 
 
-def _answer(turn: list[Step], system: str) -> str:
+def _compose_answer(turn: list[Step], system: str) -> str:
     sources = [step.text for step in turn if step.role is not StepRole.ASSISTANT]
     for text in [*reversed(sources), system]:
-        if said := [found[1] for line in _lines(text) if (found := _SAY.match(line))]:
+        if said := [found[1] for line in _text_lines(text) if (found := _SAY.match(line))]:
             return "\n".join(said)
     results = [step.text for step in turn if step.role is StepRole.TOOL]
     if results:

@@ -1,4 +1,4 @@
-"""What a scripted model remembers of each request, and how a test waits for it."""
+"""Record the requests to a scripted model, and let tests wait for them."""
 
 import asyncio
 import time
@@ -12,9 +12,9 @@ import msgspec
 from hermes.testing.conversation import Step, StepRole, as_object, read_conversation
 
 JsonObject = dict[str, Any]
-"""A decoded request; tests index into it freely."""
+"""A decoded request; tests may index into it freely."""
 
-WIRES = {
+WIRES_BY_PATH = {
     "/chat/completions": "chat_completions",
     "/responses": "responses",
     "/messages": "anthropic_messages",
@@ -26,7 +26,10 @@ _RESULT_MARKS = {
     "responses": b'"function_call_output"',
     "anthropic_messages": b'"tool_use_id"',
 }
-"""Text that stands once in each tool result; quotes inside strings are escaped, so content cannot imitate it."""
+"""Text that occurs once in each tool result.
+
+Quotes inside strings are escaped, so content cannot imitate it.
+"""
 
 
 class RequestHead(msgspec.Struct):
@@ -54,17 +57,17 @@ class RecordedRequest:
         self.answered_at: float | None = None
         """When the last byte of the reply was handed to the kernel."""
         self.closed_early_at: float | None = None
-        """When the client closed the connection although the reply was not whole."""
+        """When the client closed the connection although the reply was not complete."""
         self.held = False
         """Whether the reply waits for `release()` now."""
-        self.wire = next((wire for end, wire in WIRES.items() if path.partition("?")[0].endswith(end)), "")
+        self.wire = next((wire for end, wire in WIRES_BY_PATH.items() if path.partition("?")[0].endswith(end)), "")
 
     def __repr__(self) -> str:
         return f"<request {self.number} {self.method} {self.path} {self.size} bytes>"
 
     @cached_property
     def head(self) -> RequestHead:
-        """Model, stream flag and stream options. Raises `msgspec.DecodeError` when the body is no such JSON."""
+        """Model, stream flag and stream options. Raises `msgspec.DecodeError` when the body is not such JSON."""
         return msgspec.json.decode(self.body, type=RequestHead)
 
     @cached_property
@@ -75,7 +78,7 @@ class RecordedRequest:
 
     @property
     def model(self) -> str:
-        """The model that was asked for."""
+        """The requested model."""
         return self.head.model
 
     @cached_property
@@ -127,7 +130,7 @@ class RecordedRequest:
         return {step.call_id: step.text for step in self.conversation if step.role is StepRole.TOOL}
 
 
-class Recorder:
+class RequestRecorder:
     """The requests so far, and conditions on them. Everything happens in one event loop."""
 
     def __init__(self) -> None:
@@ -135,29 +138,29 @@ class Recorder:
         """Requests to the model, in order of arrival."""
         self.others: list[RecordedRequest] = []
         """All other requests (model lists, health, unknown paths)."""
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._releases = 0
 
-    def record(self, request: RecordedRequest) -> None:
-        """Add a request and wake who waits for it."""
+    def record_request(self, request: RecordedRequest) -> None:
+        """Add a request and wake every waiter."""
         if request.wire and request.method == "POST":
             request.number = len(self.requests)
             self.requests.append(request)
         else:
             self.others.append(request)
-        self.changed()
+        self.notify_waiters()
 
-    def changed(self) -> None:
-        """Wake every waiter to look again."""
-        self._news.set()
-        self._news = asyncio.Event()
+    def notify_waiters(self) -> None:
+        """Wake every waiter to check again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def wait_until(self, condition: Callable[[], bool], *, timeout: float = 5.0, what: str = "") -> None:  # noqa: ASYNC109 - a test's limit, not an operation's
-        """Return once `condition()` holds; it is looked at whenever something happens here. Raises `TimeoutError`."""
+        """Return once `condition()` holds; it is checked whenever something happens here. Raises `TimeoutError`."""
         try:
             async with asyncio.timeout(timeout):
                 while not condition():
-                    await self._news.wait()
+                    await self._changed.wait()
         except TimeoutError:
             raise TimeoutError(f"{what or 'condition'} not met in {timeout} s; requests: {self.requests}") from None
 
@@ -167,24 +170,24 @@ class Recorder:
         return self.requests[count - 1]
 
     async def wait_closed(self, request: RecordedRequest, *, timeout: float = 5.0) -> float:  # noqa: ASYNC109
-        """Return when the client has closed `request` early: the moment it did."""
+        """Wait until the client has closed `request` early, and return the moment."""
         await self.wait_until(lambda: request.closed_early_at is not None, timeout=timeout, what=f"close of {request}")
         return request.closed_early_at or 0.0
 
     async def wait_held(self, request: RecordedRequest, *, timeout: float = 5.0) -> None:  # noqa: ASYNC109
-        """Return when the reply to `request` has come to its `hold_at`."""
+        """Return when the reply to `request` has reached its `hold_at`."""
         await self.wait_until(lambda: request.held, timeout=timeout, what=f"hold of {request}")
 
     def release(self) -> None:
-        """Let every reply that is held now go on."""
+        """Let every held reply go on."""
         self._releases += 1
-        self.changed()
+        self.notify_waiters()
 
-    async def hold(self, request: RecordedRequest) -> None:
-        """Wait here, as the reply to `request`, for the next `release()`."""
+    async def hold_reply(self, request: RecordedRequest) -> None:
+        """Hold the reply to `request` until the next `release()`."""
         seen = self._releases
         request.held = True
-        self.changed()
+        self.notify_waiters()
         while self._releases == seen:
-            await self._news.wait()
+            await self._changed.wait()
         request.held = False

@@ -1,9 +1,9 @@
-"""What a scripted model says and how it is delivered: plain values, so that a test reads like a conversation.
+"""Replies of a scripted model and their delivery: plain values, so that a test reads like a conversation.
 
 For instance:
 
     ScriptedModel([Say(calls=(Call("read_file", {"path": "a"}),)), Say("It says hello.")])
-    ScriptedModel([Fail(429, headers={"retry-after": "1"}), Say("ok", delivery=Delivery(pace=0.01))])
+    ScriptedModel([Fail(429, headers={"retry-after": "1"}), Say("ok", delivery=ReplyDelivery(pace=0.01))])
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -42,29 +42,29 @@ class StreamError(Struct, frozen=True, kw_only=True):
     body: Mapping[str, object] | None = None
 
 
-class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a reply goes over the line. Times are seconds; positions count server-sent events.
+class ReplyDelivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a reply is sent. Times are seconds; positions count server-sent events.
 
     A position may be negative and then counts from the end, as in a slice.
     """
 
     delay: float = 0.0
-    """Before the first byte of the answer's head."""
+    """Pause before the first byte of the answer's head."""
     head_pace: float = 0.0
-    """Between two lines of the head."""
+    """Pause between two lines of the head."""
     body_delay: float = 0.0
-    """Between the head and the first byte of the body."""
+    """Pause between the head and the first byte of the body."""
     pace: float = 0.0
-    """Between two events."""
+    """Pause between two events."""
     split: int = 0
     """Write the body in pieces of so many bytes, wherever they end."""
     ending: Ending = Ending.WHOLE
     at: int | None = None
-    """Events sent before `ending` strikes (None: all of them)."""
+    """Events sent before `ending` happens (None: all of them)."""
     at_bytes: int | None = None
-    """The same in bytes of the body."""
+    """Bytes of the body sent before `ending` happens (None: all of them)."""
     head: bool = True
-    """False: `ending` strikes before any byte, the head's included."""
+    """False: `ending` happens before any byte, the head's included."""
     hold_at: int | None = None
     """Wait after so many events until the test calls `release()`."""
     error: StreamError | None = None
@@ -73,14 +73,17 @@ class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes that belong to no protocol, put into the body before event `garbage_at`."""
     garbage_at: int = 1
     content_type: str = ""
-    """Claim this type instead of the right one."""
+    """Send this content type instead of the right one."""
 
 
-PLAIN = Delivery()
+PLAIN_DELIVERY = ReplyDelivery()
 
 
 class Call(Struct, frozen=True):
-    """A tool call. `arguments` given as text is sent as it stands, broken or not. `extra` joins it on the chat wire."""
+    """A tool call.
+
+    `arguments` given as text is sent unchanged, broken or not. `extra` is added to it on the chat wire.
+    """
 
     name: str
     arguments: Mapping[str, object] | str = {}
@@ -101,9 +104,9 @@ class Say(Struct, frozen=True, tag_field="reply", tag="say", forbid_unknown_fiel
     usage: Usage | None = None
     finish: str = ""
     chunk: int = 24
-    delivery: Delivery = PLAIN
+    delivery: ReplyDelivery = PLAIN_DELIVERY
     signature: str = "c2lnbmVkIGJ5IHRoZSBzY3JpcHQ="
-    """What proves the reasoning: Anthropic's signature, the encrypted content of a Responses item."""
+    """The proof of the reasoning: Anthropic's signature, the encrypted content of a Responses item."""
     redacted: str = ""
     """An Anthropic redacted_thinking block, sent before the text."""
     reasoning_field: str = "reasoning_content"
@@ -119,17 +122,17 @@ class Fail(Struct, frozen=True, tag_field="reply", tag="fail", forbid_unknown_fi
     message: str = "scripted failure"
     type: str = ""
     code: str | None = None
-    delivery: Delivery = PLAIN
+    delivery: ReplyDelivery = PLAIN_DELIVERY
 
 
 Reply = Say | Fail
 
 
-class Model(Protocol):
-    """Decides on the reply to each request. May wait; the client closing meanwhile ends the wait."""
+class ReplyModel(Protocol):
+    """Chooses the reply to each request. May wait; the client closing meanwhile ends the wait."""
 
     def reply(self, request: RecordedRequest) -> Reply | Awaitable[Reply]:
-        """The reply to `request`."""
+        """Return the reply to `request`."""
         ...
 
 
@@ -151,15 +154,15 @@ class ScriptedModel:
         self._next = 0
 
     @property
-    def left(self) -> int:
+    def replies_left(self) -> int:
         """How many replies of the list have not been given yet."""
         return len(self._replies) - self._next
 
     def reply(self, request: RecordedRequest) -> Reply | Awaitable[Reply]:
-        """The next reply."""
+        """Return the next reply."""
         if self._function is not None:
             return self._function(request)
-        if not self.left:
+        if not self.replies_left:
             return self._then or Fail(400, message=f"the script has no reply for request {request.number}")
         self._next += 1
         return self._replies[self._next - 1]
@@ -180,7 +183,7 @@ class RoundsModel:
         self.text = text
 
     def reply(self, request: RecordedRequest) -> Reply:
-        """One more call, or the text."""
+        """Return one more call, or the text."""
         done = request.result_count
         if done >= self.rounds or f'"{self.tool}"'.encode() not in request.body:
             return Say(self.text)

@@ -16,14 +16,14 @@ from typing import Self
 
 import msgspec
 
-from hermes.testing.legal import problems
-from hermes.testing.line import ClientClosedError, Link, read_request, send
-from hermes.testing.plan import Plan, plan
-from hermes.testing.recorded import RecordedRequest, Recorder
-from hermes.testing.script import Delivery, Fail, Model, Reply, ScriptedModel
+from hermes.testing.legal import find_problems
+from hermes.testing.line import ClientClosedError, ClientConnection, read_request, send_answer
+from hermes.testing.plan import AnswerPlan, plan_answer
+from hermes.testing.recorded import RecordedRequest, RequestRecorder
+from hermes.testing.script import Fail, Reply, ReplyDelivery, ReplyModel, ScriptedModel
 
 
-class ScriptedServer(Recorder):
+class ScriptedServer(RequestRecorder):
     """Serves `model` (or a list of replies) on the loopback interface while its context is open.
 
     `url` ends in /v1; paths work with and without it. With `strict` (the default) a request that a real vendor would
@@ -34,7 +34,7 @@ class ScriptedServer(Recorder):
 
     def __init__(
         self,
-        model: Model | Iterable[Reply],
+        model: ReplyModel | Iterable[Reply],
         *,
         port: int = 0,
         tls: ssl.SSLContext | None = None,
@@ -44,25 +44,29 @@ class ScriptedServer(Recorder):
         context_length: int | None = None,
     ) -> None:
         super().__init__()
-        self.model: Model = ScriptedModel(model) if isinstance(model, Iterable) else model
+        self.model: ReplyModel = ScriptedModel(model) if isinstance(model, Iterable) else model
         self.url = ""
         self.errors: list[BaseException] = []
         self._port = port
         self._tls = tls
         self._strict = strict
         self._api_key = api_key
-        self._keep = keep
+        self._kept_bodies = keep
         self._context_length = context_length
         self.max_connections = 2048
-        """More at the same time get a 503."""
-        self._connections = 0
+        """Connections beyond this number get a 503."""
+        self._connection_count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Link(loop, self._accept), "127.0.0.1", self._port, backlog=1024, ssl=self._tls
+            lambda: ClientConnection(loop, self._accept_connection),
+            "127.0.0.1",
+            self._port,
+            backlog=1024,
+            ssl=self._tls,
         )
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}/v1"
@@ -90,80 +94,84 @@ class ScriptedServer(Recorder):
         """How many connections are open now."""
         return len(self._tasks)
 
-    def _accept(self, link: Link) -> None:
-        self._connections += 1
-        self._start(self._serve(link, self._connections))
+    def _accept_connection(self, connection: ClientConnection) -> None:
+        self._connection_count += 1
+        self._start_task(self._serve_connection(connection, self._connection_count))
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.errors.append(error)
-        self.changed()
+        self.notify_waiters()
 
-    async def _serve(self, link: Link, connection_id: int) -> None:
+    async def _serve_connection(self, connection: ClientConnection, connection_id: int) -> None:
         """Answer one connection's requests, one after the other."""
         request: RecordedRequest | None = None
         full = len(self._tasks) > self.max_connections
         try:
-            while (request := await read_request(link, connection_id)) is not None:
-                self.record(request)
-                answer = await self._decide(Fail(503, message="too many connections") if full else None, request, link)
-                await send(answer, link, hold=lambda: self.hold(request))
+            while (request := await read_request(connection, connection_id)) is not None:
+                self.record_request(request)
+                answer = await self._choose_answer(
+                    Fail(503, message="too many connections") if full else None, request, connection
+                )
+                await send_answer(answer, connection, hold=lambda: self.hold_reply(request))
                 request.answered_at = time.monotonic()
                 self._forget_body(request)
-                self.changed()
-                if full or not link.reusable:
+                self.notify_waiters()
+                if full or not connection.reusable:
                     break
         except ClientClosedError:
             if request is not None and request.answered_at is None:
-                request.closed_early_at = link.closed_at
-                self.changed()
+                request.closed_early_at = connection.closed_at
+                self.notify_waiters()
         finally:
-            link.close()
+            connection.close()
 
-    async def _decide(self, refusal: Fail | None, request: RecordedRequest, link: Link) -> Plan:
-        """The answer to a request: to the model if it is for the model, else one of ours."""
-        if refusal is None and self._api_key and self._api_key not in _keys(request):
+    async def _choose_answer(
+        self, refusal: Fail | None, request: RecordedRequest, connection: ClientConnection
+    ) -> AnswerPlan:
+        """Return the answer to a request: the model's if it is for the model, else one of ours."""
+        if refusal is None and self._api_key and self._api_key not in _request_keys(request):
             refusal = Fail(401, message="Incorrect API key provided.", code="invalid_api_key")
         if refusal is None and request.number < 0:
-            return self._other(request)
+            return self._answer_other(request)
         try:
-            if refusal is None and self._strict and (found := problems(request)):
+            if refusal is None and self._strict and (found := find_problems(request)):
                 refusal = Fail(400, message="; ".join(found))
             reply = refusal or self.model.reply(request)
             if not isinstance(reply, msgspec.Struct):
-                reply = await link.unless_closed(reply)
-            return plan(reply, request)
+                reply = await connection.run_unless_closed(reply)
+            return plan_answer(reply, request)
         except msgspec.DecodeError as error:
-            return plan(Fail(400, message=f"We could not parse the JSON body of your request: {error}"), request)
+            return plan_answer(Fail(400, message=f"We could not parse the JSON body of your request: {error}"), request)
 
     def _forget_body(self, request: RecordedRequest) -> None:
-        if self._keep is not None and request.number >= self._keep:
+        if self._kept_bodies is not None and request.number >= self._kept_bodies:
             request.body = b""
 
-    def _other(self, request: RecordedRequest) -> Plan:
-        """Model lists, health, what was received so far (for a harness in another process), and 404."""
+    def _answer_other(self, request: RecordedRequest) -> AnswerPlan:
+        """Answer model lists, health, the received requests (for a harness in another process), and 404."""
         path = request.path.partition("?")[0].removeprefix("/v1").rstrip("/")
         routes: dict[str, Callable[[], dict[str, object]]] = {
             "/health": lambda: {"status": "ok"},
-            "/models": self._models,
-            "/received": self._received,
+            "/models": self._list_models,
+            "/received": self._list_received,
         }
         if request.method == "POST" and path == "/forget":
             self.requests.clear()
-            return plan(Fail(200, body={}), request)
+            return plan_answer(Fail(200, body={}), request)
         if request.method in {"GET", "HEAD"} and path in routes:
-            delivery = Delivery(at=0) if request.method == "HEAD" else Delivery()
-            return plan(Fail(200, body=routes[path](), delivery=delivery), request)
-        return plan(Fail(404, message=f"Invalid URL ({request.method} {request.path})"), request)
+            delivery = ReplyDelivery(at=0) if request.method == "HEAD" else ReplyDelivery()
+            return plan_answer(Fail(200, body=routes[path](), delivery=delivery), request)
+        return plan_answer(Fail(404, message=f"Invalid URL ({request.method} {request.path})"), request)
 
-    def _models(self) -> dict[str, object]:
-        """One model, described for every kind of client at once."""
+    def _list_models(self) -> dict[str, object]:
+        """List one model, described for every kind of client at once."""
         about: dict[str, object] = {
             "id": "mock-model",
             "object": "model",
@@ -177,11 +185,11 @@ class ScriptedServer(Recorder):
             about["context_length"] = self._context_length
         return {"object": "list", "data": [about], "has_more": False, "first_id": about["id"], "last_id": about["id"]}
 
-    def _received(self) -> dict[str, object]:
+    def _list_received(self) -> dict[str, object]:
         sizes = [{"wire": request.wire, "bytes": request.size} for request in self.requests]
         first = self.requests[0].body.decode(errors="replace") if self.requests else ""
         return {"requests": sizes, "first": first}
 
 
-def _keys(request: RecordedRequest) -> tuple[str, str]:
+def _request_keys(request: RecordedRequest) -> tuple[str, str]:
     return request.headers.get("authorization", "").removeprefix("Bearer "), request.headers.get("x-api-key", "")

@@ -1,9 +1,9 @@
-"""Answers as Anthropic's `/messages` sends them. Source: the anthropic SDK's `RawMessageStreamEvent`s."""
+"""Write answers as Anthropic's `/messages` sends them. Source: the anthropic SDK's `RawMessageStreamEvent`s."""
 
 import json
 from collections.abc import Iterator
 
-from hermes.testing.answer import DefiniteAnswer, encode, event
+from hermes.testing.answer import CompleteAnswer, encode_event, encode_json
 from hermes.testing.script import Fail, StreamError
 
 Block = dict[str, object]
@@ -16,8 +16,8 @@ _STOP_REASONS = {
 }
 
 
-def usage(answer: DefiniteAnswer) -> dict[str, object]:
-    """The usage object; here `input_tokens` leaves out what was read from and written to the cache."""
+def build_usage(answer: CompleteAnswer) -> dict[str, object]:
+    """Build the usage object; here `input_tokens` leaves out what was read from and written to the cache."""
     used = answer.usage
     return {
         "input_tokens": used.input - used.cache_read - used.cache_write,
@@ -29,35 +29,37 @@ def usage(answer: DefiniteAnswer) -> dict[str, object]:
     }
 
 
-def _input(arguments: str) -> object:
-    """The arguments as an object; what is no JSON can only be shown in a stream."""
+def _parse_input(arguments: str) -> object:
+    """Return the arguments as an object; invalid JSON can only be shown in a stream."""
     try:
         return json.loads(arguments)
     except ValueError:
         return {}
 
 
-def _blocks(answer: DefiniteAnswer) -> list[tuple[Block, list[Block]]]:
-    """Each content block as it begins, with its deltas."""
+def _content_blocks(answer: CompleteAnswer) -> list[tuple[Block, list[Block]]]:
+    """Return each content block as it begins, with its deltas."""
     say = answer.say
     blocks: list[tuple[Block, list[Block]]] = []
     if say.reasoning:
-        deltas: list[Block] = [{"type": "thinking_delta", "thinking": part} for part in answer.deltas(say.reasoning)]
+        deltas: list[Block] = [
+            {"type": "thinking_delta", "thinking": part} for part in answer.split_deltas(say.reasoning)
+        ]
         deltas.append({"type": "signature_delta", "signature": say.signature})
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
     if say.redacted:
         blocks.append(({"type": "redacted_thinking", "data": say.redacted}, []))
     if say.text:
-        deltas = [{"type": "text_delta", "text": part} for part in answer.deltas(say.text)]
+        deltas = [{"type": "text_delta", "text": part} for part in answer.split_deltas(say.text)]
         blocks.append(({"type": "text", "text": ""}, deltas))
     for call in answer.calls:
-        pieces = ["", *answer.deltas(call.arguments)]
+        pieces = ["", *answer.split_deltas(call.arguments)]
         begun: Block = {"type": "tool_use", "id": call.call_id, "name": call.name, "input": {}}
         blocks.append((begun, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]))
     return blocks
 
 
-def _message(answer: DefiniteAnswer) -> Block:
+def _build_message(answer: CompleteAnswer) -> Block:
     return {
         "id": f"msg_{answer.fingerprint}",
         "type": "message",
@@ -66,14 +68,14 @@ def _message(answer: DefiniteAnswer) -> Block:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage(answer),
+        "usage": build_usage(answer),
     }
 
 
-def _all_events(answer: DefiniteAnswer) -> Iterator[Block]:
-    full = usage(answer)
-    yield {"type": "message_start", "message": {**_message(answer), "usage": {**full, "output_tokens": 1}}}
-    for index, (begun, deltas) in enumerate(_blocks(answer)):
+def _stream_events(answer: CompleteAnswer) -> Iterator[Block]:
+    full = build_usage(answer)
+    yield {"type": "message_start", "message": {**_build_message(answer), "usage": {**full, "output_tokens": 1}}}
+    for index, (begun, deltas) in enumerate(_content_blocks(answer)):
         yield {"type": "content_block_start", "index": index, "content_block": begun}
         if index == 0:
             yield {"type": "ping"}
@@ -85,13 +87,13 @@ def _all_events(answer: DefiniteAnswer) -> Iterator[Block]:
     yield {"type": "message_stop"}
 
 
-def events(answer: DefiniteAnswer) -> list[bytes]:
-    """The whole stream, one element an event."""
-    return [event(str(entry["type"]), entry) for entry in _all_events(answer)]
+def encode_events(answer: CompleteAnswer) -> list[bytes]:
+    """Encode the whole stream, one element an event."""
+    return [encode_event(str(entry["type"]), entry) for entry in _stream_events(answer)]
 
 
-def whole(answer: DefiniteAnswer) -> bytes:
-    """The answer to a request that did not ask for a stream."""
+def encode_whole(answer: CompleteAnswer) -> bytes:
+    """Encode the answer to a request that did not ask for a stream."""
     say = answer.say
     content: list[Block] = []
     if say.reasoning:
@@ -101,20 +103,20 @@ def whole(answer: DefiniteAnswer) -> bytes:
     if say.text:
         content.append({"type": "text", "text": say.text})
     content += [
-        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": _input(call.arguments)}
+        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": _parse_input(call.arguments)}
         for call in answer.calls
     ]
     stop = _STOP_REASONS.get(answer.finish, answer.finish)
-    return encode({**_message(answer), "content": content, "stop_reason": stop})
+    return encode_json({**_build_message(answer), "content": content, "stop_reason": stop})
 
 
-def stream_error(error: StreamError) -> bytes:
-    """An error in the middle of a stream."""
-    return event("error", {"type": "error", "error": {"type": error.type, "message": error.message}})
+def encode_stream_error(error: StreamError) -> bytes:
+    """Encode an error in the middle of a stream."""
+    return encode_event("error", {"type": "error", "error": {"type": error.type, "message": error.message}})
 
 
-def error_body(fail: Fail) -> dict[str, object]:
-    """The body of an HTTP error."""
+def build_error_body(fail: Fail) -> dict[str, object]:
+    """Build the body of an HTTP error."""
     kind = fail.type or _ERROR_TYPES.get(fail.status, "api_error" if fail.status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": fail.message}, "request_id": "req_scripted"}
 

@@ -1,14 +1,14 @@
-"""Answers as an OpenAI-style `/chat/completions` sends them.
+"""Write answers as an OpenAI-style `/chat/completions` sends them.
 
-Source: the openai SDK's `ChatCompletionChunk`; `reasoning_content` as DeepSeek and its followers stream it.
+Source: the openai SDK's `ChatCompletionChunk`; `reasoning_content` as DeepSeek and others stream it.
 """
 
-from hermes.testing.answer import CREATED, DefiniteAnswer, encode
+from hermes.testing.answer import CREATED_AT, CompleteAnswer, encode_json
 from hermes.testing.script import Fail, StreamError
 
 
-def usage(answer: DefiniteAnswer) -> dict[str, object]:
-    """The usage object."""
+def build_usage(answer: CompleteAnswer) -> dict[str, object]:
+    """Build the usage object."""
     used = answer.usage
     counts: dict[str, object] = {
         "prompt_tokens": used.input,
@@ -22,13 +22,13 @@ def usage(answer: DefiniteAnswer) -> dict[str, object]:
     return counts
 
 
-def events(answer: DefiniteAnswer) -> list[bytes]:
-    """The whole stream, one element an event."""
-    about = encode(
+def encode_events(answer: CompleteAnswer) -> list[bytes]:
+    """Encode the whole stream, one element an event."""
+    about = encode_json(
         {
             "id": f"chatcmpl-{answer.fingerprint}",
             "object": "chat.completion.chunk",
-            "created": CREATED,
+            "created": CREATED_AT,
             "model": answer.model,
             "system_fingerprint": "fp_scripted",
         }
@@ -37,29 +37,29 @@ def events(answer: DefiniteAnswer) -> list[bytes]:
     no_usage = b',"usage":null' if answer.report_usage else b""
     tail = b',"logprobs":null,"finish_reason":null}]' + no_usage + b"}\n\n"
 
-    def chunk(delta: dict[str, object]) -> bytes:
-        return head + encode(delta) + tail
+    def encode_chunk(delta: dict[str, object]) -> bytes:
+        return head + encode_json(delta) + tail
 
     say = answer.say
-    out = [chunk({"role": "assistant", "content": "", "refusal": None})]
-    out += [chunk({say.reasoning_field: piece}) for piece in answer.deltas(say.reasoning)]
-    out += [chunk({"content": piece}) for piece in answer.deltas(say.text)]
+    out = [encode_chunk({"role": "assistant", "content": "", "refusal": None})]
+    out += [encode_chunk({say.reasoning_field: piece}) for piece in answer.split_deltas(say.reasoning)]
+    out += [encode_chunk({"content": piece}) for piece in answer.split_deltas(say.text)]
     for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": ""}
         first = {"index": index, "id": call.call_id, "type": "function", "function": function, **call.extra}
-        out.append(chunk({"tool_calls": [first]}))
-        for piece in answer.deltas(call.arguments):
-            out.append(chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
-    finish = b'{},"logprobs":null,"finish_reason":' + encode(answer.finish) + b"}]" + no_usage + b"}\n\n"
+        out.append(encode_chunk({"tool_calls": [first]}))
+        for piece in answer.split_deltas(call.arguments):
+            out.append(encode_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+    finish = b'{},"logprobs":null,"finish_reason":' + encode_json(answer.finish) + b"}]" + no_usage + b"}\n\n"
     out.append(head + finish)
     if answer.report_usage:
-        out.append(b"data: " + about + b',"choices":[],"usage":' + encode(usage(answer)) + b"}\n\n")
+        out.append(b"data: " + about + b',"choices":[],"usage":' + encode_json(build_usage(answer)) + b"}\n\n")
     out.append(b"data: [DONE]\n\n")
     return out
 
 
-def whole(answer: DefiniteAnswer) -> bytes:
-    """The answer to a request that did not ask for a stream."""
+def encode_whole(answer: CompleteAnswer) -> bytes:
+    """Encode the answer to a request that did not ask for a stream."""
     say = answer.say
     message: dict[str, object] = {"role": "assistant", "content": say.text or None, "refusal": None}
     if say.reasoning:
@@ -74,27 +74,27 @@ def whole(answer: DefiniteAnswer) -> bytes:
             }
             for call in answer.calls
         ]
-    return encode(
+    return encode_json(
         {
             "id": f"chatcmpl-{answer.fingerprint}",
             "object": "chat.completion",
-            "created": CREATED,
+            "created": CREATED_AT,
             "model": answer.model,
             "system_fingerprint": "fp_scripted",
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish}],
-            "usage": usage(answer),
+            "usage": build_usage(answer),
         }
     )
 
 
-def stream_error(error: StreamError) -> bytes:
-    """An error in the middle of a stream, as OpenAI and OpenRouter send it."""
+def encode_stream_error(error: StreamError) -> bytes:
+    """Encode an error in the middle of a stream, as OpenAI and OpenRouter send it."""
     body = {"message": error.message, "type": error.type, "param": None, "code": error.code}
-    return b"data: " + encode({"error": body}) + b"\n\n"
+    return b"data: " + encode_json({"error": body}) + b"\n\n"
 
 
-def error_body(fail: Fail) -> dict[str, object]:
-    """The body of an HTTP error."""
+def build_error_body(fail: Fail) -> dict[str, object]:
+    """Build the body of an HTTP error."""
     kind = fail.type or _ERROR_TYPES.get(fail.status, "server_error" if fail.status >= 500 else "invalid_request_error")
     return {"error": {"message": fail.message, "type": kind, "param": None, "code": fail.code}}
 

@@ -9,7 +9,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 
@@ -101,7 +101,7 @@ async def test_results_stand_in_call_order() -> None:
 
 
 async def test_a_stream_that_breaks_is_continued() -> None:
-    cut = Delivery(ending=Ending.CUT, at=-3)
+    cut = ReplyDelivery(ending=Ending.CUT, at=-3)
     ended, server = await turn([Say("one two three four", delivery=cut, chunk=4), Say(" and the rest")])
     assert ended.reason is ExitReason.TEXT_RESPONSE
     assert ended.text.startswith("one ")

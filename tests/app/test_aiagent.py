@@ -12,14 +12,14 @@ import pytest
 from hermes import AIAgent
 from hermes.core.errors import HermesError
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Ending, Model, Reply, Say
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, ReplyModel, Say
 from hermes.testing.server import ScriptedServer
 
 
 class Served:
     """A scripted server in a loop of its own, since `AIAgent` blocks the test's thread."""
 
-    def __init__(self, replies: list[Reply] | Model) -> None:
+    def __init__(self, replies: list[Reply] | ReplyModel) -> None:
         self.server = ScriptedServer(replies)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -168,7 +168,7 @@ def test_the_clarify_callback_answers_the_model(home: TempHome) -> None:
 
 
 def test_interrupt_from_another_thread_stops_the_turn(home: TempHome) -> None:
-    slow = Say("a slow answer", chunk=2, delivery=Delivery(ending=Ending.HANG, at=4))
+    slow = Say("a slow answer", chunk=2, delivery=ReplyDelivery(ending=Ending.HANG, at=4))
     with Served([slow, Say("after")]) as server, agent(server, home) as made:
         started = threading.Event()
         made.stream_delta_callback = lambda text: started.set()

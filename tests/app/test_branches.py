@@ -10,7 +10,7 @@ from hermes.core.errors import UsageError
 from hermes.core.events import EpochBegan
 from hermes.runtime.mailbox import InboundMessage
 from hermes.store.rows import MessageState
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Reply, Say
 
@@ -39,7 +39,7 @@ async def test_a_branch_continues_the_exact_prefix(wire: str) -> None:
         check_prefixes([requests[2], requests[3]])
         shared = requests[3].body.find(b"left")
         assert requests[4].body[: shared - 40] == requests[3].body[: shared - 40]
-        assert problems(requests[4]) == []
+        assert find_problems(requests[4]) == []
 
 
 async def test_a_branch_of_the_first_turns_leaves_the_rest_out() -> None:

@@ -7,7 +7,7 @@ from hermes.commands.views.context_bar import draw_context_bar
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
 from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline, fit_text, text_width
-from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, estimate_shares
+from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, TokenShare, estimate_shares
 from hermes.sessions.system_prompt import PromptPartSize
 
 
@@ -71,7 +71,7 @@ def test_the_providers_own_count_scales_the_shares() -> None:
 
 
 def test_a_full_window_and_an_unknown_one_are_said() -> None:
-    parts = [Share(SYSTEM, 900), Share(YOURS, 300)]
+    parts = [TokenShare(SYSTEM, 900), TokenShare(YOURS, 300)]
     assert draw_context_bar(parts, 1_000, 40)[-1] == "About 1.2k tokens, more than the 1k that fit."
     assert draw_context_bar(parts, None, 40)[-1] == "About 1.2k tokens; how many fit is not known."
     words = draw_context_bar(parts, 2_400, 40, words=True)
@@ -80,7 +80,7 @@ def test_a_full_window_and_an_unknown_one_are_said() -> None:
 
 @given(st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8), st.integers(8, 200))
 def test_the_bar_is_always_as_wide_as_its_room(tokens: list[int], room: int) -> None:
-    parts = [Share(kind, count) for kind, count in zip(KINDS, tokens, strict=False) if count]
+    parts = [TokenShare(kind, count) for kind, count in zip(KINDS, tokens, strict=False) if count]
     if parts:
         assert len(draw_context_bar(parts, None, room)[0]) == room
 

@@ -21,7 +21,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -207,7 +207,7 @@ def test_writers_at_once_lose_nothing() -> None:
         assert len(read_entries(HermesHome(temp.hermes))["p"]) == 40
 
 
-async def auth(home: TempHome, *words: str, stdin: str = "") -> Finished:
+async def auth(home: TempHome, *words: str, stdin: str = "") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", "auth", *words, stdin=stdin.encode())
 
 

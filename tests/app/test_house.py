@@ -20,13 +20,13 @@ from hermes.config.home import HermesHome
 from hermes.core.errors import UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.clock import ManualClock
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.app.stored import say_in, spend, texts_of
 
 
-async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 

@@ -16,7 +16,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Fail, Reply, RoundsModel, Say, ScriptedModel
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, RoundsModel, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
@@ -81,7 +81,7 @@ async def test_over_the_end_of_the_budget(api_mode: str) -> None:
 
 
 async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
-    hang = Delivery(hold_at=3)
+    hang = ReplyDelivery(hold_at=3)
     replies: list[Reply] = [
         Say(calls=(Call("todo", {}), Call("terminal", {"command": "sleep 60"}))),
         Say("next"),

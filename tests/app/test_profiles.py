@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 
 
 class Person(TempHome):
@@ -16,7 +16,7 @@ class Person(TempHome):
         """The environment without HERMES_HOME."""
         return {name: value for name, value in super().environ.items() if name != "HERMES_HOME"}
 
-    async def call(self, *arguments: str, stdin: bytes = b"") -> Finished:
+    async def call(self, *arguments: str, stdin: bytes = b"") -> ProgramResult:
         """Run the command line."""
         return await self.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 

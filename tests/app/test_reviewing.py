@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from hermes.admin.memory import open_desk as memory_desk
+from hermes.admin.memory import open_memory_admin as memory_desk
 from hermes.admin.skills import open_skill_admin as skill_desk
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Message, Role, user_message

@@ -33,7 +33,7 @@ from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -164,7 +164,7 @@ async def test_under_a_cap_nothing_is_free_that_has_a_price() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 async def test_a_broken_stream_counts_at_its_worst(wire: str) -> None:
     usage = Usage(input=700, output=5)
-    cut = Say("half of it", usage=usage, chunk=2, delivery=Delivery(ending=Ending.CUT, at=4))
+    cut = Say("half of it", usage=usage, chunk=2, delivery=ReplyDelivery(ending=Ending.CUT, at=4))
     ended, requests, (total,) = await one_turn([cut] * 9, config(day={"usd": 1.0}), wire=wire)
     assert ended.reason in (ExitReason.PARTIAL_STREAM, ExitReason.RETRIES_EXHAUSTED)
     assert total.bounds == total.calls == len(requests)
@@ -191,7 +191,7 @@ async def test_a_gateway_that_gave_up_may_have_been_served_behind_it() -> None:
 
 @pytest.mark.parametrize("settings", [config(day={"usd": 1.0}), {"prices": PRICES}])
 async def test_a_stopped_call_counts_at_its_worst(settings: Mapping[str, object]) -> None:
-    async with ScriptedServer([Say("long", delivery=Delivery(hold_at=1))]) as server:
+    async with ScriptedServer([Say("long", delivery=ReplyDelivery(hold_at=1))]) as server:
         with TempHome.for_server(server.url, more_config=settings) as home:
             async with session(home) as actor:
                 turn = actor.post(InboundMessage(text="go"))
@@ -204,7 +204,7 @@ async def test_a_stopped_call_counts_at_its_worst(settings: Mapping[str, object]
 
 
 async def test_a_call_waits_for_what_another_may_leave() -> None:
-    first = Say("one", usage=Usage(input=10, output=1), delivery=Delivery(hold_at=1))
+    first = Say("one", usage=Usage(input=10, output=1), delivery=ReplyDelivery(hold_at=1))
     async with ScriptedServer([first, Say("two")]) as server:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
@@ -221,7 +221,7 @@ async def test_a_call_waits_for_what_another_may_leave() -> None:
 
 
 async def test_a_waiting_call_can_be_stopped_and_leaves_nothing_held() -> None:
-    async with ScriptedServer([Say("one", delivery=Delivery(hold_at=1))]) as server:
+    async with ScriptedServer([Say("one", delivery=ReplyDelivery(hold_at=1))]) as server:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 one, two = await app.open_session(), await app.open_session()

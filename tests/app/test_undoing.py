@@ -21,9 +21,9 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.undo import SessionUndo
 from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 WIRES = ("chat_completions", "responses", "anthropic_messages")
@@ -234,7 +234,7 @@ async def test_after_an_undo_the_next_request_is_legal_and_begins_as_before(wire
         assert [(one.reason, one.bytes) for one in began] == [("undone", 0)]
         await here.say("fourth")
         requests = here.server.requests
-        assert problems(requests[-1]) == [] and b"second" not in requests[-1].body
+        assert find_problems(requests[-1]) == [] and b"second" not in requests[-1].body
         check_prefixes([requests[0], requests[-1]])
         await here.desk.undo_turns(1, files=False)
         await here.say("fifth")
@@ -266,7 +266,7 @@ async def test_an_undone_conversation_can_be_brought_back_until_something_is_sai
 
 
 async def test_nothing_is_taken_back_while_a_turn_runs() -> None:
-    async with sitting([Say("one"), Say("slow", delivery=Delivery(hold_at=0)), Say("x")]) as here:
+    async with sitting([Say("one"), Say("slow", delivery=ReplyDelivery(hold_at=0)), Say("x")]) as here:
         await here.say("first")
         waiting = here.actor.post(InboundMessage(text="second"))
         await here.server.wait_held(await here.server.wait_for(2))

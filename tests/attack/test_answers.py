@@ -14,7 +14,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, StreamError
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, StreamError
 from hermes.testing.server import ScriptedServer
 
 DEEP = '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"
@@ -122,9 +122,13 @@ async def test_an_answer_stopped_by_a_content_filter_is_not_called_whole() -> No
 @pytest.mark.parametrize(
     "broken",
     [
-        Say("", reasoning="a long thought that is never finished", delivery=Delivery(ending=Ending.CUT, at=3)),
-        Say("", calls=(Call("read_file", {"path": "x" * 200}),), delivery=Delivery(ending=Ending.CUT, at=3)),
-        Say("", reasoning="a long thought", delivery=Delivery(error=StreamError(type="overloaded_error"), error_at=3)),
+        Say("", reasoning="a long thought that is never finished", delivery=ReplyDelivery(ending=Ending.CUT, at=3)),
+        Say("", calls=(Call("read_file", {"path": "x" * 200}),), delivery=ReplyDelivery(ending=Ending.CUT, at=3)),
+        Say(
+            "",
+            reasoning="a long thought",
+            delivery=ReplyDelivery(error=StreamError(type="overloaded_error"), error_at=3),
+        ),
     ],
     ids=["thought", "call", "overloaded"],
 )
@@ -140,7 +144,7 @@ async def test_a_stream_that_breaks_before_a_word_of_text_is_tried_again(api_mod
 @pytest.mark.parametrize("api_mode", ["chat_completions", "responses", "anthropic_messages"])
 async def test_text_before_an_error_in_the_stream_is_kept(api_mode: str) -> None:
     broken = Say(
-        "one two three four", chunk=4, delivery=Delivery(error=StreamError(type="overloaded_error"), error_at=5)
+        "one two three four", chunk=4, delivery=ReplyDelivery(error=StreamError(type="overloaded_error"), error_at=5)
     )
     async with ScriptedServer([broken, Say("and the rest")]) as server:
         with TempHome.for_server(server.url, api_mode=api_mode) as home:

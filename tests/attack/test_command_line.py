@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
-async def shell(script: str, answer: str = "fine", **environ: str) -> tuple[Finished, ScriptedServer]:
+async def shell(script: str, answer: str = "fine", **environ: str) -> tuple[ProgramResult, ScriptedServer]:
     """Run a shell script in which `hermes` is the program."""
     replies = ScriptedModel([], then=Say(answer))
     async with ScriptedServer(replies) as server:

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hermes.execution import process_tree
-from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 
@@ -38,7 +38,7 @@ async def running(home: TempHome, *arguments: str) -> AsyncIterator[asyncio.subp
         await process.wait()
 
 
-async def resumed(home: TempHome) -> Finished:
+async def resumed(home: TempHome) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", "-z", "go on", "--continue")
 
 
@@ -105,7 +105,7 @@ async def test_what_a_dead_turn_left_running_is_ended_by_the_one_that_resumes() 
 
 
 async def test_a_session_deleted_under_a_running_turn_says_so() -> None:
-    replies: list[Reply] = [Say("late", delivery=Delivery(hold_at=0)), Say("late")]
+    replies: list[Reply] = [Say("late", delivery=ReplyDelivery(hold_at=0)), Say("late")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with running(home, "-z", "secret plan") as process:
@@ -122,7 +122,7 @@ async def test_a_session_deleted_under_a_running_turn_says_so() -> None:
 
 @pytest.mark.parametrize("loss", ["rm -rf home", "rm hermes.db"])
 async def test_a_home_that_vanishes_is_not_passed_over_in_silence(loss: str) -> None:
-    replies: list[Reply] = [Say("late", delivery=Delivery(hold_at=0))]
+    replies: list[Reply] = [Say("late", delivery=ReplyDelivery(hold_at=0))]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with running(home, "-z", "remember this") as process:

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from hermes.gateway.platforms.email.authentication import vouched
-from hermes.gateway.platforms.telegram.webhook import Webhook
+from hermes.gateway.platforms.email.authentication import is_sender_verified
+from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
 
 OURS = "mx.here.test"
 
@@ -21,14 +21,17 @@ async def told(port: int, header: bytes) -> bytes:
 
 
 async def test_telegrams_webhook_takes_no_secret_that_is_no_text_for_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    async with Webhook("https://x.example/hook", "127.0.0.1:18443", "s" * 20):
+    async with TelegramWebhookServer("https://x.example/hook", "127.0.0.1:18443", "s" * 20):
         answer = await told(18443, b"X-Telegram-Bot-Api-Secret-Token: \xff\xfe")
     assert b" 401 " in answer.split(b"\r\n")[0]
     assert not caplog.records
 
 
 async def test_telegrams_webhook_keeps_no_thousand_connections_open() -> None:
-    async with Webhook("https://x.example/hook", "127.0.0.1:18444", "s" * 20), contextlib.AsyncExitStack() as stack:
+    async with (
+        TelegramWebhookServer("https://x.example/hook", "127.0.0.1:18444", "s" * 20),
+        contextlib.AsyncExitStack() as stack,
+    ):
         silent = []
         for _ in range(1_000):
             reader, writer = await asyncio.open_connection("127.0.0.1", 18444)
@@ -42,4 +45,4 @@ def test_a_header_that_cannot_be_read_does_not_let_the_one_below_it_speak() -> N
     """What a server writes into its comment may hold what the sender chose: `"a)b"@evil.test` for one."""
     own = f'{OURS}; spf=pass (here.test: domain of "a)b"@evil.test designates 192.0.2.1) smtp.mailfrom=evil.test'
     forged = f"{OURS}; dmarc=pass header.from=people.test"
-    assert not vouched([own, forged], OURS, "ann@people.test")
+    assert not is_sender_verified([own, forged], OURS, "ann@people.test")

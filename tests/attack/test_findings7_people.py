@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.testing.script import Delivery, Say, ScriptedModel
+from hermes.testing.script import ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 from tests.vendors.email import Fake as Mail
@@ -92,7 +92,7 @@ async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
 
 
 async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
-    slow = Say("for your eyes only", delivery=Delivery(delay=0.3))
+    slow = Say("for your eyes only", delivery=ReplyDelivery(delay=0.3))
     async with ScriptedServer([slow, slow]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person], allow=[OTHER]) as home:
             async with running(home):

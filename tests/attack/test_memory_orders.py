@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.memory import open_desk
+from hermes.admin.memory import open_memory_admin
 from hermes.core.events import ApprovalAsked, Event, Notice
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -75,7 +75,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             assert len(results) == len(named)
             assert not [event for event in events if isinstance(event, ApprovalAsked)]
             assert len([one for one in events if isinstance(one, Notice) and "hermes memory pending" in one.text]) > 1
-            async with open_desk(home.environ) as desk:
+            async with open_memory_admin(home.environ) as desk:
                 rows = await desk.list_pending()
             assert len(rows) == (12 if target == "memory" else 4)  # the same change waits once
             assert all(row["sources"] == [f"file:{home.cwd}"] for row in rows)

@@ -14,11 +14,11 @@ import pytest
 from test_crash import running, until_exists
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 ANY = {"command_allowlist": ["*"]}
-HELD = Delivery(hold_at=0)
+HELD = ReplyDelivery(hold_at=0)
 STAYS = "trap '' INT TERM HUP; echo $$ > began; while :; do sleep 0.1; done"
 
 

@@ -11,7 +11,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -82,7 +82,7 @@ async def test_killed_while_a_checkpoint_is_taken() -> None:
 
 
 async def test_killed_in_the_middle_of_a_turn_that_goes_on_later() -> None:
-    held = Say("never", delivery=Delivery(hold_at=0))
+    held = Say("never", delivery=ReplyDelivery(hold_at=0))
     replies: list[Reply] = [run("rm f1; echo x > f2; echo new > f9"), held, run("rm f3"), Say("done")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:

@@ -8,9 +8,9 @@ from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.testing.desk import RecordingDesk
+from hermes.testing.desk import RecordingContext
 from hermes.testing.home import TempHome
-from hermes.testing.script import Model, Reply
+from hermes.testing.script import Reply, ReplyModel
 from hermes.testing.server import ScriptedServer
 
 
@@ -19,7 +19,7 @@ class Chat:
     """An open session with a model that says what it is told to."""
 
     app: App
-    desk: RecordingDesk
+    desk: RecordingContext
     server: ScriptedServer
     home: TempHome
     events: list[Event] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Chat:
 
 @asynccontextmanager
 async def chat(
-    replies: Model | Iterable[Reply] | None = None,
+    replies: ReplyModel | Iterable[Reply] | None = None,
     *,
     config: Mapping[str, object] | None = None,
     reviews: bool = False,
@@ -48,6 +48,6 @@ async def chat(
             options = SessionOptions(cwd=str(home.cwd), allow=("*",), reviews=reviews)
             async with App(home.environ, options) as app:
                 actor = await app.open_session()
-                here = Chat(app, RecordingDesk(app, actor), server, home)
+                here = Chat(app, RecordingContext(app, actor), server, home)
                 actor.subscribe(here.events.append)
                 yield here

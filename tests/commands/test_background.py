@@ -7,41 +7,41 @@ from chats import Chat, chat
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Delivery, Ending, Reply, Say
+from hermes.testing.script import Ending, Reply, ReplyDelivery, Say
 
-HANGING = Say("never ends", delivery=Delivery(ending=Ending.HANG, at=2))
+HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
 
 
 async def test_it_answers_beside_and_says_so() -> None:
     async with chat([Say("forty-two")]) as here:
-        told = await here.desk.type("/background what is six times seven?")
+        told = await here.desk.type_line("/background what is six times seven?")
         assert "1 works" in told
-        await here.desk.hears("/resume")
+        await here.desk.wait_for_text("/resume")
         assert "forty-two" in here.desk.text and "/resume" in here.desk.text
         assert here.desk.actor.conversation.messages == []
         task = here.app.background_work.background.tasks[0]
-        assert task.session_id in await here.desk.type("/bg")
+        assert task.session_id in await here.desk.type_line("/bg")
         other = await here.desk.open_session(task.session_id)
         assert "six times seven" in other.conversation.messages[0].text
 
 
 async def test_one_is_stopped_by_number_and_listed_while_it_works() -> None:
     async with chat([HANGING]) as here:
-        await here.desk.type("/btw think")
+        await here.desk.type_line("/btw think")
         await here.server.wait_for(1)
-        assert "works" in await here.desk.type("/background list")
-        assert "In the background" in await here.desk.type("/agents")
-        await here.desk.type("/background stop 1")
-        await here.desk.hears("was stopped")
+        assert "works" in await here.desk.type_line("/background list")
+        assert "In the background" in await here.desk.type_line("/agents")
+        await here.desk.type_line("/background stop 1")
+        await here.desk.wait_for_text("was stopped")
         with pytest.raises(NotFoundError):
-            await here.desk.type("/background stop 1")
+            await here.desk.type_line("/background stop 1")
         with pytest.raises(UsageError):
-            await here.desk.type("/background stop")
+            await here.desk.type_line("/background stop")
 
 
 async def test_leaving_ends_it() -> None:
     async with chat([HANGING]) as here:
-        await here.desk.type("/background think")
+        await here.desk.type_line("/background think")
         await here.server.wait_for(1)
         background = here.app.background_work.background
     assert background.list_running() == []
@@ -78,7 +78,7 @@ async def test_a_chat_is_named_after_its_first_answer() -> None:
 
 async def test_a_title_that_a_person_gave_stays() -> None:
     async with chat(Titled(), config=TITLES, reviews=True) as here:
-        await here.desk.type("/title mine")
+        await here.desk.type_line("/title mine")
         await here.say("tell me about lighthouses")
         await here.say("more")
         assert await title_of(here) == "mine" and len(here.server.requests) == 2

@@ -50,16 +50,16 @@ def test_names_are_unique_and_the_known_ones_are_there() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
 async def test_help_tells_of_it(command: SlashCommand) -> None:
     async with chat() as here:
-        told = await here.desk.type(f"/help {command.name}")
+        told = await here.desk.type_line(f"/help {command.name}")
         assert told.startswith(f"/{command.name}") and command.about in told
-        whole = await here.desk.type("/help")
+        whole = await here.desk.type_line("/help")
         assert (f"  /{command.name} " in whole) is (command.group is not CommandGroup.ELSEWHERE)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
 async def test_it_runs_on_a_fresh_session(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
-        await quietly(here.desk.type(f"/{command.name}"), needs_words=command.name in NOTHING_BEHIND)
+        await quietly(here.desk.type_line(f"/{command.name}"), needs_words=command.name in NOTHING_BEHIND)
         if command.complete is not None:
             from hermes.commands.command import CommandCall
 
@@ -81,11 +81,11 @@ async def test_it_runs_in_lines(command: SlashCommand) -> None:
 async def test_what_is_no_argument_of_it_gives_a_clear_sentence(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
         try:
-            told = await here.desk.type(f"/{command.name} --zzz '")
+            told = await here.desk.type_line(f"/{command.name} --zzz '")
         except HermesError as error:
             assert 10 < len(error.message) < 300 and "Traceback" not in error.message and "\n" not in error.message
         else:
-            assert told or here.desk.asked or here.desk.posted or here.desk.left or command.name in SILENT
+            assert told or here.desk.questions or here.desk.posted or here.desk.exit_mode or command.name in SILENT
 
 
 SILENT = ("image",)

@@ -9,17 +9,17 @@ from hermes.testing.script import Say
 
 async def test_jobs_are_made_run_and_removed_in_a_chat() -> None:
     async with chat([Say("It is noon.")]) as here:
-        assert "no jobs" in await here.desk.type("/cron")
-        made = await here.desk.type('/cron add "0 12 * * *" Say what time it is.')
+        assert "no jobs" in await here.desk.type_line("/cron")
+        made = await here.desk.type_line('/cron add "0 12 * * *" Say what time it is.')
         assert "Say what time it is" in made and "`hermes gateway`" in made
-        assert "It is noon." in await here.desk.type('/cron run "Say what time it is"')
-        assert "ran" in await here.desk.type("/cron history")
-        assert "paused" in await here.desk.type('/cron pause "Say what time it is"')
-        assert "prompt: Say what time it is." in await here.desk.type('/cron show "Say what time it is"')
-        assert "active" in await here.desk.type('/cron resume "Say what time it is"')
-        assert "does not run" in await here.desk.type('/cron stop "Say what time it is"')
-        await here.desk.type('/cron remove "Say what time it is"')
-        assert "no jobs" in await here.desk.type("/cron list")
+        assert "It is noon." in await here.desk.type_line('/cron run "Say what time it is"')
+        assert "ran" in await here.desk.type_line("/cron history")
+        assert "paused" in await here.desk.type_line('/cron pause "Say what time it is"')
+        assert "prompt: Say what time it is." in await here.desk.type_line('/cron show "Say what time it is"')
+        assert "active" in await here.desk.type_line('/cron resume "Say what time it is"')
+        assert "does not run" in await here.desk.type_line('/cron stop "Say what time it is"')
+        await here.desk.type_line('/cron remove "Say what time it is"')
+        assert "no jobs" in await here.desk.type_line("/cron list")
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ async def test_jobs_are_made_run_and_removed_in_a_chat() -> None:
 async def test_what_it_does_not_know_it_says(line: str, error: type[Exception]) -> None:
     async with chat([]) as here:
         with pytest.raises(error):
-            await here.desk.type(line)
+            await here.desk.type_line(line)

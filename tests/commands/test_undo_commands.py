@@ -22,22 +22,22 @@ async def test_undo_gives_back_the_file_and_the_words_and_redo_returns() -> None
         file.write_text("one\n")
         await here.say("change it")
         assert file.read_text() == "two\n"
-        told = await here.desk.type("/undo")
+        told = await here.desk.type_line("/undo")
         assert file.read_text() == "one\n" and here.desk.prefilled == ["change it"]
         assert "1 turn was taken back" in told and "Put back: a.txt" in told
         assert here.desk.actor.conversation.messages == []
-        assert "back" in await here.desk.type("/redo") and file.read_text() == "two\n"
+        assert "back" in await here.desk.type_line("/redo") and file.read_text() == "two\n"
         with pytest.raises(NotFoundError):
-            await here.desk.type("/redo")
+            await here.desk.type_line("/redo")
         for wrong in ("/undo x", "/undo 0", "/redo 1", "/rollback -1"):
             with pytest.raises(UsageError):
-                await here.desk.type(wrong)
+                await here.desk.type_line(wrong)
 
 
 async def test_retry_asks_the_same_again() -> None:
     async with chat([Say("one"), Say("two")]) as here:
         await here.say("how much is it?")
-        await here.desk.type("/retry")
+        await here.desk.type_line("/retry")
         assert [one.text for one in here.desk.posted] == ["how much is it?"]
         assert here.desk.posted[0].cwd == str(here.home.cwd)
         assert here.desk.actor.conversation.messages == []
@@ -50,52 +50,52 @@ async def test_a_rollback_is_chosen_and_a_diff_shown() -> None:
         file = here.home.cwd / "a.txt"
         file.write_text("one\n")
         await here.say("change it")
-        assert "-one\n+two" in await here.desk.type("/diff")
+        assert "-one\n+two" in await here.desk.type_line("/diff")
         here.desk.answers.append(0)
-        told = await here.desk.type("/rollback")
-        assert here.desk.asked[-1].options[0].label == "change it"
+        told = await here.desk.type_line("/rollback")
+        assert here.desk.questions[-1].options[0].label == "change it"
         assert file.read_text() == "one\n" and "Put back: a.txt" in told
         assert len(here.desk.actor.conversation.messages) > 1
-        assert "differs" in await here.desk.type("/diff 2")
+        assert "differs" in await here.desk.type_line("/diff 2")
 
 
 async def test_a_branch_is_gone_over_to_and_stands_below_its_parent() -> None:
     async with chat([Say("one"), Say("two")]) as here:
         await here.say("tell me")
         parent = here.desk.actor.session_id
-        told = await here.desk.type("/branch another way")
+        told = await here.desk.type_line("/branch another way")
         assert here.desk.actor.session_id != parent and parent in told
         await here.say("and more")
-        await here.desk.type("/sessions")
-        rows = {option.detail.rpartition(" ")[2]: option.label for option in here.desk.asked[-1].options}
+        await here.desk.type_line("/sessions")
+        rows = {option.detail.rpartition(" ")[2]: option.label for option in here.desk.questions[-1].options}
         assert rows[here.desk.actor.session_id] == "└─ another way" and rows[parent] == "tell me"
         here.desk.answers.append("tell me")
-        await here.desk.type("/sessions")
+        await here.desk.type_line("/sessions")
         assert here.desk.actor.session_id == parent
 
 
 async def test_the_conversation_becomes_a_file() -> None:
     async with chat([Say("an answer")]) as here:
         await here.say("a question")
-        await here.desk.type("/save talk.md")
+        await here.desk.type_line("/save talk.md")
         assert "an answer" in (here.home.cwd / "talk.md").read_text()
-        await here.desk.type("/export talk.jsonl")
+        await here.desk.type_line("/export talk.jsonl")
         lines = (here.home.cwd / "talk.jsonl").read_text().splitlines()
         assert json.loads(lines[1])["content"].startswith("a question")
         here.desk.answers += [False, True]
         (here.home.cwd / "page").write_text("mine")
-        assert "Nothing was written" in await here.desk.type("/export page --format html")
+        assert "Nothing was written" in await here.desk.type_line("/export page --format html")
         assert (here.home.cwd / "page").read_text() == "mine"
-        await here.desk.type("/export page --format html")
+        await here.desk.type_line("/export page --format html")
         assert "<!doctype html>" in (here.home.cwd / "page").read_text()
         with pytest.raises(UsageError, match="no format"):
-            await here.desk.type("/export talk.docx")
+            await here.desk.type_line("/export talk.docx")
 
 
 async def test_the_home_is_backed_up() -> None:
     async with chat([Say("an answer")]) as here:
         await here.say("a question")
-        assert "Made:" in await here.desk.type("/snapshot create")
-        assert ".zip" in await here.desk.type("/snap")
+        assert "Made:" in await here.desk.type_line("/snapshot create")
+        assert ".zip" in await here.desk.type_line("/snap")
         with pytest.raises(UsageError):
-            await here.desk.type("/snapshot restore x")
+            await here.desk.type_line("/snapshot restore x")

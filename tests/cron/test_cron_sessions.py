@@ -16,16 +16,16 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import find_machine_zone, is_gateway_running
 from hermes.sessions.options import SessionOptions
-from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
+from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
-HANGING = Say("never ends", delivery=Delivery(ending=Ending.HANG, at=2))
+HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
 MAKE_ARGUMENTS = {"action": "create", "schedule": "@daily", "prompt": "Say hello.", "name": "hello"}
 MAKE = Call("tool_call", {"name": "cronjob", "arguments": MAKE_ARGUMENTS})
 
 
-async def cron(home: TempHome, *words: str) -> Finished:
+async def cron(home: TempHome, *words: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", "cron", *words)
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from certificates import certificate
 
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 
 GOOD: dict[str, object] = {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
 
 
-async def hermes(home: TempHome, *arguments: str) -> Finished:
+async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments)
 
 
-def one_clear_line(done: Finished, *words: str) -> None:
+def one_clear_line(done: ProgramResult, *words: str) -> None:
     lines = done.stderr.strip().splitlines()
     assert done.code not in (0, None)
     assert "Traceback" not in done.stderr

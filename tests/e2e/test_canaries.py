@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 
@@ -43,7 +43,7 @@ def files_with_secrets(home: TempHome, *but: Path) -> list[tuple[str, list[str]]
     return [(str(path.relative_to(home.hermes)), names) for path in paths if (names := found_in(path.read_bytes()))]
 
 
-async def turn(home: TempHome, server: ScriptedServer) -> Finished:
+async def turn(home: TempHome, server: ScriptedServer) -> ProgramResult:
     (home.cwd / "printer.py").write_text(PRINTER)
     (home.cwd / "keys.txt").write_text("\n".join(SECRETS.values()))
     (home.cwd / "app.yaml").write_text(f"name: app\nkey: {SECRETS['ONE_API_KEY']}\n")
@@ -89,7 +89,7 @@ async def test_nothing_of_the_keys_is_written_by_a_turn_that_does_not_print_them
 
 async def test_an_answer_that_holds_a_key_is_shown_without_it_whole_or_in_pieces() -> None:
     said = f"It is {SECRETS['ONE_API_KEY']}, as you know."
-    async with ScriptedServer(ScriptedModel([], then=Say(said, chunk=5, delivery=Delivery(pace=0.01)))) as server:
+    async with ScriptedServer(ScriptedModel([], then=Say(said, chunk=5, delivery=ReplyDelivery(pace=0.01)))) as server:
         with TempHome.for_server(server.url) as home:
             prepare(home)
             for arguments in (("-z", "hi"), ("chat", "-q", "hi")):

@@ -9,21 +9,21 @@ import termios
 import pytest
 from screen import Screen, on_a_terminal
 
-from hermes.testing.home import Finished, TempHome
-from hermes.testing.script import Call, Delivery, Ending, Reply, Say
+from hermes.testing.home import ProgramResult, TempHome
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 LEAVE = "/quit\r"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
-HANG = Delivery(ending=Ending.HANG, at=4)
+HANG = ReplyDelivery(ending=Ending.HANG, at=4)
 
 
 def replies(*texts: str) -> list[Reply]:
     return [Say(text) for text in texts]
 
 
-async def hermes(home: TempHome, *arguments: str) -> Finished:
+async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments)
 
 
@@ -202,7 +202,7 @@ async def test_ctrl_c_stops_the_answer_and_the_chat_goes_on() -> None:
 
 async def test_what_is_pasted_while_an_answer_comes_waits_whole_for_the_prompt() -> None:
     text = "".join(f"{number:>5}" for number in range(4_000))
-    async with ScriptedServer([Say("slow", delivery=Delivery(ending=Ending.HANG, at=1)), Say("Here.")]) as server:
+    async with ScriptedServer([Say("slow", delivery=ReplyDelivery(ending=Ending.HANG, at=1)), Say("Here.")]) as server:
         with TempHome.for_server(server.url) as home:
             async with on_a_terminal(home) as screen:
                 await screen.shows_next("> ")

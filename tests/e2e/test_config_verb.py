@@ -12,12 +12,12 @@ from screen import on_a_terminal
 from hermes.admin.config import get_setting, set_setting, unset_setting
 from hermes.config.keys import iter_settings
 from hermes.core.errors import UsageError
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
 
-async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 

@@ -15,14 +15,14 @@ import pytest
 from screen import Screen, on_a_terminal
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Ending, Reply, Say
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 _MODE = re.compile("\x1b\\[\\?([0-9;]+)([hl])")
 _ON_AT_FIRST = {7, 25}
 """Wrapping, and the cursor."""
 _SECOND_SCREEN = {47: 1049, 1047: 1049}
-HANG = Delivery(ending=Ending.HANG, at=4)
+HANG = ReplyDelivery(ending=Ending.HANG, at=4)
 
 
 def modes_left(shown: str) -> set[int]:

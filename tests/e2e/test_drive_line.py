@@ -8,7 +8,7 @@ import pytest
 from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 pytestmark = NEEDED
@@ -141,7 +141,7 @@ async def test_chinese_stays_aligned() -> None:
 async def test_sizes_and_a_change_of_size_while_an_answer_comes(size: tuple[int, int]) -> None:
     lines = [f"line {number:03} " + "of words " * (number % 7 + 1) for number in range(90)]
     text = "\n\n".join(lines)
-    async with ScriptedServer([Say(text, chunk=40, delivery=Delivery(hold_at=60))]) as server:
+    async with ScriptedServer([Say(text, chunk=40, delivery=ReplyDelivery(hold_at=60))]) as server:
         with TempHome.for_server(server.url) as home:
             async with in_tmux(home, size=size) as screen:
                 await screen.shows("mock-model")

@@ -5,12 +5,12 @@ import re
 from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Ending, Reply, Say
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 pytestmark = NEEDED
 PROMPT = "›"
-HANG = Delivery(ending=Ending.HANG, at=4)
+HANG = ReplyDelivery(ending=Ending.HANG, at=4)
 
 
 async def test_tools_a_diff_the_way_back_and_older_sessions() -> None:

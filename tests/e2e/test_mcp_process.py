@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Say
+from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.tools.test_mcp import until
 
@@ -64,7 +64,7 @@ async def test_a_server_that_never_answers_delays_nothing() -> None:
 
 
 async def test_nothing_of_a_server_outlives_a_killed_hermes() -> None:
-    replies = [Say(calls=(call("spawn"),)), Say("late", delivery=Delivery(hold_at=0))]
+    replies = [Say(calls=(call("spawn"),)), Say("late", delivery=ReplyDelivery(hold_at=0))]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=servers(trust="always")) as home:
             process = await asyncio.create_subprocess_exec(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.usage import Usage
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -18,13 +18,13 @@ from hermes.testing.server import ScriptedServer
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
 
 
-async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 
 async def one_shot(
     replies: list[Reply], *arguments: str, api_mode: str = "", files: dict[str, str] | None = None
-) -> tuple[Finished, ScriptedServer, dict[str, str]]:
+) -> tuple[ProgramResult, ScriptedServer, dict[str, str]]:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, api_mode=api_mode) as home:
             for name, text in (files or {}).items():
@@ -37,7 +37,7 @@ async def one_shot(
 @pytest.mark.parametrize("api_mode", WIRES)
 async def test_only_the_answer_is_printed(api_mode: str) -> None:
     done, server, _ = await one_shot([Say("Hello there.")], "-z", "hi", api_mode=api_mode)
-    assert done == Finished(0, "Hello there.\n", "")
+    assert done == ProgramResult(0, "Hello there.\n", "")
     assert "hi" in server.requests[0].last_user_text
 
 

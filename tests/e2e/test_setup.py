@@ -11,7 +11,7 @@ import yaml
 from screen import Screen, on_a_terminal
 
 from hermes.admin.models.setup import normalize_address
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
 
@@ -27,7 +27,7 @@ def new_key() -> str:
     return "sk-test-" + secrets.token_hex(20)
 
 
-async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 

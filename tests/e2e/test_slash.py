@@ -7,7 +7,7 @@ from tmux import NEEDED, in_tmux
 
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 PROMPT = "›"
@@ -27,7 +27,7 @@ class Working:
 @NEEDED
 async def test_a_model_a_goal_and_a_branch_in_the_full_chat() -> None:
     answers: list[Reply] = [Say("one is planted"), Say("two are planted"), Say("hello from the branch")]
-    held = Say("NOT REACHED: one is missing", delivery=Delivery(hold_at=1))
+    held = Say("NOT REACHED: one is missing", delivery=ReplyDelivery(hold_at=1))
     async with ScriptedServer(Working(answers, [held, Say("REACHED: both stand")])) as server:
         with TempHome.for_server(server.url) as home:
             async with in_tmux(home) as screen:

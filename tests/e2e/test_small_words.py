@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
@@ -16,7 +16,7 @@ EMPTY = {
 }
 
 
-async def hermes(home: TempHome, *arguments: str) -> Finished:
+async def hermes(home: TempHome, *arguments: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from screen import on_a_terminal
 
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
@@ -36,11 +36,11 @@ def state(root: Path) -> dict[str, str]:
     }
 
 
-async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finished:
+async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 
-async def taken(home: TempHome, place: Path) -> Finished:
+async def taken(home: TempHome, place: Path) -> ProgramResult:
     return await hermes(home, "setup", "--import", str(place), "--yes", "--no-test")
 
 

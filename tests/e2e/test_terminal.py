@@ -6,7 +6,7 @@ import sys
 from screen import on_a_terminal
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Ending, Reply, Say
+from hermes.testing.script import Call, Ending, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 REMOVE: list[Reply] = [Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("Done with it.")]
@@ -74,7 +74,7 @@ async def test_escape_sequences_in_a_question_are_inert() -> None:
 
 
 async def test_a_chat_streams_and_ctrl_c_stops_one_answer_only() -> None:
-    hang = Delivery(ending=Ending.HANG, at=4)
+    hang = ReplyDelivery(ending=Ending.HANG, at=4)
     async with ScriptedServer(
         [Say("Good morning."), Say("a very slow answer", chunk=3, delivery=hang), Say("Here.")]
     ) as server:
@@ -95,7 +95,7 @@ async def test_a_chat_streams_and_ctrl_c_stops_one_answer_only() -> None:
 
 
 async def test_a_one_shot_that_is_stopped_says_so() -> None:
-    async with ScriptedServer([Say("slow", delivery=Delivery(ending=Ending.HANG, at=1))]) as server:
+    async with ScriptedServer([Say("slow", delivery=ReplyDelivery(ending=Ending.HANG, at=1))]) as server:
         with TempHome.for_server(server.url) as home:
             async with on_a_terminal(home, "-z", "x") as screen:
                 request = await server.wait_for(1)

@@ -11,7 +11,7 @@ import pytest
 from nio import AsyncClient, DownloadResponse, Event, RoomMessageMedia, RoomMessageText, UploadResponse
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Delivery, Say, ScriptedModel
+from hermes.testing.script import ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.ends.servers import Program, free_port, synapse, tell
 from tests.gateway.running import running, said
@@ -87,7 +87,7 @@ async def test_a_real_homeserver(tmp_path: Path) -> None:
 
         replies = iter(
             [
-                Say(words, chunk=12, delivery=Delivery(pace=0.25)),
+                Say(words, chunk=12, delivery=ReplyDelivery(pace=0.25)),
                 Say("I have it."),
                 Say(f"Here. MEDIA:{home.hermes}/workspace/back.png"),
             ]

@@ -12,9 +12,9 @@ import openai
 from msgspec import Struct
 
 from hermes.gateway.gateway import Gateway
-from hermes.gateway.platforms.api_server.adapter import ApiServer
+from hermes.gateway.platforms.api_server.adapter import ApiServerPlatform
 from hermes.testing.home import TempHome
-from hermes.testing.script import Model, Reply
+from hermes.testing.script import Reply, ReplyModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import running
 
@@ -109,13 +109,13 @@ async def serving(home: TempHome, model: ScriptedServer, key: str) -> AsyncItera
     """The gateway of a home whose account `api_server` has that key."""
     async with running(home) as it, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as http:
         platform = it.gateway.accounts["api_server"].platform
-        assert isinstance(platform, ApiServer)
+        assert isinstance(platform, ApiServerPlatform)
         yield Api(key, platform.port, model, home, http, it.gateway)
 
 
 @contextlib.asynccontextmanager
 async def api(
-    replies: Model | Iterable[Reply], *, more: Mapping[str, object] | None = None, **options: object
+    replies: ReplyModel | Iterable[Reply], *, more: Mapping[str, object] | None = None, **options: object
 ) -> AsyncIterator[Api]:
     """An API server over a scripted model, with these options."""
     key = fresh_key()

@@ -16,7 +16,7 @@ from hermes.core.parts import Provenance, Source, TextPart
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platforms.api_server import request_body
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Say, ScriptedModel
+from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.api_rig import Api, api, free_port, fresh_key
 from tests.gateway.running import running
@@ -330,7 +330,7 @@ async def test_connections_that_say_nothing_are_closed_and_too_many_are_turned_a
 
 
 async def test_too_many_turns_are_told_to_come_again() -> None:
-    async with api([Say("word " * 100, delivery=Delivery(pace=0.1)), Say("x")], turns=1) as it:
+    async with api([Say("word " * 100, delivery=ReplyDelivery(pace=0.1)), Say("x")], turns=1) as it:
         async with await it.stream("POST", "/v1/chat/completions", {**ASK, "stream": True}) as first:
             await first.until("data:")
             for path, body in (

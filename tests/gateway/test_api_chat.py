@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import Response
 
-from hermes.testing.script import Call, Delivery, Fail, Say, ScriptedModel
+from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel
 from tests.gateway.api_rig import Api, api
 from tests.gateway.running import said
 
@@ -79,7 +79,9 @@ async def test_a_client_that_sends_all_each_time_goes_on_in_one_session() -> Non
 
 
 async def test_two_at_once_from_one_history_do_not_share_a_session() -> None:
-    model = ScriptedModel(lambda request: Say("one" if request.number == 0 else "x", delivery=Delivery(delay=0.05)))
+    model = ScriptedModel(
+        lambda request: Say("one" if request.number == 0 else "x", delivery=ReplyDelivery(delay=0.05))
+    )
     async with api(model) as it:
         await streamed(it, [user("a")])
         history = [user("a"), assistant("one")]
@@ -203,7 +205,7 @@ async def test_errors_have_the_codes_that_clients_know() -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/sessions/s/chat"])
 async def test_who_goes_away_stops_the_turn(path: str, stream: bool) -> None:
-    slow = Say("word " * 200, chunk=5, delivery=Delivery(pace=0.05))
+    slow = Say("word " * 200, chunk=5, delivery=ReplyDelivery(pace=0.05))
     path += "/stream" if stream and path.endswith("/chat") else ""
     body: dict[str, object] = {"model": "hermes", "messages": [user("x")], "stream": stream}
     if "chat/completions" not in path:
@@ -266,8 +268,8 @@ async def test_responses_whole_and_streamed() -> None:
 
 
 async def test_a_response_in_the_background_is_waited_for_or_cancelled() -> None:
-    slow = Say("word " * 100, delivery=Delivery(pace=0.1))
-    async with api([Say("done", delivery=Delivery(delay=0.1)), slow]) as it, it.openai() as client:
+    slow = Say("word " * 100, delivery=ReplyDelivery(pace=0.1))
+    async with api([Say("done", delivery=ReplyDelivery(delay=0.1)), slow]) as it, it.openai() as client:
         begun = await client.responses.create(model="hermes", input="a", background=True)
         assert begun.status == "queued"
 

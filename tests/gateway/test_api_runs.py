@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 import aiohttp
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Say, ScriptedModel
+from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.api_rig import Api, api, free_port, fresh_key
 
@@ -25,7 +25,7 @@ async def ended(it: Api, run_id: object) -> Mapping[str, object]:
 
 
 async def test_a_run_goes_on_by_itself_and_is_listened_to() -> None:
-    async with api([Say("The result.", chunk=4, delivery=Delivery(pace=0.02))]) as it:
+    async with api([Say("The result.", chunk=4, delivery=ReplyDelivery(pace=0.02))]) as it:
         status, run = await it.ask("POST", "/v1/runs", {"input": "work"})
         assert (status, run["object"]) == (202, "run")
         async with await it.stream("GET", f"/v1/runs/{run['id']}/events") as events:
@@ -56,7 +56,7 @@ async def test_the_same_key_is_the_same_run() -> None:
 
 
 async def test_runs_of_one_session_go_in_order() -> None:
-    model = ScriptedModel(lambda request: Say(f"answer {request.number}", delivery=Delivery(delay=0.05)))
+    model = ScriptedModel(lambda request: Say(f"answer {request.number}", delivery=ReplyDelivery(delay=0.05)))
     async with api(model) as it:
         runs = [(await it.ask("POST", "/v1/runs", {"input": f"n{n}", "session_id": "s"}))[1] for n in range(4)]
         outputs = [(await ended(it, run["id"]))["output"] for run in runs]
@@ -67,7 +67,7 @@ async def test_runs_of_one_session_go_in_order() -> None:
 
 
 async def test_a_run_is_stopped_where_it_runs_and_where_it_waits() -> None:
-    slow = Say("word " * 200, chunk=5, delivery=Delivery(pace=0.1))
+    slow = Say("word " * 200, chunk=5, delivery=ReplyDelivery(pace=0.1))
     async with api([slow, Say("after")]) as it:
         _, first = await it.ask("POST", "/v1/runs", {"input": "a", "session_id": "s"})
         await it.until(lambda: it.model.requests)
@@ -105,7 +105,7 @@ async def process(home: TempHome, port: int) -> AsyncIterator[asyncio.subprocess
 
 async def test_a_run_survives_a_kill() -> None:
     key, port = fresh_key(), free_port()
-    slow = Say("word " * 200, chunk=5, delivery=Delivery(pace=0.05))
+    slow = Say("word " * 200, chunk=5, delivery=ReplyDelivery(pace=0.05))
     async with ScriptedServer([slow, Say("first"), Say("second")]) as server, aiohttp.ClientSession() as http:
         accounts = {"platforms": {"api_server": {"key": key, "port": port}}}
         with TempHome.for_server(server.url, more_config=accounts) as home:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermes.admin.people.identity import PersonRole
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.vendors.telegram import Fake
@@ -15,7 +15,7 @@ RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 
 async def test_an_answer_grows_by_edits_and_ends_whole() -> None:
     words = " ".join(f"word{number}" for number in range(120))
-    async with ScriptedServer([Say(words, chunk=12, delivery=Delivery(pace=0.03))]) as server, Fake() as chat:
+    async with ScriptedServer([Say(words, chunk=12, delivery=ReplyDelivery(pace=0.03))]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with running(home):
                 await chat.say("go")
@@ -102,7 +102,7 @@ async def test_words_behind_a_fresh_session_go_there() -> None:
 
 
 async def test_stop_stops_at_once() -> None:
-    async with ScriptedServer([Say("never", delivery=Delivery(delay=60))]) as server, Fake() as chat:
+    async with ScriptedServer([Say("never", delivery=ReplyDelivery(delay=60))]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with running(home):
                 await chat.say("think")
@@ -115,7 +115,7 @@ async def test_stop_stops_at_once() -> None:
 async def test_many_chats_side_by_side_each_in_order() -> None:
     def answer(request: RecordedRequest) -> Reply:
         told = re.findall(r"m\d of \d+", request.last_user_text)
-        return Say("; ".join(told), delivery=Delivery(delay=0.05))
+        return Say("; ".join(told), delivery=ReplyDelivery(delay=0.05))
 
     async with ScriptedServer(ScriptedModel(answer)) as server, Fake() as chat:
         people = [str(2000 + number) for number in range(20)]

@@ -6,7 +6,7 @@ import time
 from hermes.admin.cron import CronAdmin, open_cron_admin
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
-from hermes.testing.script import Call, Delivery, Say, ScriptedModel
+from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.vendors.ntfy import Fake
@@ -120,7 +120,7 @@ async def test_a_question_is_answered_by_text() -> None:
 
 
 async def test_a_turn_without_a_sign_of_life_is_stopped() -> None:
-    script = [Say("never", delivery=Delivery(delay=30)), Say("here again")]
+    script = [Say("never", delivery=ReplyDelivery(delay=30)), Say("here again")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, {"gateway": {"turn_timeout": 0.3}}) as home:
             async with running(home):
@@ -131,7 +131,7 @@ async def test_a_turn_without_a_sign_of_life_is_stopped() -> None:
 
 
 async def test_another_message_interrupts_where_that_is_wanted() -> None:
-    script = [Say("never", delivery=Delivery(delay=30)), Say("the second")]
+    script = [Say("never", delivery=ReplyDelivery(delay=30)), Say("the second")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, busy="interrupt") as home:
             async with running(home):
@@ -171,7 +171,7 @@ async def test_a_long_answer_comes_in_pieces_in_order() -> None:
 
 async def test_a_command_in_the_middle_of_an_answer_does_not_repeat_its_beginning() -> None:
     text = "Alpha is what the answer begins with, and it is long.\n\nOmega is what it ends with."
-    slow = Say(text, chunk=30, delivery=Delivery(hold_at=4))
+    slow = Say(text, chunk=30, delivery=ReplyDelivery(hold_at=4))
     async with ScriptedServer([slow]) as server, Telegram() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with running(home):

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.core.chats import MediaKind
-from hermes.gateway.platforms.email.authentication import vouched
+from hermes.gateway.platforms.email.authentication import is_sender_verified
 from hermes.gateway.platforms.email.composer import (
-    Draft,
-    answer_subject,
-    bare_subject,
-    is_own,
-    own_id,
-    without_quote,
-    written,
+    MailDraft,
+    encode_mail,
+    is_own_message_id,
+    own_message_id,
+    reply_subject,
+    split_quote,
+    strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.message import MailError, address_of, read_file, read_letter
+from hermes.gateway.platforms.email.message import MailError, parse_from_address, parse_mail, read_mail_file
 
 AUTH = "mx.here.test"
 
@@ -41,7 +41,7 @@ def mail(head: str = "", body: str = "hello", **more: str) -> bytes:
     ],
 )
 def test_a_sender_is_an_address_and_not_a_name(given: str, address: str) -> None:
-    assert address_of(given) == address
+    assert parse_from_address(given) == address
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_sender_is_an_address_and_not_a_name(given: str, address: str) -> None
 )
 def test_several_senders_or_none_are_refused(given: str) -> None:
     with pytest.raises(MailError):
-        address_of(given)
+        parse_from_address(given)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,19 @@ def test_several_senders_or_none_are_refused(given: str) -> None:
     ],
 )
 def test_only_our_own_server_vouches(result: str, passes: bool) -> None:
-    assert vouched([result], AUTH, "ann@people.test") is passes
-    assert not vouched([result], "", "ann@people.test")
-    assert vouched([result, f"{AUTH}; dmarc=pass header.from=people.test"], AUTH, "ann@people.test") in (passes, True)
+    assert is_sender_verified([result], AUTH, "ann@people.test") is passes
+    assert not is_sender_verified([result], "", "ann@people.test")
+    assert is_sender_verified([result, f"{AUTH}; dmarc=pass header.from=people.test"], AUTH, "ann@people.test") in (
+        passes,
+        True,
+    )
 
 
 def test_a_header_below_our_servers_does_not_count() -> None:
     own, forged = f"{AUTH}; dmarc=none", f"{AUTH}; dmarc=pass header.from=people.test"
-    assert not vouched([own, forged], AUTH, "ann@people.test")
-    assert vouched(["mx.other.test; none", forged], AUTH, "ann@people.test")
-    assert vouched([f"{AUTH};\r\n\tdkim=pass\r\n\theader.d=people.test"], AUTH, "ann@people.test")
+    assert not is_sender_verified([own, forged], AUTH, "ann@people.test")
+    assert is_sender_verified(["mx.other.test; none", forged], AUTH, "ann@people.test")
+    assert is_sender_verified([f"{AUTH};\r\n\tdkim=pass\r\n\theader.d=people.test"], AUTH, "ann@people.test")
 
 
 @pytest.mark.parametrize(
@@ -126,13 +129,13 @@ def test_a_header_below_our_servers_does_not_count() -> None:
     ],
 )
 def test_programs_are_not_answered(head: str) -> None:
-    assert read_letter(mail(head), AUTH).machine
-    assert not read_letter(mail("Auto-Submitted: no"), AUTH).machine
+    assert parse_mail(mail(head), AUTH).automatic_reason
+    assert not parse_mail(mail("Auto-Submitted: no"), AUTH).automatic_reason
 
 
 @pytest.mark.parametrize("sender", ["MAILER-DAEMON@x.test", "no-reply@x.test", "noreply+a@x.test", "postmaster@x.test"])
 def test_addresses_of_programs_are_not_answered(sender: str) -> None:
-    assert read_letter(mail(From=sender), AUTH).machine
+    assert parse_mail(mail(From=sender), AUTH).automatic_reason
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ def test_addresses_of_programs_are_not_answered(sender: str) -> None:
     ],
 )
 def test_texts_in_every_character_set(head: str, body: str, text: str) -> None:
-    assert read_letter(mail(head, body), AUTH).text == text
+    assert parse_mail(mail(head, body), AUTH).text == text
 
 
 def test_parts() -> None:
@@ -168,20 +171,20 @@ def test_parts() -> None:
         b"x" * 10, maintype="application", subtype="pdf", filename="Prüfung\r\n.pdf".replace("\r\n", " ")
     )
     raw = made.as_bytes()
-    letter = read_letter(raw, AUTH)
+    letter = parse_mail(raw, AUTH)
     assert (letter.text, letter.html, letter.subject) == ("the text", "", "Grüße")
     assert [(one.name, one.kind, one.size) for one in letter.files] == [
         ("pass wd.png", MediaKind.IMAGE, 4),
         ("Prüfung .pdf", MediaKind.DOCUMENT, 10),
     ]
-    assert [read_file(raw, one.index) for one in letter.files] == [b"\x89PNG", b"x" * 10]
+    assert [read_mail_file(raw, one.index) for one in letter.files] == [b"\x89PNG", b"x" * 10]
     for wrong in (0, 99):
         with pytest.raises(MailError):
-            read_file(raw, wrong)
+            read_mail_file(raw, wrong)
     only = EmailMessage()
     only["From"] = "ann@people.test"
     only.set_content("<p>Hi <b>there</b></p>", subtype="html")
-    assert "there" in read_letter(only.as_bytes(), AUTH).html
+    assert "there" in parse_mail(only.as_bytes(), AUTH).html
 
 
 @pytest.mark.parametrize(
@@ -205,27 +208,29 @@ def test_parts() -> None:
     ],
 )
 def test_what_was_written_before_is_cut(text: str, own: str, quoted: str) -> None:
-    words, before = without_quote(text)
+    words, before = split_quote(text)
     assert words == own
     assert before.endswith(quoted) if quoted else not before
 
 
 def test_subjects_and_ids() -> None:
-    assert answer_subject("Tea") == answer_subject("Re: RE: Aw: Fwd: 回复:Tea") == "Re: Tea"
-    assert bare_subject("Regarding tea") == "Regarding tea"
-    assert own_id("k", "h@x.test") == own_id("k", "h@x.test") != own_id("l", "h@x.test")
-    assert own_id("", "h@x.test") != own_id("", "h@x.test")
-    assert is_own(own_id("k", "h@x.test"), "h@x.test") and not is_own("a@x.test", "h@x.test")
+    assert reply_subject("Tea") == reply_subject("Re: RE: Aw: Fwd: 回复:Tea") == "Re: Tea"
+    assert strip_reply_prefix("Regarding tea") == "Regarding tea"
+    assert own_message_id("k", "h@x.test") == own_message_id("k", "h@x.test") != own_message_id("l", "h@x.test")
+    assert own_message_id("", "h@x.test") != own_message_id("", "h@x.test")
+    assert is_own_message_id(own_message_id("k", "h@x.test"), "h@x.test") and not is_own_message_id(
+        "a@x.test", "h@x.test"
+    )
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=200), st.text(max_size=60), st.text(max_size=300))
 def test_nothing_that_is_written_ends_a_header(subject: str, name: str, text: str) -> None:
-    draft = Draft(
+    draft = MailDraft(
         sender="h@x.test", name=name, recipient="ann@people.test", subject=subject, text=text, message_id="a@x.test",
-        thread="r@people.test", answers="b@people.test", file_name=name, content=b"x", at=1.0,
+        thread="r@people.test", in_reply_to="b@people.test", file_name=name, content=b"x", at=1.0,
     )  # fmt: skip
-    raw = written(draft)
+    raw = encode_mail(draft)
     head = raw.partition(b"\r\n\r\n")[0]
     names = [line.partition(b":")[0] for line in head.split(b"\r\n") if line[:1] not in (b" ", b"\t")]
     expected = [b"From", b"To", b"Subject", b"Date", b"Message-ID", b"Auto-Submitted", b"In-Reply-To", b"References"]
@@ -242,10 +247,10 @@ def test_whatever_comes_is_read_or_refused(noise: bytes) -> None:
         b"From: a@b\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n" + noise,
     ):
         try:
-            letter = read_letter(raw, AUTH)
+            letter = parse_mail(raw, AUTH)
         except MailError:
             continue
         letter.text.encode()
         letter.subject.encode()
         for one in letter.files:
-            assert "/" not in one.name and isinstance(read_file(raw, one.index), bytes)
+            assert "/" not in one.name and isinstance(read_mail_file(raw, one.index), bytes)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for
 from tests.gateway.served import hermes, served
@@ -73,7 +73,7 @@ async def test_the_callers_folder_and_environment_are_those_of_its_commands() ->
 
 
 async def test_ctrl_c_stops_the_turn() -> None:
-    async with rig(Say("never", delivery=Delivery(delay=60))) as it:
+    async with rig(Say("never", delivery=ReplyDelivery(delay=60))) as it:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hermes", "-z", "wait"),
             cwd=it.home.cwd,
@@ -89,7 +89,7 @@ async def test_ctrl_c_stops_the_turn() -> None:
 
 
 async def test_who_goes_away_stops_its_turn() -> None:
-    async with rig(Say("never", delivery=Delivery(delay=60)), Say("free again")) as it:
+    async with rig(Say("never", delivery=ReplyDelivery(delay=60)), Say("free again")) as it:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hermes", "-z", "wait"), cwd=it.home.cwd, env=it.home.environ
         )

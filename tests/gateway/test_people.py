@@ -27,7 +27,7 @@ from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Shown
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
 from tests.gateway.running import Running, home_for, running
@@ -292,7 +292,7 @@ async def test_a_user_who_may_approve_allows_nothing_for_always() -> None:
 
 async def test_nobody_stops_or_reads_anothers_turn_in_a_group() -> None:
     def answer(request: RecordedRequest) -> Reply:
-        return Say("slow", delivery=Delivery(delay=0.6)) if "Annas" in request.last_user_text else Say("quick")
+        return Say("slow", delivery=ReplyDelivery(delay=0.6)) if "Annas" in request.last_user_text else Say("quick")
 
     async with stage(model=ScriptedModel(answer)) as on:
         await on.chat.say("Annas secret plan", person=ANNA, chat="group1", mention=True)

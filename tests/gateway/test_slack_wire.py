@@ -12,7 +12,7 @@ from chat_account import Account, account, to
 
 from hermes.core.chats import Attachment, Button, ChatKind, MediaKind, Place
 from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.gateway.platforms.slack.adapter import PLATFORM, SECTION
+from hermes.gateway.platforms.slack.adapter import PLATFORM, SECTION_LIMIT
 from hermes.gateway.text.split import split_markdown
 from hermes.testing.fake_platform import Failing
 from tests.vendors.slack import Fake
@@ -333,4 +333,4 @@ async def test_names_that_cannot_be_had_hold_nothing_up(fake: Fake, here: Accoun
 
 
 def test_sections_leave_room() -> None:
-    assert SECTION < 3000
+    assert SECTION_LIMIT < 3000

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Platform, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.gateway.platforms.telegram.webhook import Webhook
+from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged
@@ -234,7 +234,7 @@ async def test_a_dead_long_poll_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyP
 
     silent = Listener([web.post("/{path:.*}", answer)])
     await silent.start()
-    monkeypatch.setattr("hermes.gateway.platforms.telegram.adapter._LATE", 0.1)
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.adapter._POLL_GRACE_SECONDS", 0.1)
     try:
         platform = await rig.open(base_url=silent.url, poll_seconds=0)
         async with contextlib.aclosing(platform.receive()) as batches:
@@ -368,18 +368,18 @@ async def test_the_webhook_takes_what_is_on_disk(rig: Rig, fake: Fake) -> None:
 async def test_the_webhook_is_not_taken_when_it_is_not_on_disk(fake: Fake) -> None:
     port = await free_port()
     async with (
-        Webhook(f"http://127.0.0.1:{port}/", f"127.0.0.1:{port}", "secret") as hook,
+        TelegramWebhookServer(f"http://127.0.0.1:{port}/", f"127.0.0.1:{port}", "secret") as hook,
         aiohttp.ClientSession() as http,
     ):
         header = {"X-Telegram-Bot-Api-Secret-Token": "secret"}
         first = asyncio.create_task(http.post(hook.address, data=json.dumps({"update_id": 1}), headers=header))
         with pytest.raises(RuntimeError):
-            async with hook.waiting():
+            async with hook.next_updates():
                 raise RuntimeError("no room on the disk")
         assert (await first).status == 503
         second = asyncio.create_task(http.post(hook.address, data=json.dumps({"update_id": 1}), headers=header))
-        async with hook.waiting() as updates:
+        async with hook.next_updates() as updates:
             assert len(updates) == 1
         assert (await second).status == 200
         with pytest.raises(PlatformError, match="Nothing can listen"):
-            await Webhook("http://x.example/", f"127.0.0.1:{port}", "").__aenter__()
+            await TelegramWebhookServer("http://x.example/", f"127.0.0.1:{port}", "").__aenter__()

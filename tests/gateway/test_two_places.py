@@ -20,7 +20,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
-from hermes.testing.script import Call, Delivery, Say
+from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.gateway.served import hermes
@@ -123,7 +123,7 @@ async def test_the_chat_takes_part_in_what_a_terminal_holds() -> None:
 
 
 async def test_what_a_terminal_leaves_when_it_dies_is_answered_by_the_gateway() -> None:
-    script = [Say("for the chat"), Say("never", delivery=Delivery(delay=60)), Say("finished by the gateway")]
+    script = [Say("for the chat"), Say("never", delivery=ReplyDelivery(delay=60)), Say("finished by the gateway")]
     async with ScriptedServer(script) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}) as home:
             async with running(home):
@@ -144,7 +144,7 @@ async def test_what_a_terminal_leaves_when_it_dies_is_answered_by_the_gateway() 
 async def test_a_guest_of_another_process_stops_and_answers() -> None:
     script = [
         Say("first"),
-        Say("never", delivery=Delivery(delay=60)),
+        Say("never", delivery=ReplyDelivery(delay=60)),
         Say(calls=(Call("terminal", {"command": "git reset --hard"}),)),
         Say("done"),
     ]

@@ -13,9 +13,9 @@ import pytest
 from msgspec import Struct
 
 from hermes.cli.main import main
-from hermes.gateway.platforms.webhook.adapter import Webhook
+from hermes.gateway.platforms.webhook.adapter import WebhookPlatform
 from hermes.testing.home import TempHome
-from hermes.testing.script import Delivery, Say
+from hermes.testing.script import ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import Running, running
 from tests.vendors.ntfy import Fake
@@ -55,7 +55,7 @@ def v2(body: bytes, at: float | None = None) -> dict[str, str]:
 async def at_work(home: TempHome, model: ScriptedServer) -> AsyncIterator[Hook]:
     async with running(home) as it, aiohttp.ClientSession() as http:
         platform = it.gateway.accounts["webhook"].platform
-        assert isinstance(platform, Webhook)
+        assert isinstance(platform, WebhookPlatform)
         yield Hook(f"http://127.0.0.1:{platform.port}", model, home, it, http)
 
 
@@ -196,7 +196,7 @@ async def test_a_report_survives_a_restart() -> None:
         topic = chat.options()["topic"]
         route = {"secret": SECRET, "deliver": f"ntfy:{topic}"}
         accounts = {"webhook": {"port": 0, "routes": {"r": route}}, "ntfy": chat.options()}
-        slow = Say("word " * 100, chunk=5, delivery=Delivery(pace=0.1))
+        slow = Say("word " * 100, chunk=5, delivery=ReplyDelivery(pace=0.1))
         async with ScriptedServer([slow, Say("Done.")]) as model:
             with TempHome.for_server(model.url, more_config={"platforms": accounts}) as home:
                 async with at_work(home, model) as it:

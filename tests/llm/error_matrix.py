@@ -33,7 +33,7 @@ from hermes.providers.http import create_http_transport  # noqa: E402
 from hermes.providers.resolve import ModelChoice, resolve_endpoint  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.recorded import RecordedRequest  # noqa: E402
-from hermes.testing.script import Delivery, Ending, Fail, Reply, Say, ScriptedModel, StreamError  # noqa: E402
+from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel, StreamError  # noqa: E402
 from hermes.testing.server import ScriptedServer  # noqa: E402
 
 CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS)
@@ -80,15 +80,15 @@ CHARGED: dict[Kind, Scope] = {
     Kind.TLS: Scope.UPSTREAM,
 }
 
-NO_ANSWER = Delivery(head=False, ending=Ending.CUT)
+NO_ANSWER = ReplyDelivery(head=False, ending=Ending.CUT)
 TRANSPORT: dict[tuple[Kind, str], Reply] = {
     (Kind.CUT, "no answer"): Say("late", delivery=NO_ANSWER),
-    (Kind.CUT, "cut"): Say("late", delivery=Delivery(at=1, ending=Ending.CUT)),
-    (Kind.CUT, "reset"): Say("late", delivery=Delivery(at=1, ending=Ending.RESET)),
-    (Kind.CUT, "stopped"): Say("late", delivery=Delivery(at=1, ending=Ending.STOP)),
-    (Kind.BAD_RESPONSE, "empty"): Say("late", delivery=Delivery(at=0, ending=Ending.STOP)),
-    (Kind.BAD_RESPONSE, "garbage"): Say("late", delivery=Delivery(garbage=b"data: {not json\n\n", garbage_at=0)),
-    (Kind.TIMEOUT, "silence"): Say("late", delivery=Delivery(head=False, ending=Ending.HANG)),
+    (Kind.CUT, "cut"): Say("late", delivery=ReplyDelivery(at=1, ending=Ending.CUT)),
+    (Kind.CUT, "reset"): Say("late", delivery=ReplyDelivery(at=1, ending=Ending.RESET)),
+    (Kind.CUT, "stopped"): Say("late", delivery=ReplyDelivery(at=1, ending=Ending.STOP)),
+    (Kind.BAD_RESPONSE, "empty"): Say("late", delivery=ReplyDelivery(at=0, ending=Ending.STOP)),
+    (Kind.BAD_RESPONSE, "garbage"): Say("late", delivery=ReplyDelivery(garbage=b"data: {not json\n\n", garbage_at=0)),
+    (Kind.TIMEOUT, "silence"): Say("late", delivery=ReplyDelivery(head=False, ending=Ending.HANG)),
     (Kind.UNREACHABLE, "no server"): Say("late"),
     (Kind.TLS, "certificate"): Say("late"),
 }
@@ -179,7 +179,7 @@ def _reply(case: Case, way: str) -> Reply:
     if way == "stream":
         body = case.body[0] if isinstance(case.body, list) else case.body
         assert isinstance(body, dict)
-        return Say("Hello", delivery=Delivery(error=StreamError(body=body), error_at=1))
+        return Say("Hello", delivery=ReplyDelivery(error=StreamError(body=body), error_at=1))
     text = isinstance(case.body, str)
     body = case.body if text else json.dumps(case.body)
     headers = {"content-type": "text/html" if text else "application/json", **case.headers}

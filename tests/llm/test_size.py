@@ -15,11 +15,11 @@ from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.testing.clock import ManualClock
-from hermes.testing.script import Delivery, Ending, Fail, Reply, Say
+from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
 REFUSED = Fail(400, body={"error": {"message": "Error", "type": "invalid_request_error"}})
-GONE = Say("x", delivery=Delivery(head=False, ending=Ending.CUT))
+GONE = Say("x", delivery=ReplyDelivery(head=False, ending=Ending.CUT))
 
 
 async def nothing(_event: Event) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hermes.admin.memory import open_desk
+from hermes.admin.memory import open_memory_admin
 from hermes.core.events import Event, Notice
 from hermes.memory.tool import build_memory_tool
 from hermes.runtime.mailbox import InboundMessage
@@ -71,7 +71,7 @@ async def test_what_was_kept_is_there_after_a_kill() -> None:
                 await process.wait()
                 process.stdin.close()
             assert (home.hermes / "memories/MEMORY.md").read_text() == "The port is 8080."
-            async with open_desk(home.environ) as desk:
+            async with open_memory_admin(home.environ) as desk:
                 assert [row["state"] for row in await desk.list_log()] == ["applied"]
 
 
@@ -87,7 +87,7 @@ async def test_with_write_approval_everything_waits() -> None:
             assert not (home.hermes / "memories").exists()
             (notice,) = [event for event in events if isinstance(event, Notice)]
             assert "waits for your yes (every change needs one)" in notice.text
-            async with open_desk(home.environ) as desk:
+            async with open_memory_admin(home.environ) as desk:
                 (row,) = await desk.list_pending()
                 assert (row["what"], row["before"], row["after"]) == ("add “One.”", None, "One.")
                 await desk.approve_change(int(str(row["id"])))

@@ -3,18 +3,18 @@
 import json
 import sys
 
-from hermes.admin.memory import open_desk
+from hermes.admin.memory import open_memory_admin
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import ChangeOrigin
 from hermes.store.revisions import RevisionAuthor
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
 REVIEW = ChangeOrigin(author=RevisionAuthor.REVIEW, reason="said twice", sources=("web:\u202eevil.example\x1b[2J",))
 
 
-async def memory(home: TempHome, *words: str) -> Finished:
+async def memory(home: TempHome, *words: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", "memory", *words)
 
 
@@ -39,7 +39,7 @@ async def test_entries_are_listed_added_removed_and_taken_back() -> None:
 
 async def test_what_waits_is_shown_with_its_sources_and_inert() -> None:
     with TempHome() as home:
-        async with open_desk(home.environ) as desk:
+        async with open_memory_admin(home.environ) as desk:
             await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one\nline\u202e\x1b[31m"), REVIEW)
         shown = (await memory(home, "pending")).stdout
         assert "strangers' words stood there: web:\\u{202e}evil.example\\u{1b}[2J" in shown
@@ -53,7 +53,7 @@ async def test_what_waits_is_shown_with_its_sources_and_inert() -> None:
 async def test_the_chat_knows_the_same_words() -> None:
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with open_desk(home.environ) as desk:
+            async with open_memory_admin(home.environ) as desk:
                 await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one"), REVIEW)
             lines = b"/memory pending\n/memory approve 1\n/memory\n/memory undo 1\n/memory undo 1\n/memory juggle\n"
             done = await home.run(sys.executable, "-m", "hermes", stdin=lines)

@@ -17,7 +17,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
@@ -131,7 +131,7 @@ async def test_a_turn_goes_on_in_the_session_whose_earlier_part_has_moved() -> N
             store = await Store.open(home.hermes, SystemClock())
             assert len(await store.list_lineage(name)) == 2 and not await store.list_open_turns(name)
             await store.close()
-        assert problems(server.requests[-1]) == []
+        assert find_problems(server.requests[-1]) == []
 
 
 async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() -> None:

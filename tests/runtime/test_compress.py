@@ -11,10 +11,10 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -50,7 +50,7 @@ async def test_an_overflow_is_condensed_and_the_turn_goes_on() -> None:
         assert len(after.body) < len(refused.body)
         assert "NOTES: x was seen" in after.body.decode()
         assert "remember the colour blue" in after.body.decode() and "look twice" in after.body.decode()
-        assert problems(after) == []
+        assert find_problems(after) == []
         assert [one.reason for one in events if isinstance(one, EpochBegan)] == ["compressed"]
         check_prefixes([request for request in server.requests if not is_summary(request)], new_epochs={5})
 
@@ -87,7 +87,7 @@ async def test_what_cannot_be_condensed_is_kept_and_said() -> None:
 
 
 async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
-    slow = Say("NOTES", delivery=Delivery(hold_at=0))
+    slow = Say("NOTES", delivery=ReplyDelivery(hold_at=0))
     async with ScriptedServer([Say("hello " * 200), TOO_LONG, slow, Say("after")]) as server:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
@@ -104,7 +104,7 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
 
 
 async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> None:
-    held = Say("NOTES", delivery=Delivery(hold_at=0))
+    held = Say("NOTES", delivery=ReplyDelivery(hold_at=0))
     replies: list[Reply] = [Say("hello " * 200), Say("well"), TOO_LONG, held, Say("after")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:

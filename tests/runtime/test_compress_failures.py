@@ -14,9 +14,9 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Delivery, Fail, Reply, Say, ScriptedModel
+from hermes.testing.script import Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.tools.taint import inherit_provenance
 
@@ -81,7 +81,7 @@ async def test_a_failed_summary_loses_nothing(name: str, summaries: list[Reply],
         last = server.requests[-1]
         text = "\n".join(step.text for step in last.conversation)
         assert sent in text and RULE in text and WISH in text and "And now?" in text
-        assert problems(last) == [] and last.size < server.requests[5].size
+        assert find_problems(last) == [] and last.size < server.requests[5].size
 
 
 async def test_a_summary_models_smaller_window_is_fed_in_parts() -> None:
@@ -183,7 +183,7 @@ async def test_memory_is_told_first_and_its_wishes_reach_the_summary() -> None:
 
 
 async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> None:
-    side = Side([Say("## Goal\nnotes", delivery=Delivery(hold_at=0))], refused=0)
+    side = Side([Say("## Goal\nnotes", delivery=ReplyDelivery(hold_at=0))], refused=0)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:

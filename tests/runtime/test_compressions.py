@@ -24,7 +24,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Reply, ScriptedModel
@@ -103,7 +103,7 @@ def check_epochs(own: list[RecordedRequest], began: int) -> None:
     """Every request is legal and fits; it begins with the one before, except where an epoch began."""
     anew = 0
     for before, after in itertools.pairwise(own):
-        assert problems(after) == [] and after.size < 4 * WINDOW
+        assert find_problems(after) == [] and after.size < 4 * WINDOW
         try:
             check_prefixes([before, after])
         except PrefixError:

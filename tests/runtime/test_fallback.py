@@ -8,7 +8,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -44,7 +44,7 @@ async def test_a_stand_in_goes_on_in_the_middle_of_a_turn_and_the_next_turn_goes
     began = [one.reason for one in events if isinstance(one, EpochBegan)]
     assert began == ["fell back: auth", "back to the first model"]
     for request in (*server.requests, *other.requests):
-        assert problems(request) == []
+        assert find_problems(request) == []
     # To each model everything it has seen stands unchanged; back home even the cached prefix fits.
     check_prefixes(server.requests)
     check_prefixes(other.requests)

@@ -17,7 +17,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 SUMMARY = Say("## Goal\nnotes")
@@ -96,7 +96,7 @@ async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> 
 
 
 async def test_condensing_waits_for_nobody_and_turns_wait_for_it() -> None:
-    held = Say("## Goal\nnotes", delivery=Delivery(hold_at=0))
+    held = Say("## Goal\nnotes", delivery=ReplyDelivery(hold_at=0))
     replies: list[Reply] = [Say("hello " * 300)] * 4
     async with ScriptedServer([*replies, held, Say("after")]) as server:
         with TempHome.for_server(server.url) as home:

@@ -16,7 +16,7 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -56,7 +56,7 @@ async def test_words_join_at_the_next_tool_boundary() -> None:
 
 
 async def test_words_that_find_no_boundary_get_a_turn_of_their_own() -> None:
-    replies: list[Reply] = [Say("one", delivery=Delivery(hold_at=0)), Say("two")]
+    replies: list[Reply] = [Say("one", delivery=ReplyDelivery(hold_at=0)), Say("two")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
@@ -70,7 +70,7 @@ async def test_words_that_find_no_boundary_get_a_turn_of_their_own() -> None:
 
 
 async def test_words_that_may_only_join_are_given_back() -> None:
-    replies: list[Reply] = [Say("one", delivery=Delivery(hold_at=0))]
+    replies: list[Reply] = [Say("one", delivery=ReplyDelivery(hold_at=0))]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
@@ -84,7 +84,7 @@ async def test_words_that_may_only_join_are_given_back() -> None:
 
 
 async def test_messages_wait_in_order_and_an_interrupting_one_goes_first() -> None:
-    replies: list[Reply] = [Say("slow", delivery=Delivery(hold_at=0)), Say("urgent"), Say("b"), Say("c")]
+    replies: list[Reply] = [Say("slow", delivery=ReplyDelivery(hold_at=0)), Say("urgent"), Say("b"), Say("c")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
@@ -99,7 +99,7 @@ async def test_messages_wait_in_order_and_an_interrupting_one_goes_first() -> No
 
 
 async def test_a_waiting_message_is_on_disk_and_is_answered_by_the_next_process() -> None:
-    replies: list[Reply] = [Say("slow", delivery=Delivery(hold_at=0)), Say("late"), Say("new")]
+    replies: list[Reply] = [Say("slow", delivery=ReplyDelivery(hold_at=0)), Say("late"), Say("new")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
@@ -123,7 +123,7 @@ async def test_a_waiting_message_is_on_disk_and_is_answered_by_the_next_process(
 
 
 async def test_a_full_mailbox_says_so() -> None:
-    async with ScriptedServer([Say("slow", delivery=Delivery(hold_at=0))]) as server:
+    async with ScriptedServer([Say("slow", delivery=ReplyDelivery(hold_at=0))]) as server:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
                 actor.post(InboundMessage(text="a"))

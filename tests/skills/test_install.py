@@ -18,7 +18,7 @@ from tools.websites import moved, page, site
 from hermes.admin.skills import open_skill_admin
 from hermes.core.errors import ToolError, UsageError
 from hermes.skills.install import package_from_bytes, package_from_path
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
@@ -98,7 +98,7 @@ def test_orders_to_the_agent_are_pointed_out() -> None:
     assert found.startswith("reads like an order, override: SKILL.md: ignore all")
 
 
-async def skills(home: TempHome, *words: str) -> Finished:
+async def skills(home: TempHome, *words: str) -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", "skills", *words)
 
 

@@ -11,14 +11,14 @@ import pytest
 from certificates import certificate
 
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 Body = Callable[..., dict[str, object]]
 
 
 def say(**how: object) -> Say:
-    return Say("one two three four", chunk=4, delivery=Delivery(**how))
+    return Say("one two three four", chunk=4, delivery=ReplyDelivery(**how))
 
 
 async def test_a_plain_reply_is_whole(http: httpx2.AsyncClient, chat: Body) -> None:
@@ -153,7 +153,7 @@ async def test_a_reply_is_held_until_released(http: httpx2.AsyncClient, chat: Bo
 
 
 async def test_pieces_of_any_size(http: httpx2.AsyncClient, chat: Body) -> None:
-    async with ScriptedServer([Say("héllo 你好 🙂"), Say("héllo 你好 🙂", delivery=Delivery(split=1))]) as server:
+    async with ScriptedServer([Say("héllo 你好 🙂"), Say("héllo 你好 🙂", delivery=ReplyDelivery(split=1))]) as server:
         bodies = []
         for _ in range(2):
             async with http.stream("POST", server.url + "/chat/completions", json=chat()) as response:

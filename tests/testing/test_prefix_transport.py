@@ -12,7 +12,7 @@ from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.testing.clock import ManualClock
 from hermes.testing.prefix import PrefixError, by_opening, check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Delivery, Ending, Fail, Reply, Say
+from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.testing.transport import ScriptedTransport
 
@@ -117,14 +117,14 @@ async def test_the_transport_sends_the_servers_bytes(chat: Body, http: httpx2.As
 @pytest.mark.parametrize(
     ("how", "kind", "slept"),
     [
-        (Delivery(ending=Ending.CUT, at=2), FailureKind.CUT, []),
-        (Delivery(ending=Ending.RESET, head=False), FailureKind.CUT, []),
-        (Delivery(ending=Ending.HANG, at=2), FailureKind.TIMEOUT, [30]),
-        (Delivery(delay=31), FailureKind.TIMEOUT, [30]),
-        (Delivery(pace=31), FailureKind.TIMEOUT, [30]),
+        (ReplyDelivery(ending=Ending.CUT, at=2), FailureKind.CUT, []),
+        (ReplyDelivery(ending=Ending.RESET, head=False), FailureKind.CUT, []),
+        (ReplyDelivery(ending=Ending.HANG, at=2), FailureKind.TIMEOUT, [30]),
+        (ReplyDelivery(delay=31), FailureKind.TIMEOUT, [30]),
+        (ReplyDelivery(pace=31), FailureKind.TIMEOUT, [30]),
     ],
 )
-async def test_the_transports_faults(chat: Body, how: Delivery, kind: FailureKind, slept: list[float]) -> None:
+async def test_the_transports_faults(chat: Body, how: ReplyDelivery, kind: FailureKind, slept: list[float]) -> None:
     clock = ManualClock(auto=True)
     transport = ScriptedTransport([Say("hello", delivery=how)], clock=clock)
     with pytest.raises(TransportError) as failed:
@@ -133,7 +133,7 @@ async def test_the_transports_faults(chat: Body, how: Delivery, kind: FailureKin
 
 
 async def test_leaving_the_transport_early_is_recorded(chat: Body) -> None:
-    transport = ScriptedTransport([Say("hello", chunk=1, delivery=Delivery(pace=1))], clock=ManualClock(auto=True))
+    transport = ScriptedTransport([Say("hello", chunk=1, delivery=ReplyDelivery(pace=1))], clock=ManualClock(auto=True))
     body = json.dumps(chat()).encode()
     async with transport.open("POST", "http://x/chat/completions", headers={}, body=body, timeouts=HttpTimeouts()) as s:
         assert await anext(s.chunks())

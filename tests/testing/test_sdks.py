@@ -8,7 +8,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI, BadRequestError, RateLimitError
 
 from hermes.core.usage import Usage
-from hermes.testing.script import Call, Delivery, Fail, Say, ScriptedModel, StreamError
+from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel, StreamError
 from hermes.testing.server import ScriptedServer
 
 TEXT = "It says hello. 你好，世界 🙂 and goodbye."
@@ -197,7 +197,7 @@ async def test_errors_are_the_vendors(http: httpx2.AsyncClient) -> None:
 @pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
 async def test_an_error_inside_the_stream_reaches_the_sdk(wire: str) -> None:
     error = StreamError(message="we are full", type="overloaded_error")
-    async with ScriptedServer([Say(TEXT, delivery=Delivery(error=error, error_at=4))]) as server:
+    async with ScriptedServer([Say(TEXT, delivery=ReplyDelivery(error=error, error_at=4))]) as server:
         client = AsyncOpenAI(base_url=server.url, api_key="x", max_retries=0)
         claude = AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="x", max_retries=0)
         messages = [{"role": "user", "content": "hi"}]

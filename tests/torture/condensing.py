@@ -29,10 +29,10 @@ from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -60,12 +60,12 @@ class World:
         """Answer a request, and note what it shows."""
         if not request.tool_names:
             self.summaries.append(request)
-            return Say("## Goal\n" + "notes " * 40, delivery=Delivery(pace=0.002))
+            return Say("## Goal\n" + "notes " * 40, delivery=ReplyDelivery(pace=0.002))
         ((epoch,),) = stored(self.home, "SELECT max(number) FROM epochs")
         assert isinstance(epoch, int)
         self.main.append((epoch, request))
         self.acknowledged.update(WORD.findall(_said(request)))
-        if problem := problems(request):
+        if problem := find_problems(request):
             self.problems.append(f"request {request.number}: {problem}")
         if request.conversation[-1].role is StepRole.USER and self.words % 3 == 0:
             return Say("I look.", calls=(Call("read_file", {"path": "notes.txt"}),))

@@ -28,7 +28,7 @@ from hermes.sessions.options import SessionOptions  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.home import TempHome  # noqa: E402
-from hermes.testing.legal import problems  # noqa: E402
+from hermes.testing.legal import find_problems  # noqa: E402
 from hermes.testing.prefix import PrefixError, check_prefixes  # noqa: E402
 from hermes.testing.server import ScriptedServer  # noqa: E402
 from hermes.util.clock import SystemClock  # noqa: E402
@@ -114,7 +114,7 @@ async def _turns(played: Played, servers: list[ScriptedServer], home: TempHome) 
             played.epochs[place].add(len(servers[place].requests))
         elif isinstance(event, TextDelta):
             shown.append(event.text)
-            servers[0].changed()
+            servers[0].notify_waiters()
 
     async with app:
         actor = await app.open_session()
@@ -201,7 +201,7 @@ def _judge_requests(played: Played, servers: list[ScriptedServer]) -> None:
         if len(server.requests) != len(replies):
             played.wrong.append(f"server {place} had {len(server.requests)} requests, promised were {len(replies)}")
         for request in server.requests:
-            played.wrong += [f"server {place}, request {request.number}: {one}" for one in problems(request)]
+            played.wrong += [f"server {place}, request {request.number}: {one}" for one in find_problems(request)]
         try:
             played.pairs += check_prefixes(server.requests, new_epochs=played.epochs[place])
         except PrefixError as error:

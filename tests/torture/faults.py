@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hermes.core.outcomes import ExitReason as Exit
 from hermes.core.usage import Usage
-from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, StreamError
+from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, StreamError
 
 WIRES = ("chat_completions", "responses", "anthropic_messages")
 IN_A_ROW = 5
@@ -361,7 +361,7 @@ class Maker:
         token = f"effect-{self.number}-{number}"
         return Call("terminal", {"command": f"echo {token} >> effects.txt"}), token
 
-    def broken_off(self, ending: Ending) -> tuple[Delivery, Meaning, str, str]:
+    def broken_off(self, ending: Ending) -> tuple[ReplyDelivery, Meaning, str, str]:
         """A place in an answer's text to break off at: the delivery, what it means, thought and text of the answer."""
         pieces = self.random.randint(2, 6)
         text = self.words(pieces)
@@ -369,13 +369,13 @@ class Maker:
         self.keeps = False
         lead = LEAD[self.wire]
         if where == "head":
-            return Delivery(ending=ending, at=self.random.randint(0, lead)), Refused(True), "", text
+            return ReplyDelivery(ending=ending, at=self.random.randint(0, lead)), Refused(True), "", text
         if where == "thought":
-            return Delivery(ending=ending, at=lead + 1), Refused(True), "thinking of it all", text
+            return ReplyDelivery(ending=ending, at=lead + 1), Refused(True), "thinking of it all", text
         if where == "blank":
-            return Delivery(ending=ending, at=lead + 1), Refused(True), "", "\n" * CHUNK + text
+            return ReplyDelivery(ending=ending, at=lead + 1), Refused(True), "", "\n" * CHUNK + text
         shown = self.random.randint(1, pieces)
-        return Delivery(ending=ending, at=lead + shown), Broken(text[: shown * CHUNK]), "", text
+        return ReplyDelivery(ending=ending, at=lead + shown), Broken(text[: shown * CHUNK]), "", text
 
 
 def good(made: Maker) -> tuple[Reply, Meaning]:
@@ -431,8 +431,8 @@ def refused(made: Maker) -> tuple[Reply, Meaning]:
     return Say(text, thought, delivery=_erring(delivery, error)), harder
 
 
-def _erring(delivery: Delivery, error: StreamError) -> Delivery:
-    return Delivery(ending=Ending.CUT, error=error, error_at=delivery.at or 0)
+def _erring(delivery: ReplyDelivery, error: StreamError) -> ReplyDelivery:
+    return ReplyDelivery(ending=Ending.CUT, error=error, error_at=delivery.at or 0)
 
 
 def cut(made: Maker) -> tuple[Reply, Meaning]:
@@ -442,13 +442,13 @@ def cut(made: Maker) -> tuple[Reply, Meaning]:
     kept = made.kept[made.promise.place]
     made.keeps = False
     if where < 0.25 and kept is not None and ending is not Ending.STOP:
-        return Say("never", delivery=Delivery(head=False, ending=ending)), Resent() if kept else Refused(True)
+        return Say("never", delivery=ReplyDelivery(head=False, ending=ending)), Resent() if kept else Refused(True)
     if where < 0.5:
         call, _ = made.call()
         text = made.words() if made.random.random() < 0.6 else ""
         at = -TAIL[made.wire] - made.random.randint(0, 3)
         made.keeps = None
-        return Say(text, calls=(call,), delivery=Delivery(ending=ending, at=at)), (
+        return Say(text, calls=(call,), delivery=ReplyDelivery(ending=ending, at=at)), (
             Broken(text) if text else Refused(True)
         )
     if where < 0.6 and made.wire != "responses":
@@ -456,7 +456,7 @@ def cut(made: Maker) -> tuple[Reply, Meaning]:
         text = made.words()
         made.counted = made.wire != "chat_completions"
         at = -2 if made.wire == "chat_completions" else -1
-        return Say(text, delivery=Delivery(ending=Ending.CUT, at=at)), Said(text)
+        return Say(text, delivery=ReplyDelivery(ending=Ending.CUT, at=at)), Said(text)
     delivery, meaning, thought, text = made.broken_off(ending)
     made.keeps = None if ending is Ending.STOP else False
     return Say(text, thought, delivery=delivery), meaning
@@ -468,7 +468,7 @@ def hang(made: Maker) -> tuple[Reply, Meaning]:
     made.script.hangs = True
     delivery, meaning, thought, text = made.broken_off(Ending.HANG)
     if made.random.random() < 0.3:
-        delivery, meaning = Delivery(head=False, ending=Ending.HANG), Refused(True)
+        delivery, meaning = ReplyDelivery(head=False, ending=Ending.HANG), Refused(True)
     if made.random.random() < 0.2:
         meaning = Stopped(meaning.text if isinstance(meaning, Broken) else "")
     return Say(text, thought, delivery=delivery), meaning
@@ -479,11 +479,11 @@ def garbage(made: Maker) -> tuple[Reply, Meaning]:
     text = made.words()
     if made.random.random() < 0.4:
         rubbish = made.random.choice((b"\x00\xff\xfe nonsense\n\n", b": still here\n\n", b"id: 5\nretry: 10\n\n"))
-        where = Delivery(garbage=rubbish, garbage_at=made.random.randint(0, LEAD[made.wire] + 1))
+        where = ReplyDelivery(garbage=rubbish, garbage_at=made.random.randint(0, LEAD[made.wire] + 1))
         return Say(text, delivery=where), Said(text)
     delivery, meaning, thought, text = made.broken_off(Ending.CUT)
     half = made.random.choice((b'data: {"choices": [{"delta": {"con\n\n', b"data: \xff\xfe\n\n", b"data: null\n\n"))
-    how = Delivery(ending=Ending.CUT, garbage=half, garbage_at=delivery.at or 0)
+    how = ReplyDelivery(ending=Ending.CUT, garbage=half, garbage_at=delivery.at or 0)
     return Say(text, thought, delivery=how), meaning
 
 
@@ -491,7 +491,7 @@ def empty(made: Maker) -> tuple[Reply, Meaning]:
     """An answer that says nothing, or a stream without an event."""
     how = made.random.choice(("nothing", "nothing", "blank", "thought", "stream"))
     if how == "stream":
-        return Say("never", delivery=Delivery(at=0, ending=Ending.STOP)), Refused(True)
+        return Say("never", delivery=ReplyDelivery(at=0, ending=Ending.STOP)), Refused(True)
     if how == "thought":
         return Say("", "I think so"), Empty(thought=True)
     return Say("" if how == "nothing" else "\n \n"), Empty()
@@ -540,11 +540,11 @@ def slow(made: Maker) -> tuple[Reply, Meaning]:
     text = made.words()
     how = made.random.choice(
         (
-            Delivery(delay=0.05),
-            Delivery(pace=0.005),
-            Delivery(split=7),
-            Delivery(body_delay=0.05),
-            Delivery(head_pace=0.01),
+            ReplyDelivery(delay=0.05),
+            ReplyDelivery(pace=0.005),
+            ReplyDelivery(split=7),
+            ReplyDelivery(body_delay=0.05),
+            ReplyDelivery(head_pace=0.01),
         )
     )
     if made.random.random() < 0.4:
@@ -558,7 +558,7 @@ def wrong_type(made: Maker) -> tuple[Reply, Meaning]:
     if made.random.random() < 0.5:
         text = made.words()
         kind = made.random.choice(("application/json", "text/plain", "application/octet-stream"))
-        return Say(text, delivery=Delivery(content_type=kind)), Said(text)
+        return Say(text, delivery=ReplyDelivery(content_type=kind)), Said(text)
     page: Reply = made.random.choice(
         (Fail(200, body="<html><title>Sign in</title></html>"), Fail(200, body={"ok": True}), Fail(200, body="Hello"))
     )

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.vendors.discord import Fake as Discord
 from tests.vendors.email import Fake as Email
@@ -62,7 +62,9 @@ class Answering:
         if request.messages[-1]["role"] == "user" and self._random.random() < 0.3:
             return Say("", calls=(Call("todo", {"todos": []}),))
         words = " ".join(f"#{one}#" for one in owed)
-        return Say(f"Here is what I was told: {words} and that was all of it.", chunk=9, delivery=Delivery(pace=0.02))
+        return Say(
+            f"Here is what I was told: {words} and that was all of it.", chunk=9, delivery=ReplyDelivery(pace=0.02)
+        )
 
 
 class Campaign:

@@ -31,7 +31,7 @@ from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -96,11 +96,11 @@ class PlanModel:
         if plan.endswith("!") and CONDENSED not in text and len(left) < len(steps):
             return TOO_LONG
         if not left:
-            slow = Delivery(pace=0.004) if int(number) % 2 else Delivery()
+            slow = ReplyDelivery(pace=0.004) if int(number) % 2 else ReplyDelivery()
             return Say(f"Done {world}.{number}. " + "It went well. " * 60, delivery=slow)
         kind, _, seconds = steps[left[0]].partition(":")
         calls = commands(kind, f"{world}.{number}-{left[0]}", float(seconds))
-        delivery = Delivery(delay=float(seconds)) if kind == "read" else Delivery(pace=0.002)
+        delivery = ReplyDelivery(delay=float(seconds)) if kind == "read" else ReplyDelivery(pace=0.002)
         return Say(f"Step {left[0]}.", calls=calls, delivery=delivery)
 
 

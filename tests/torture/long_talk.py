@@ -27,7 +27,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
-from hermes.testing.legal import problems
+from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
@@ -157,7 +157,7 @@ class Talk:
         report = self._report
         report.requests = own
         report.pairs = check_prefixes(own, new_epochs=self._new)
-        wrong = [line for request in own for line in problems(request)]
+        wrong = [line for request in own for line in find_problems(request)]
         assert wrong == [], wrong[:3]
         same = sum(_common(one.body, other.body) for one, other in itertools.pairwise(own))
         report.hit_rate = same / sum(len(request.body) for request in own[1:])

@@ -29,7 +29,7 @@ from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Reply, Say
+from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -49,7 +49,7 @@ class Round:
         """A call first, then an answer; the one after the crash is held where the round says so."""
         if not any(step.role is StepRole.TOOL for step in request.conversation):
             return CALL
-        return Say("done", delivery=Delivery(hold_at=0) if self.held else Delivery())
+        return Say("done", delivery=ReplyDelivery(hold_at=0) if self.held else ReplyDelivery())
 
 
 async def race(number: int, processes: int, chance: random.Random) -> list[str]:

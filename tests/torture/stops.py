@@ -33,11 +33,11 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
 MORE: dict[str, object] = {"command_allowlist": ["*"], "terminal": {"backend": "local"}}
-LATE = Delivery(delay=600)
+LATE = ReplyDelivery(delay=600)
 TOO_LONG = Fail(400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.")
 THREE_DEEP = """bash -c 'bash -c "bash -c \\"sleep 600; true\\"; true"; true'; true"""
 STUBBORN = "trap '' INT TERM HUP; echo > began; while :; do sleep 0.1; done"
@@ -105,7 +105,7 @@ def asked(run: Run) -> bool:
 SITUATIONS = {
     "first byte": Situation(Say("x", delivery=LATE), asked, connected=True),
     "streaming": Situation(
-        Say("x " * 20_000, delivery=Delivery(pace=0.002)), lambda run: run.count(TextDelta) > 3, connected=True
+        Say("x " * 20_000, delivery=ReplyDelivery(pace=0.002)), lambda run: run.count(TextDelta) > 3, connected=True
     ),
     "back-off": Situation(Fail(429, headers={"retry-after": "15"}), lambda run: run.count(Retrying) == 1),
     "sleep three shells deep": Situation(

@@ -17,7 +17,7 @@ from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
@@ -119,7 +119,7 @@ async def test_a_home_deleted_while_a_tool_runs_is_said() -> None:
 
 @pytest.mark.parametrize("broken", [False, True])
 async def test_a_config_changed_under_a_turn_counts_for_the_next_one(broken: bool) -> None:
-    held = Say("first answer", delivery=Delivery(hold_at=0))
+    held = Say("first answer", delivery=ReplyDelivery(hold_at=0))
     async with ScriptedServer([held, Say("second answer")]) as server:
         with TempHome.for_server(server.url) as home:
             async with hermes(home, "-z", "first") as process:

@@ -22,10 +22,10 @@ from world import hermes, kill
 from hermes.execution.docker import DockerOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Delivery, Fail, Reply, Say, ScriptedModel
+from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
-LATE = Delivery(delay=60)
+LATE = ReplyDelivery(delay=60)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from hermes.admin.mcp import listed, tried
+from hermes.admin.mcp import list_servers, probe_server
 from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.config.environment import copy_environment
@@ -31,8 +31,8 @@ def run(arguments: list[str]) -> int:
     environ = copy_environment()
     try:
         if args.action == "list":
-            return _print_servers(listed(environ), as_json=args.as_json)
-        found = asyncio.run(tried(environ, args.name))
+            return _print_servers(list_servers(environ), as_json=args.as_json)
+        found = asyncio.run(probe_server(environ, args.name))
         print(json.dumps(found, ensure_ascii=False) if args.as_json else _format_test_report(found))
         return 1 if found["problem"] else 0
     except HermesError as error:

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from hermes.admin.memory import open_desk
+from hermes.admin.memory import open_memory_admin
 from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.commands.views.memory import NO_PENDING_CHANGE, decide_change, format_memory_change, format_memory_file
@@ -58,7 +58,7 @@ def _build_parser() -> CommandParser:
 
 
 async def _run_verb(args: argparse.Namespace) -> list[str]:
-    async with open_desk(copy_environment(), person=getattr(args, "person", "")) as admin:
+    async with open_memory_admin(copy_environment(), person=getattr(args, "person", "")) as admin:
         match args.verb:
             case "add" | "remove":
                 write = admin.add_entry if args.verb == "add" else admin.remove_entry

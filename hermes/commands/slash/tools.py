@@ -95,10 +95,10 @@ async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
 async def list_mcp_servers(call: CommandCall) -> None:
     """List the MCP servers and their state."""
     call.require_no_arguments()
-    from hermes.admin.mcp import listed
+    from hermes.admin.mcp import list_servers
 
     live, on = call.context.app.live_session(call.context.actor), call.context.app.services
-    rows = listed(on.environ)
+    rows = list_servers(on.environ)
     running = {one.spec.name: one for one in on.mcp_servers().servers} if live.tools.mcp_servers else {}
     lines = []
     for row in rows:

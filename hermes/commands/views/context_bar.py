@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
 from hermes.markup.charts import fit_text, text_width
-from hermes.sessions.context_usage import FREE, KINDS, Share
+from hermes.sessions.context_usage import FREE, KINDS, TokenShare
 
 _MARKS = "█▓▒░▚▞▤▥"
 
@@ -13,7 +13,9 @@ _MARKS = "█▓▒░▚▞▤▥"
 _EMPTY = "·"
 
 
-def draw_context_bar(parts: Sequence[Share], window: int | None, columns: int, *, words: bool = False) -> list[str]:
+def draw_context_bar(
+    parts: Sequence[TokenShare], window: int | None, columns: int, *, words: bool = False
+) -> list[str]:
     """Draw a bar of all shares and a legend, a line each; without a known window the bar shows only the used
     part.
 
@@ -22,7 +24,7 @@ def draw_context_bar(parts: Sequence[Share], window: int | None, columns: int, *
     """
     used = sum(part.tokens for part in parts)
     free = max(window - used, 0) if window else 0
-    shown = [*parts, *([Share(FREE, free)] if window else [])]
+    shown = [*parts, *([TokenShare(FREE, free)] if window else [])]
     total = sum(part.tokens for part in shown) or 1
     marks = {kind: _MARKS[number] for number, kind in enumerate(KINDS)} | {FREE: _EMPTY}
     lines = []
@@ -68,7 +70,7 @@ def _format_summary(used: int, window: int | None) -> str:
     )
 
 
-def _allocate_columns(parts: Sequence[Share], room: int) -> list[int]:
+def _allocate_columns(parts: Sequence[TokenShare], room: int) -> list[int]:
     """Allocate columns to the parts: at least one each, `room` in all, the remainder to the largest fractions."""
     total = sum(part.tokens for part in parts)
     if not total:

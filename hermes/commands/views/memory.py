@@ -2,7 +2,7 @@
 
 import time
 
-from hermes.admin.memory import MemoryAdmin, as_shown
+from hermes.admin.memory import MemoryAdmin, escape_text
 from hermes.commands.views.skills import format_decision
 from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.formats.openai_format import Plain
@@ -15,18 +15,18 @@ async def decide_change(admin: MemoryAdmin, verb: str, number: int) -> str:
     answers = {"approve": admin.approve_change, "reject": admin.reject_change, "undo": admin.undo_change}
     row = await answers[verb](number)
     state = tr(str(row["state"]))
-    return as_shown(tr("Change {id} ({what}) is {state}.", id=row["id"], what=row["what"], state=state))
+    return escape_text(tr("Change {id} ({what}) is {state}.", id=row["id"], what=row["what"], state=state))
 
 
 def format_memory_file(row: Plain) -> list[str]:
     """Format a memory file with its entries."""
     if row["wrong"]:
-        return [as_shown(localize(str(row["wrong"])))]
+        return [escape_text(localize(str(row["wrong"])))]
     entries = row["entries"]
     assert isinstance(entries, list)
     head = tr("{file}  {usage} characters", file=row["file"], usage=row["usage"])
     head += "" if entries else "  " + tr("(empty)")
-    return [as_shown(head), *(line for entry in entries for line in _entry_lines("- ", str(entry)))]
+    return [escape_text(head), *(line for entry in entries for line in _entry_lines("- ", str(entry)))]
 
 
 def format_memory_change(row: Plain) -> list[str]:
@@ -34,10 +34,12 @@ def format_memory_change(row: Plain) -> list[str]:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["made_at"]))))
     reason = f": {row['reason']}" if row["reason"] else ""
     who = tr("{name}, from {author}", name=row["name"], author=tr(str(row["author"])))
-    lines = [as_shown(f"{row['id']:>4}  {when}  {format_decision(row)}  {who}{reason}")]
+    lines = [escape_text(f"{row['id']:>4}  {when}  {format_decision(row)}  {who}{reason}")]
     sources = row["sources"]
     assert isinstance(sources, list)
-    lines += ["      " + tr("strangers' words stood there: {text}", text=as_shown(str(source))) for source in sources]
+    lines += [
+        "      " + tr("strangers' words stood there: {text}", text=escape_text(str(source))) for source in sources
+    ]
     for sign, text in (("- ", row["before"]), ("+ ", row["after"])):
         lines += [f"      {line}" for line in _entry_lines(sign, str(text))] if text is not None else []
     if row["state"] == "pending":
@@ -48,4 +50,4 @@ def format_memory_change(row: Plain) -> list[str]:
 def _entry_lines(sign: str, text: str) -> list[str]:
     """Format an entry behind its sign, with invisible and control characters escaped."""
     first, *more = text.split("\n")
-    return [sign + as_shown(first), *(f"  {as_shown(line)}" for line in more)]
+    return [sign + escape_text(first), *(f"  {escape_text(line)}" for line in more)]

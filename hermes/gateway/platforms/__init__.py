@@ -1,1 +1,1 @@
-"""Chat platforms, a file or a folder each; found by their names."""
+"""Chat platforms, each a file or a folder, found by name."""

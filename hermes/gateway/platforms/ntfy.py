@@ -1,7 +1,10 @@
-"""ntfy: a topic is a chat. Whoever may write to the topic may talk with the agent, so the topic's name is its key.
+"""ntfy: a topic is a chat. Whoever may write to the topic may talk with the agent, so the topic's name is
+its key.
 
-The wire is https://docs.ntfy.sh/subscribe/api/ and https://docs.ntfy.sh/publish/: a stream of JSON lines in, a POST of
-JSON out. A message carries no sender; what the agent wrote itself comes back and is known by its tags.
+The protocol is https://docs.ntfy.sh/subscribe/api/ and https://docs.ntfy.sh/publish/: a stream of JSON
+lines in, a
+POST of JSON out. A message names no sender; the agent's own messages come back and are recognized by
+their tags.
 """
 
 import asyncio
@@ -31,13 +34,13 @@ from hermes.gateway.platform import (
 from hermes.gateway.text.media import content_of
 
 _LINE_LIMIT = 8 << 20
-_OWN = "hermes"
-"""The tag by which the agent's own messages are known."""
-_LIVENESS = 90.0
-"""Seconds without a line after which the connection is dead; the server says `keepalive` every 45."""
-_LIMIT = 4_096
+_OWN_TAG = "hermes"
+"""The tag that marks the agent's own messages."""
+_LIVENESS_SECONDS = 90.0
+"""Seconds without a line after which the connection is dead; the server sends `keepalive` every 45."""
+_TEXT_LIMIT = 4_096
 _FILE_LIMIT = 15_000_000
-_SECONDS = 30.0
+_REQUEST_SECONDS = 30.0
 
 
 class NtfyOptions(PlatformOptions, frozen=True, kw_only=True):
@@ -51,14 +54,14 @@ class NtfyOptions(PlatformOptions, frozen=True, kw_only=True):
     """An access token, for topics that are protected."""
 
 
-class _File(Struct):
+class _NtfyFile(Struct):
     name: str = ""
     url: str = ""
     type: str = ""
     size: int | None = None
 
 
-class _Line(Struct):
+class _NtfyEvent(Struct):
     """A line of the stream."""
 
     id: str = ""
@@ -67,49 +70,49 @@ class _Line(Struct):
     message: str = ""
     title: str = ""
     tags: list[str] = []
-    attachment: _File | None = None
+    attachment: _NtfyFile | None = None
 
 
-_lines = msgspec.json.Decoder(_Line)
+_event_decoder = msgspec.json.Decoder(_NtfyEvent)
 
 
-class Ntfy(Platform):
+class NtfyPlatform(Platform):
     """One topic."""
 
-    def __init__(self, options: NtfyOptions, around: PlatformContext) -> None:
+    def __init__(self, options: NtfyOptions, context: PlatformContext) -> None:
         self._options = options
-        self._around = around
+        self._context = context
         self._topic = f"{options.server.rstrip('/')}/{options.topic}"
         self._headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        self._since = around.cursors.get("since", "")
+        self._since = context.cursors.get("since", "")
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
-        """The stream of the topic, from the last message that is on disk; from now on where there is none."""
+        """Stream the topic from the last message that is on disk; from now on if there is none."""
         if not self._since:
-            self._since = str(int(self._around.clock.now()))
+            self._since = str(int(self._context.clock.now()))
             yield Batch(cursors=(("since", self._since),))
         query = {"since": self._since}
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS)
-        get = self._around.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=_LIVENESS_SECONDS)
+        get = self._context.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
             if answer.status in (401, 403, 404):
                 raise PlatformRefusedError(f"ntfy does not let us read the topic (HTTP {answer.status}).")
             if answer.status != 200:
                 raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
             yield Batch()
-            async for raw in _lines_of(answer.content):
-                line = _parsed(raw)
+            async for raw in _read_lines(answer.content):
+                line = _parse_event(raw)
                 if line is None or line.event != "message":
                     continue
-                arrivals = () if _OWN in line.tags else (self._arrival(line),)
-                yield Batch(arrivals, (("since", line.id),))
+                inbound_events = () if _OWN_TAG in line.tags else (self._make_inbound_event(line),)
+                yield Batch(inbound_events, (("since", line.id),))
                 self._since = line.id
 
     async def send(self, message: Outgoing) -> str:
-        """Publish a message; the tag with its key tells it when it is looked for."""
-        if utf8(message.text) > _LIMIT:  # ntfy would make a file of it
-            raise SendError(SendFault.TOO_LONG, f"ntfy takes {_LIMIT} bytes.")
-        headers = {**self._headers, "Tags": f"{_OWN},{_mark(message.key)}"}
+        """Publish a message with its key as a tag, by which `find_sent` recognizes it."""
+        if utf8(message.text) > _TEXT_LIMIT:  # ntfy would make a file of it
+            raise SendError(SendFault.TOO_LONG, f"ntfy takes {_TEXT_LIMIT} bytes.")
+        headers = {**self._headers, "Tags": f"{_OWN_TAG},{_key_tag(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
         if message.file:
@@ -122,13 +125,13 @@ class Ntfy(Platform):
         else:
             body = message.text.encode("utf-8", "replace")
             headers["Markdown"] = "no" if message.plain else "yes"
-        limit = aiohttp.ClientTimeout(total=_SECONDS)
+        limit = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
         try:
-            async with self._around.http.post(self._topic, data=body, headers=headers, timeout=limit) as answer:
+            async with self._context.http.post(self._topic, data=body, headers=headers, timeout=limit) as answer:
                 said = await answer.read()
                 if answer.status != 200:
-                    raise _failure(answer.status, answer.headers.get("Retry-After"), said)
-                return msgspec.json.decode(said, type=_Line).id
+                    raise _make_error(answer.status, answer.headers.get("Retry-After"), said)
+                return msgspec.json.decode(said, type=_NtfyEvent).id
         except aiohttp.ClientConnectorError as error:
             raise SendError(SendFault.TRANSIENT, f"ntfy cannot be reached: {error.strerror or error}.") from None
         except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
@@ -136,26 +139,26 @@ class Ntfy(Platform):
             raise SendError(SendFault.TRANSIENT, f"ntfy did not answer: {why}.", uncertain=True) from None
 
     async def find_sent(self, message: Outgoing) -> str | None:
-        """Look for the message among those that the server keeps (12 hours, unless it is set up otherwise)."""
-        limit = aiohttp.ClientTimeout(total=_SECONDS)
-        query = {"poll": "1", "since": "all", "tags": _mark(message.key)}
-        async with self._around.http.get(
+        """Search the messages that the server keeps (12 hours by default) for this one."""
+        limit = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
+        query = {"poll": "1", "since": "all", "tags": _key_tag(message.key)}
+        async with self._context.http.get(
             f"{self._topic}/json", params=query, headers=self._headers, timeout=limit
         ) as answer:
             if answer.status != 200:
                 raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
             async for raw in answer.content:
-                line = _parsed(raw)
-                if line is not None and _mark(message.key) in line.tags:
+                line = _parse_event(raw)
+                if line is not None and _key_tag(message.key) in line.tags:
                     return line.id
         return None
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
-        """Save an attachment; only from this server."""
+        """Download an attachment; only from this server."""
         if not attachment.ref.startswith(f"{self._options.server.rstrip('/')}/"):
             raise PlatformError("It lies on another server.")
         limit = aiohttp.ClientTimeout(total=300)
-        async with self._around.http.get(attachment.ref, headers=self._headers, timeout=limit) as answer:
+        async with self._context.http.get(attachment.ref, headers=self._headers, timeout=limit) as answer:
             if answer.status != 200:
                 raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
             size = 0
@@ -167,9 +170,9 @@ class Ntfy(Platform):
                     await asyncio.to_thread(file.write, chunk)
 
     async def close(self) -> None:
-        """Nothing is open between requests."""
+        """Do nothing: no connection stays open between requests."""
 
-    def _arrival(self, line: _Line) -> InboundEvent:
+    def _make_inbound_event(self, line: _NtfyEvent) -> InboundEvent:
         topic = self._options.topic
         files: tuple[Attachment, ...] = ()
         if line.attachment is not None:
@@ -179,7 +182,7 @@ class Ntfy(Platform):
         return InboundEvent(
             event_id=line.id,
             message_id=line.id,
-            place=Place(self._around.name, topic, kind=ChatKind.DM),
+            place=Place(self._context.name, topic, kind=ChatKind.DM),
             sender=Sender(topic),
             text=f"{line.title}\n{line.message}" if line.title else line.message,
             attachments=files,
@@ -187,31 +190,31 @@ class Ntfy(Platform):
         )
 
 
-async def _lines_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream; one that is longer than any message of ours is left out."""
-    kept = bytearray()
+async def _read_lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a stream; a line longer than any message of ours is skipped."""
+    buffer = bytearray()
     async for chunk in content.iter_any():
-        kept += chunk
-        *lines, rest = kept.split(b"\n")
-        kept = rest if len(rest) <= _LINE_LIMIT else bytearray(b"{")
+        buffer += chunk
+        *lines, rest = buffer.split(b"\n")
+        buffer = rest if len(rest) <= _LINE_LIMIT else bytearray(b"{")
         for line in lines:
             yield bytes(line)
 
 
-def _parsed(raw: bytes) -> _Line | None:
-    """A line of the stream; None for one that is none of ntfy's."""
+def _parse_event(raw: bytes) -> _NtfyEvent | None:
+    """Parse a line of the stream; None for a line that is not ntfy's."""
     try:
-        return _lines.decode(raw)
+        return _event_decoder.decode(raw)
     except msgspec.MsgspecError:
         return None
 
 
-def _mark(key: str) -> str:
-    """A key as a tag: tags are separated by commas."""
+def _key_tag(key: str) -> str:
+    """Return the tag for a key: tags are separated by commas, so other characters are replaced."""
     return "key-" + "".join(one if one.isalnum() or one in "-_" else "-" for one in key)
 
 
-def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
+def _make_error(status: int, retry_after: str | None, said: bytes) -> SendError:
     why = f"ntfy answered with HTTP {status}: {said[:200].decode('utf-8', 'replace')}"
     if status == 429:
         wait = float(retry_after) if retry_after and retry_after.isdecimal() else 10.0
@@ -224,16 +227,16 @@ def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
     return SendError(SendFault.TRANSIENT if status >= 500 else SendFault.UNKNOWN, why)
 
 
-async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
+async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
     assert isinstance(options, NtfyOptions)
-    return Ntfy(options, around)
+    return NtfyPlatform(options, context)
 
 
 PLATFORM = Descriptor(
     title="ntfy",
     options=NtfyOptions,
     can=Capabilities(
-        limit=_LIMIT,
+        limit=_TEXT_LIMIT,
         measure=utf8,
         media=True,
         media_limit=_FILE_LIMIT,
@@ -242,7 +245,7 @@ PLATFORM = Descriptor(
         senders=False,
         dm_only=True,
     ),
-    open=_open,
+    open=_open_platform,
     variables={"topic": "NTFY_TOPIC", "token": "NTFY_TOKEN"},
     secrets=("token",),
     hint="Short messages that pop up on a phone; markdown is shown.",

@@ -45,8 +45,8 @@ def skill_roots(home: HermesHome, settings: Settings) -> SkillRoots:
     )
 
 
-async def told(skills: SkillLibrary, names: Sequence[str]) -> list[TextPart]:
-    """Skills as parts of a message, and noted as used. Raises NotFoundError for a name that is no skill's."""
+async def load_skill_parts(skills: SkillLibrary, names: Sequence[str]) -> list[TextPart]:
+    """Return skills as parts of a message, and record their use. Raises NotFoundError for an unknown name."""
     from hermes.skills.command import build_skill_part
 
     found = []

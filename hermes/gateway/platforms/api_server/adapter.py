@@ -1,6 +1,7 @@
-"""The API server: programs that speak OpenAI's wire talk with Hermes, and look after runs, sessions and jobs.
+"""The API server: programs use Hermes over OpenAI's API format, and manage runs, sessions and jobs.
 
-It takes nothing in by the journal: who asks waits for the answer. What must outlive a connection is a run.
+Requests do not pass through the journal: the caller waits for the answer. What must outlive a connection
+is a run.
 """
 
 import asyncio
@@ -25,29 +26,29 @@ if TYPE_CHECKING:
     from hermes.gateway.platforms.api_server.server import ApiHttpServer
 
 
-class ApiServer(Platform):
-    """One API server."""
+class ApiServerPlatform(Platform):
+    """One API server as a platform."""
 
-    def __init__(self, server: "ApiHttpServer", around: PlatformContext) -> None:
+    def __init__(self, server: "ApiHttpServer", context: PlatformContext) -> None:
         self._server = server
-        self._around = around
+        self._context = context
         self._recovered = False
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._server.http_server.port
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
-        """Listen. Nothing comes in by this way."""
-        assert self._around.gateway is not None
-        store = self._around.gateway.app.services.store
+        """Serve requests; no inbound events come this way."""
+        assert self._context.gateway is not None
+        store = self._context.gateway.app.services.store
         if not self._recovered:
             await store.chats.fail_lost_responses()
             self._recovered = True
         await self._server.http_server.open()
         try:
-            await self._server.runs.worker.recover_account(self._around.name)
+            await self._server.runs.worker.recover_account(self._context.name)
             yield Batch()
             await asyncio.Event().wait()
         finally:
@@ -55,7 +56,7 @@ class ApiServer(Platform):
             await self._server.http_server.stop_accepting()
 
     async def send(self, message: Outgoing) -> str:
-        """Nobody can be written to who does not ask."""
+        """Raise SendError: nothing can be sent to a program that did not ask."""
         raise SendError(SendFault.FORBIDDEN, N_("Programs that use the API ask; nothing is sent to them."))
 
     async def close(self) -> None:
@@ -63,7 +64,7 @@ class ApiServer(Platform):
         await self._server.close()
 
 
-async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
+async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
     from hermes.gateway.people.quotas import Quotas
     from hermes.gateway.platforms.api_server.context import ApiDeps
     from hermes.gateway.platforms.api_server.keys import ApiKeyring, TurnSlots
@@ -73,31 +74,31 @@ async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
     from hermes.gateway.platforms.api_server.turns import ApiTurns
 
     assert isinstance(options, ApiOptions)
-    if around.gateway is None:
+    if context.gateway is None:
         raise PlatformRefusedError(N_("The API server runs in a gateway only."))
-    keys = ApiKeyring(options, around.name)
+    keys = ApiKeyring(options, context.name)
     for one in options.keys:
-        around.gateway.app.services.redactor.add_secret(f"{around.name}_{one.name}", one.key)
+        context.gateway.app.services.redactor.add_secret(f"{context.name}_{one.name}", one.key)
     base = ApiDeps(
         options=options,
-        gateway=around.gateway,
+        gateway=context.gateway,
         keyring=keys,
         slots=TurnSlots(options.turns),
         reader=RequestReader(options.body_limit),
-        sessions=ApiSessions(around.gateway, around.name, options.models),
-        turns=ApiTurns(around.gateway),
-        quotas=Quotas(around.gateway.app),
-        media=around.media,
-        began_at=around.clock.now(),
+        sessions=ApiSessions(context.gateway, context.name, options.models),
+        turns=ApiTurns(context.gateway),
+        quotas=Quotas(context.gateway.app),
+        media=context.media,
+        began_at=context.clock.now(),
     )
-    return ApiServer(ApiHttpServer(base), around)
+    return ApiServerPlatform(ApiHttpServer(base), context)
 
 
 PLATFORM = Descriptor(
     title="API server",
     options=ApiOptions,
     can=Capabilities(limit=1_000_000, redelivers=False, senders=False, dm_only=True, answers=False),
-    open=_open,
+    open=_open_platform,
     variables={"key": "API_SERVER_KEY", "host": "API_SERVER_HOST", "port": "API_SERVER_PORT"},
     secrets=("key",),
     hint="A program asks; answer in markdown.",

@@ -1,1 +1,1 @@
-"""What Discord needs beside its platform: values, requests, and what happens there."""
+"""The Discord platform: its REST client and its event reader."""

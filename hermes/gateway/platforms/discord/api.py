@@ -1,4 +1,6 @@
-"""Discord's values and requests, version 10. Only the fields that are used are named; others are passed over."""
+"""Discord's API objects and REST client, version 10. Only the fields that are used are declared; others are
+ignored.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,11 @@ from hermes.i18n.messages import N_
 if TYPE_CHECKING:
     import aiohttp
 
-EPOCH = 1_420_070_400.0
-"""Where Discord's ids begin to count time."""
-KINDS = 2_000
-"""Kinds of requests whose limits are remembered."""
-REFUSALS = {
+DISCORD_EPOCH = 1_420_070_400.0
+"""The time from which Discord's ids count, in seconds since the Unix epoch."""
+MAX_KNOWN_BUCKETS = 2_000
+"""Rate limit buckets that are remembered at most."""
+CLOSE_CODE_ERRORS = {
     4004: N_("Discord does not take the bot's token. Set a new one: `DISCORD_BOT_TOKEN` in .env."),
     4010: N_("Discord does not take this shard."),
     4011: N_("The bot is in too many servers for one connection."),
@@ -35,7 +37,7 @@ REFUSALS = {
         "The bot may not read messages. Switch on `Message Content Intent` in Discord's developer portal, under `Bot`."
     ),
 }
-FAULTS = {
+FAULTS_BY_CODE = {
     10003: SendFault.NOT_FOUND,
     10008: SendFault.NOT_FOUND,
     40005: SendFault.BAD_FORMAT,
@@ -47,8 +49,8 @@ FAULTS = {
 }
 
 
-class User(Struct):
-    """Who wrote something."""
+class DiscordUser(Struct):
+    """The author of a message."""
 
     id: str
     username: str = ""
@@ -56,7 +58,7 @@ class User(Struct):
     bot: bool = False
 
 
-class File(Struct):
+class DiscordFile(Struct):
     """An attachment."""
 
     id: str
@@ -66,67 +68,67 @@ class File(Struct):
     content_type: str | None = None
 
 
-class Sticker(Struct):
-    """A picture from a collection."""
+class DiscordSticker(Struct):
+    """A sticker."""
 
     name: str = ""
 
 
-class Words(Struct):
-    """What was handed on."""
+class ForwardedContent(Struct):
+    """The content of a forwarded message."""
 
     content: str = ""
-    attachments: list[File] = []
+    attachments: list[DiscordFile] = []
 
 
-class Snapshot(Struct):
-    """A message that was handed on, as it was then."""
+class MessageSnapshot(Struct):
+    """A forwarded message, as it was when it was forwarded."""
 
-    message: Words
+    message: ForwardedContent
 
 
-class Emoji(Struct):
-    """What a reaction shows."""
+class DiscordEmoji(Struct):
+    """The emoji of a reaction."""
 
     name: str = ""
     id: str | None = None
 
 
-class Reaction(Struct):
-    """How people react to a message."""
+class DiscordReaction(Struct):
+    """A reaction to a message."""
 
-    emoji: Emoji
+    emoji: DiscordEmoji
     me: bool = False
 
 
-class Sent(Struct):
-    """What is used of a message that was sent."""
+class DiscordSentMessage(Struct):
+    """The id of a message that was sent."""
 
     id: str
 
 
-class Message(Struct):
+class DiscordMessage(Struct):
     """A message."""
 
     id: str
     channel_id: str
-    author: User
+    author: DiscordUser
     content: str = ""
     type: int = 0
     flags: int = 0
     guild_id: str | None = None
     webhook_id: str | None = None
     nonce: str | int | None = None
-    mentions: list[User] = []
+    mentions: list[DiscordUser] = []
     mention_roles: list[str] = []
-    attachments: list[File] = []
-    sticker_items: list[Sticker] = []
-    message_snapshots: list[Snapshot] = []
-    reactions: list[Reaction] = []
-    referenced_message: "Message | None" = None
+    attachments: list[DiscordFile] = []
+    sticker_items: list[DiscordSticker] = []
+    message_snapshots: list[MessageSnapshot] = []
+    reactions: list[DiscordReaction] = []
+    referenced_message: "DiscordMessage | None" = None
 
 
-class Channel(Struct):
+class DiscordChannel(Struct):
     """A channel, a thread or a direct chat."""
 
     id: str
@@ -137,89 +139,89 @@ class Channel(Struct):
 
     @property
     def is_thread(self) -> bool:
-        """Whether it is a thread of another channel."""
+        """Whether it is a thread inside another channel."""
         return self.type in (10, 11, 12)
 
 
-class Member(Struct):
-    """Somebody in a server."""
+class DiscordMember(Struct):
+    """A member of a server."""
 
     roles: list[str] = []
-    user: User | None = None
+    user: DiscordUser | None = None
 
 
-class Tags(Struct):
-    """Whose role it is."""
+class DiscordRoleTags(Struct):
+    """The owner of a role."""
 
     bot_id: str | None = None
 
 
-class Role(Struct):
+class DiscordRole(Struct):
     """A role in a server."""
 
     id: str
-    tags: Tags | None = None
+    tags: DiscordRoleTags | None = None
 
 
-class Guild(Struct):
+class DiscordGuild(Struct):
     """A server."""
 
     id: str
-    channels: list[Channel] = []
-    threads: list[Channel] = []
-    members: list[Member] = []
-    roles: list[Role] = []
+    channels: list[DiscordChannel] = []
+    threads: list[DiscordChannel] = []
+    members: list[DiscordMember] = []
+    roles: list[DiscordRole] = []
 
 
-class Pressed(Struct):
-    """What was pressed."""
+class DiscordComponentData(Struct):
+    """The component that was pressed."""
 
     custom_id: str = ""
 
 
-class Interaction(Struct):
-    """A press of a button, among others."""
+class DiscordInteraction(Struct):
+    """A press of a button, or another interaction."""
 
     id: str
     type: int
     token: str
     channel_id: str = ""
     guild_id: str | None = None
-    message: Message | None = None
-    member: Member | None = None
-    user: User | None = None
-    data: Pressed | None = None
+    message: DiscordMessage | None = None
+    member: DiscordMember | None = None
+    user: DiscordUser | None = None
+    data: DiscordComponentData | None = None
 
 
-class Start(Struct, frozen=True):
-    """How often a session may still be begun today."""
+class SessionStartLimit(Struct, frozen=True):
+    """How many sessions may still be started today."""
 
     remaining: int = 1
 
 
-class Door(Struct):
-    """Where news are to be had."""
+class DiscordGatewayInfo(Struct):
+    """The address of Discord's gateway, and how many sessions may still be started."""
 
     url: str
-    session_start_limit: Start = Start()
+    session_start_limit: SessionStartLimit = SessionStartLimit()
 
 
-class Hello(Struct):
-    """The first frame."""
+class DiscordHello(Struct):
+    """The gateway's first frame."""
 
     heartbeat_interval: float
 
 
-class Ready(Struct):
-    """A session has begun."""
+class DiscordReady(Struct):
+    """The frame that says that a session has begun."""
 
     session_id: str
-    user: User
+    user: DiscordUser
     resume_gateway_url: str = ""
 
 
-class Frame(Struct):
-    """A frame of the gateway."""
+class DiscordFrame(Struct):
+    """A frame of Discord's gateway."""
 
     op: int
     d: msgspec.Raw = msgspec.Raw(b"null")
@@ -227,33 +229,33 @@ class Frame(Struct):
     t: str | None = None
 
 
-class Complaint(Struct):
-    """What Discord says is wrong."""
+class DiscordErrorBody(Struct):
+    """The body of an error response."""
 
     code: int = 0
     message: str = ""
     retry_after: float | None = None
 
 
-def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """A value from Discord. Raises `PlatformError`."""
+def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
+    """Decode a value from Discord. Raises `PlatformError`."""
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:
         raise PlatformError(N_("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
 
 
-class Rest:
-    """Requests with the bot's token, none beyond what a bucket allows."""
+class DiscordClient:
+    """Discord's REST API with the bot's token; no request is made while its rate limit bucket is empty."""
 
-    def __init__(self, token: str, base_url: str, around: PlatformContext) -> None:
+    def __init__(self, token: str, base_url: str, context: PlatformContext) -> None:
         self._base = base_url.rstrip("/")
         self._token = token
-        self._around = around
-        self._full: dict[str, float] = {}
-        """Until when (monotonic) a kind of request in a channel is not made."""
+        self._context = context
+        self._blocked_until: dict[str, float] = {}
+        """By bucket, the monotonic time before which no request is made; the empty name is the global limit."""
 
-    async def call(
+    async def call_api(
         self,
         method: str,
         path: str,
@@ -263,14 +265,14 @@ class Rest:
         form: "aiohttp.FormData | None" = None,
         creates: bool = False,
     ) -> bytes:
-        """The answer's body. Raises `SendError`."""
-        kind = self._kind(method, path)
-        self._wait(kind)
+        """Make a request and return the response's body. Raises `SendError`."""
+        bucket = self._bucket_name(method, path)
+        self._check_limit(bucket)
         headers = {"Authorization": f"Bot {self._token}", "User-Agent": "DiscordBot (hermes, 1)"}
         data = form if form is not None else None if body is None else msgspec.json.encode(body)
         if form is None and body is not None:
             headers["Content-Type"] = "application/json"
-        ask = PlatformRequest(
+        call = PlatformRequest(
             method=method,
             url=f"{self._base}/{path}",
             headers=headers,
@@ -279,47 +281,48 @@ class Rest:
             creates=creates,
             seconds=UPLOAD_SECONDS if form is not None else REQUEST_SECONDS,
         )
-        answer = await send_request(self._around.http, ask, "Discord")
-        self._learn(kind, answer)
+        answer = await send_request(self._context.http, call, "Discord")
+        self._store_limit(bucket, answer)
         if answer.status >= 300:
-            raise self._error(kind, answer, creates=creates)
+            raise self._make_error(bucket, answer, creates=creates)
         return answer.body
 
     @staticmethod
-    def _kind(method: str, path: str) -> str:
-        """What shares a bucket: a method on one kind of thing in one channel."""
+    def _bucket_name(method: str, path: str) -> str:
+        """Return the rate limit bucket of a request: the method, the kind of thing and the channel."""
         top, _, rest = path.partition("/")
         major, _, rest = rest.partition("/")
         return f"{method} {top} {major} " + "/".join(part for part in rest.split("/") if not part.isdigit())
 
-    def _wait(self, kind: str) -> None:
-        now = self._around.clock.monotonic()
-        until = max(self._full.get(kind, 0.0), self._full.get("", 0.0))
+    def _check_limit(self, bucket: str) -> None:
+        now = self._context.clock.monotonic()
+        until = max(self._blocked_until.get(bucket, 0.0), self._blocked_until.get("", 0.0))
         if until > now:
             said = N_("Discord takes no more of these for {n:.1f} seconds.", n=until - now)
             raise SendError(SendFault.RATE_LIMITED, said, retry_after=until - now)
 
-    def _learn(self, kind: str, answer: PlatformResponse) -> None:
-        now = self._around.clock.monotonic()
+    def _store_limit(self, bucket: str, answer: PlatformResponse) -> None:
+        now = self._context.clock.monotonic()
         after = parse_seconds(answer.headers.get("x-ratelimit-reset-after"))
         if after and answer.headers.get("x-ratelimit-remaining") == "0":
-            if len(self._full) >= KINDS:
-                self._full = {one: until for one, until in self._full.items() if until > now}
-            self._full[kind] = now + after
+            if len(self._blocked_until) >= MAX_KNOWN_BUCKETS:
+                self._blocked_until = {one: until for one, until in self._blocked_until.items() if until > now}
+                """By bucket, the monotonic time before which no request is made; the empty name is the global limit."""
+            self._blocked_until[bucket] = now + after
 
-    def _error(self, kind: str, answer: PlatformResponse, *, creates: bool) -> PlatformError:
+    def _make_error(self, bucket: str, answer: PlatformResponse, *, creates: bool) -> PlatformError:
         try:
-            fault = decode_json(answer.body, Complaint)
+            fault = decode_json(answer.body, DiscordErrorBody)
         except msgspec.DecodeError:
-            fault = Complaint(message=f"status {answer.status}")
+            fault = DiscordErrorBody(message=f"status {answer.status}")
         said = N_("Discord said: {error}", error=describe_error(fault.message))
         if answer.status == 401:
-            return PlatformRefusedError(REFUSALS[4004])
+            return PlatformRefusedError(CLOSE_CODE_ERRORS[4004])
         if answer.status == 429:
             after = fault.retry_after or parse_seconds(answer.headers.get("retry-after")) or 1.0
             wide = answer.headers.get("x-ratelimit-scope") == "global"
             if wide:
-                self._full[""] = self._around.clock.monotonic() + after
+                self._blocked_until[""] = self._context.clock.monotonic() + after
             return SendError(SendFault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
             return SendError(SendFault.TRANSIENT, said, uncertain=creates)
@@ -331,4 +334,4 @@ class Rest:
             404: SendFault.NOT_FOUND,
             413: SendFault.BAD_FORMAT,
         }
-        return SendError(FAULTS.get(fault.code, known.get(answer.status, SendFault.UNKNOWN)), said)
+        return SendError(FAULTS_BY_CODE.get(fault.code, known.get(answer.status, SendFault.UNKNOWN)), said)

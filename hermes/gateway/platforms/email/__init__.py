@@ -1,1 +1,1 @@
-"""What e-mail needs beside its platform: both protocols, letters as they come and as they go."""
+"""IMAP, SMTP, and the reading and writing of mails for the e-mail platform."""

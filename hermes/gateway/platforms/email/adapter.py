@@ -1,8 +1,10 @@
-"""E-mail: IMAP for what comes in, SMTP for what goes out.
+"""E-mail: mail is read over IMAP and sent over SMTP.
 
-A thread of mails is a conversation. How far the mailbox was read is kept by its own numbers, and moves on when a mail
-is on disk. A `From` is anybody's choice: only the own mail server's word makes a sender known (`authserv_id`). What
-programs send is never answered, and whom nobody knows gets nothing, no bounce either.
+A thread of mails is a session. The read position is the mailbox's own numbering, and moves on when a mail
+is on
+disk. Anybody can write any `From`: only the own mail server's verdict (`authserv_id`) verifies a sender.
+Mails from
+programs are never answered, and unknown senders get nothing, no bounce either.
 Source: RFC 3501, 2177, 5321, 5322, 8601, 3834.
 """
 
@@ -31,18 +33,18 @@ from hermes.gateway.platform import (
     SendFault,
 )
 from hermes.gateway.platforms.email.composer import (
-    Draft,
-    answer_subject,
-    bare_subject,
-    is_own,
-    own_id,
-    without_quote,
-    written,
+    MailDraft,
+    encode_mail,
+    is_own_message_id,
+    own_message_id,
+    reply_subject,
+    split_quote,
+    strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.connection import Security, Server
-from hermes.gateway.platforms.email.imap import Box, Imap, ImapError
-from hermes.gateway.platforms.email.message import Letter, MailError, is_address, read_file, read_letter
-from hermes.gateway.platforms.email.smtp import Envelope, Login, deliver
+from hermes.gateway.platforms.email.connection import MailSecurity, MailServer
+from hermes.gateway.platforms.email.imap import ImapConnection, ImapError, ImapFolder
+from hermes.gateway.platforms.email.message import MailError, ParsedMail, is_address, parse_mail, read_mail_file
+from hermes.gateway.platforms.email.smtp import SmtpEnvelope, SmtpLogin, deliver_mail
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.untrusted_text import html_to_markdown
@@ -50,23 +52,26 @@ from hermes.sessions.untrusted_text import html_to_markdown
 if TYPE_CHECKING:
     import ssl
 
-LIMIT = 50_000
+TEXT_LIMIT = 50_000
 FILE_LIMIT = 18 * 1024 * 1024
-"""Bytes of the largest file that is sent: most servers take 25 MB, and a mail is a third larger than its file."""
-HEAD_LIMIT = 256 * 1024
-"""Bytes that are read of a larger one."""
+"""Size in bytes of the largest file that is sent.
+
+Most servers take 25 MB, and a mail is a third larger than its file.
+"""
+TRUNCATED_LIMIT = 256 * 1024
+"""Bytes that are read of a mail larger than `largest_mb`."""
 IDLE_SECONDS = 25 * 60.0
 """Servers may end a connection that was quiet for half an hour."""
 POLL_SECONDS = 15.0
-RENUMBERED_DAYS = 2
-"""How many days are read anew when the server has numbered its mails anew."""
-REMEMBERED = 1_000
-"""Subjects and own texts that are known at most."""
-FETCHES = 2
-"""Files that are fetched at once."""
+REREAD_DAYS = 2
+"""Days that are read again when the server has renumbered its mails."""
+MAX_REMEMBERED = 1_000
+"""Subjects and own texts that are remembered at most."""
+FETCHES_AT_ONCE = 2
+"""Files that are downloaded at the same time."""
 
 
-class Options(base.PlatformOptions, frozen=True, kw_only=True):
+class EmailOptions(base.PlatformOptions, frozen=True, kw_only=True):
     """What a mailbox needs."""
 
     address: str = ""
@@ -83,7 +88,7 @@ class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """The server through which mail is sent."""
     smtp_port: int = 587
     """Its port."""
-    security: Security = Security.AUTO
+    security: MailSecurity = MailSecurity.AUTO
     """`auto`, `tls`, `starttls`, or `none` (on this machine only)."""
     folder: str = "INBOX"
     """The folder that is read."""
@@ -102,58 +107,60 @@ class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """Whether mails that were taken in are marked as read."""
 
 
-class Email(Platform):
+class EmailPlatform(Platform):
     """One mailbox."""
 
-    def __init__(self, options: Options, around: PlatformContext) -> None:
+    def __init__(self, options: EmailOptions, context: PlatformContext) -> None:
         self._options = options
-        self._around = around
+        self._context = context
         self._address = options.address.lower()
-        self._login = Login(options.user or options.address, options.password)
+        self._login = SmtpLogin(options.user or options.address, options.password)
         self._limit = options.largest_mb << 20
-        self._validity, self._uid = _numbers(around.cursors.get("mail", ""))
-        self._open: set[Imap] = set()
+        self._validity, self._uid = _parse_cursor(context.cursors.get("mail", ""))
+        self._open_connections: set[ImapConnection] = set()
         self._subjects: dict[str, str] = {}
         self._threads: dict[str, str] = {}
-        """The threads of the last mails, by their ids."""
-        self._said: dict[str, str] = {}
-        """What our last mails say, by their ids."""
-        self._fetching = asyncio.Semaphore(FETCHES)
-        self._told: set[str] = set()
+        """The threads of recent mails, by message id."""
+        self._sent_texts: dict[str, str] = {}
+        """The texts of our recent mails, by message id."""
+        self._fetch_slots = asyncio.Semaphore(FETCHES_AT_ONCE)
+        self._reported: set[str] = set()
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
-        """Log in, read what was missed, and give what comes in."""
+        """Log in, read missed mails, and yield what comes in."""
         if not (self._options.authserv_id or self._options.trust_senders):
-            self._tell(
+            self._report_once(
                 "authserv_id",
                 N_("Without `authserv_id` no sender is verified, and no mail is answered; see docs/email.md."),
             )
-        imap = await self._connect()
+        imap = await self._connect_imap()
         try:
-            missed = await self._begin(imap, await imap.select(self._options.folder, change=self._options.mark_seen))
-            yield Batch((), self._cursor(self._uid))
+            missed = await self._choose_start(
+                imap, await imap.select_folder(self._options.folder, change=self._options.mark_seen)
+            )
+            yield Batch((), self._format_cursor(self._uid))
             while True:
-                for uid in missed or await imap.search(f"UID {self._uid + 1}:*"):
+                for uid in missed or await imap.search_mails(f"UID {self._uid + 1}:*"):
                     if uid <= self._uid:
                         continue  # "from the next to the last" names the last one when there is no next
-                    arrivals = await self._read(imap, uid)
-                    yield Batch(arrivals, self._cursor(uid))
+                    inbound_events = await self._read_mail(imap, uid)
+                    yield Batch(inbound_events, self._format_cursor(uid))
                     self._uid = uid
-                    if arrivals and self._options.mark_seen:
+                    if inbound_events and self._options.mark_seen:
                         await imap.mark_seen(uid)
                 missed = []
                 if imap.can_idle:
-                    await imap.wait(IDLE_SECONDS)
+                    await imap.wait_for_mail(IDLE_SECONDS)
                 else:
-                    await self._around.clock.sleep(POLL_SECONDS)
-                    await imap.look()
+                    await self._context.clock.sleep(POLL_SECONDS)
+                    await imap.poll_mail()
         finally:
-            await self._hang_up(imap)
+            await self._close_imap(imap)
 
     async def send(self, message: Outgoing) -> str:
         """Send a mail, with a file where there is one."""
-        if len(message.text) > LIMIT:
-            raise SendError(SendFault.TOO_LONG, N_("A mail holds {n} characters here.", n=LIMIT))
+        if len(message.text) > TEXT_LIMIT:
+            raise SendError(SendFault.TOO_LONG, N_("A mail holds {n} characters here.", n=TEXT_LIMIT))
         recipient = message.place.chat.strip().lower()
         if not is_address(recipient):
             raise SendError(SendFault.NOT_FOUND, N_("This is no address: {address}", address=describe_error(recipient)))
@@ -161,152 +168,163 @@ class Email(Platform):
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
         place = message.place
-        subject = self._subjects.get(message.reply_to) or self._subjects.get(place.thread) or bare_subject(place.name)
+        subject = (
+            self._subjects.get(message.reply_to) or self._subjects.get(place.thread) or strip_reply_prefix(place.name)
+        )
         answering = bool(place.thread or message.reply_to)
-        message_id = own_id(message.key, self._address)
-        draft = Draft(
+        message_id = own_message_id(message.key, self._address)
+        draft = MailDraft(
             sender=self._address,
             name=self._options.name,
             recipient=recipient,
-            subject=answer_subject(subject)
+            subject=reply_subject(subject)
             if answering
             else subject or tr("A message from {name}", name=self._options.name),
             text=message.text,
             plain=message.plain,
             message_id=message_id,
-            thread=_sendable(place.thread),
-            answers=_sendable(message.reply_to),
+            thread=_header_id(place.thread),
+            in_reply_to=_header_id(message.reply_to),
             file_name=Path(message.file).name,
             content=content,
-            at=self._around.clock.now(),
+            at=self._context.clock.now(),
         )
         try:
-            raw = await asyncio.to_thread(written, draft)
+            raw = await asyncio.to_thread(encode_mail, draft)
         except (ValueError, LookupError, TypeError) as error:
             raise SendError(
                 SendFault.BAD_FORMAT, N_("The mail cannot be written: {error}", error=describe_error(error))
             ) from error
-        server = Server(
+        server = MailServer(
             self._options.smtp_host or self._options.imap_host, self._options.smtp_port, self._options.security
         )
-        await deliver(server, self._login, Envelope(self._address, recipient, raw), self._tls)
-        _remember(self._said, message_id, message.text)
-        _remember(self._threads, message_id if place.thread else "", place.thread)
+        await deliver_mail(server, self._login, SmtpEnvelope(self._address, recipient, raw), self._make_tls_context)
+        _remember_entry(self._sent_texts, message_id, message.text)
+        _remember_entry(self._threads, message_id if place.thread else "", place.thread)
         return message_id
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
-        """Save a file of a mail."""
+        """Download a file of a mail."""
         validity, uid, index = (int(one) for one in attachment.ref.split(":"))
-        async with self._fetching:
-            imap = await self._connect()
+        async with self._fetch_slots:
+            imap = await self._connect_imap()
             try:
-                box = await imap.select(self._options.folder, change=False)
-                raw = await imap.fetch(uid, self._limit) if box.validity == validity else None
+                folder = await imap.select_folder(self._options.folder, change=False)
+                raw = await imap.fetch_mail(uid, self._limit) if folder.validity == validity else None
             finally:
-                await self._hang_up(imap)
+                await self._close_imap(imap)
             if raw is None:
                 raise PlatformError(N_("The mail is not there any more."))
-            content = await asyncio.to_thread(read_file, raw, index)
+            content = await asyncio.to_thread(read_mail_file, raw, index)
             await asyncio.to_thread(target.write_bytes, content)
 
     async def close(self) -> None:
-        """Hang up."""
-        for imap in self._open:
+        """Close every connection."""
+        for imap in self._open_connections:
             imap.abort()
-        self._open.clear()
+        self._open_connections.clear()
 
     # The mailbox.
 
-    async def _connect(self) -> Imap:
+    async def _connect_imap(self) -> ImapConnection:
         options = self._options
-        imap = Imap(Server(options.imap_host, options.imap_port, options.security), self._tls, self._limit + HEAD_LIMIT)
-        self._open.add(imap)
+        imap = ImapConnection(
+            MailServer(options.imap_host, options.imap_port, options.security),
+            self._make_tls_context,
+            self._limit + TRUNCATED_LIMIT,
+        )
+        self._open_connections.add(imap)
         try:
             await imap.open(self._login.user, self._login.password)
         except BaseException:
             imap.abort()
-            self._open.discard(imap)
+            self._open_connections.discard(imap)
             raise
         return imap
 
-    async def _hang_up(self, imap: Imap) -> None:
-        self._open.discard(imap)
+    async def _close_imap(self, imap: ImapConnection) -> None:
+        self._open_connections.discard(imap)
         await imap.close()
 
-    def _tls(self) -> "ssl.SSLContext":
+    def _make_tls_context(self) -> "ssl.SSLContext":
         import ssl
 
-        return self._around.tls() if self._around.tls is not None else ssl.create_default_context()
+        return self._context.tls() if self._context.tls is not None else ssl.create_default_context()
 
-    async def _begin(self, imap: Imap, box: Box) -> list[int]:
-        """From where to read on: at the first start from what comes after it. What else is to be read once."""
-        if self._validity == box.validity:
+    async def _choose_start(self, imap: ImapConnection, folder: ImapFolder) -> list[int]:
+        """Set the position to read from, and return the mails to read once more.
+
+        At the first start, reading begins after the newest mail.
+        """
+        if self._validity == folder.validity:
             return []
         missed: list[int] = []
         if self._validity:
-            self._around.report(N_("The mail server has numbered its mails anew; the last days are read again."))
-            day = time.gmtime(self._around.clock.now() - RENUMBERED_DAYS * 86400)
-            missed = await imap.search(f"SINCE {day.tm_mday}-{_MONTHS[day.tm_mon - 1]}-{day.tm_year}")
-        self._validity = box.validity
-        self._uid = missed[0] - 1 if missed else box.next_uid - 1
+            self._context.report(N_("The mail server has numbered its mails anew; the last days are read again."))
+            day = time.gmtime(self._context.clock.now() - REREAD_DAYS * 86400)
+            missed = await imap.search_mails(f"SINCE {day.tm_mday}-{_MONTHS[day.tm_mon - 1]}-{day.tm_year}")
+        self._validity = folder.validity
+        self._uid = missed[0] - 1 if missed else folder.next_uid - 1
         return missed
 
-    def _cursor(self, uid: int) -> tuple[tuple[str, str], ...]:
+    def _format_cursor(self, uid: int) -> tuple[tuple[str, str], ...]:
         return (("mail", f"{self._validity}:{uid}"),)
 
-    async def _read(self, imap: Imap, uid: int) -> tuple[InboundEvent, ...]:
-        """A mail; nothing where it is not for us. One that cannot be read is told and passed over."""
+    async def _read_mail(self, imap: ImapConnection, uid: int) -> tuple[InboundEvent, ...]:
+        """Read a mail; return nothing if it needs no answer. An unreadable one is reported and skipped."""
         try:
-            size = await imap.size(uid)
-            raw = await imap.fetch(uid, self._limit if size is not None and size <= self._limit else HEAD_LIMIT)
+            size = await imap.fetch_size(uid)
+            raw = await imap.fetch_mail(
+                uid, self._limit if size is not None and size <= self._limit else TRUNCATED_LIMIT
+            )
             if size is None or raw is None:
                 return ()
-            letter = await asyncio.to_thread(read_letter, raw, self._options.authserv_id)
+            mail = await asyncio.to_thread(parse_mail, raw, self._options.authserv_id)
         except (MailError, ImapError) as error:
-            self._around.report(N_("A mail (number {n}) is passed over: {error}", n=uid, error=str(error)))
+            self._context.report(N_("A mail (number {n}) is passed over: {error}", n=uid, error=str(error)))
             return ()
-        if letter.machine or letter.sender == self._address:
+        if mail.automatic_reason or mail.sender == self._address:
             return ()
-        return (await self._arrival(letter, uid, whole=size <= self._limit),)
+        return (await self._make_inbound_event(mail, uid, whole=size <= self._limit),)
 
-    async def _arrival(self, letter: Letter, uid: int, *, whole: bool) -> InboundEvent:
-        message_id = letter.message_id or f"{self._validity}.{uid}@{_NOWHERE}"
-        thread = self._thread(letter, message_id)
-        subject = bare_subject(letter.subject)
-        _remember(self._subjects, message_id, subject)
-        text, quoted = without_quote(await html_to_markdown(letter.html) if letter.html else letter.text)
-        own = is_own(letter.answers, self._address)
-        before = self._said.get(letter.answers, "") if own else quoted
-        forwarded = bool(quoted) and not text and not letter.files
+    async def _make_inbound_event(self, mail: ParsedMail, uid: int, *, whole: bool) -> InboundEvent:
+        message_id = mail.message_id or f"{self._validity}.{uid}@{_MISSING_ID_DOMAIN}"
+        thread = self._find_thread(mail, message_id)
+        subject = strip_reply_prefix(mail.subject)
+        _remember_entry(self._subjects, message_id, subject)
+        text, quoted = split_quote(await html_to_markdown(mail.html) if mail.html else mail.text)
+        own = is_own_message_id(mail.in_reply_to, self._address)
+        quoted_text = self._sent_texts.get(mail.in_reply_to, "") if own else quoted
+        forwarded = bool(quoted) and not text and not mail.files
         if forwarded:
-            text, before = quoted, ""
-        text = text if letter.answers else _with_subject(text, subject)
+            text, quoted_text = quoted, ""
+        text = text if mail.in_reply_to else _prepend_subject(text, subject)
         return InboundEvent(
-            event_id=hashlib.sha256(f"{letter.sender}\0{message_id}".encode()).hexdigest()[:40],
+            event_id=hashlib.sha256(f"{mail.sender}\0{message_id}".encode()).hexdigest()[:40],
             message_id=message_id,
-            place=Place(self._around.name, letter.sender, thread, ChatKind.DM, subject),
-            sender=Sender(letter.sender, letter.name),
+            place=Place(self._context.name, mail.sender, thread, ChatKind.DM, subject),
+            sender=Sender(mail.sender, mail.name),
             text=text,
-            attachments=self._files(letter, uid, whole=whole),
-            reply=Reply(letter.answers, before, own=own) if letter.answers or before else None,
+            attachments=self._make_attachments(mail, uid, whole=whole),
+            reply=Reply(mail.in_reply_to, quoted_text, own=own) if mail.in_reply_to or quoted_text else None,
             mentioned=True,
             forwarded=forwarded,
-            verified=letter.verified or self._options.trust_senders,
-            at=letter.at,
+            verified=mail.verified or self._options.trust_senders,
+            at=mail.at,
         )
 
-    def _thread(self, letter: Letter, message_id: str) -> str:
-        """The first mail of the thread; some programs name only the last one."""
+    def _find_thread(self, mail: ParsedMail, message_id: str) -> str:
+        """Return the first mail of the thread; some programs name only the last one."""
         if not self._options.threads:
             return ""
-        before = (letter.references[0] if letter.references else "", letter.answers)
+        before = (mail.references[0] if mail.references else "", mail.in_reply_to)
         thread = next(
             (self._threads[one] for one in before if one in self._threads), before[0] or before[1] or message_id
         )
-        _remember(self._threads, message_id, thread)
+        _remember_entry(self._threads, message_id, thread)
         return thread
 
-    def _files(self, letter: Letter, uid: int, *, whole: bool) -> tuple[Attachment, ...]:
+    def _make_attachments(self, mail: ParsedMail, uid: int, *, whole: bool) -> tuple[Attachment, ...]:
         problem = "" if whole else N_("the mail is larger than {n} MB", n=self._options.largest_mb)
         found = [
             Attachment(
@@ -317,67 +335,67 @@ class Email(Platform):
                 ref="" if problem else f"{self._validity}:{uid}:{one.index}",
                 problem=problem,
             )
-            for one in letter.files
+            for one in mail.files
         ]
-        if letter.more_files:
-            more = N_("{n} more files came along and are not read", n=letter.more_files)
+        if mail.more_files:
+            more = N_("{n} more files came along and are not read", n=mail.more_files)
             found.append(Attachment(MediaKind.DOCUMENT, problem=more))
         return tuple(found)
 
-    def _tell(self, kind: str, line: str) -> None:
-        if kind not in self._told:
-            self._told.add(kind)
-            self._around.report(line)
+    def _report_once(self, kind: str, line: str) -> None:
+        if kind not in self._reported:
+            self._reported.add(kind)
+            self._context.report(line)
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_ID = re.compile(r"[\x21-\x3b\x3d\x3f-\x7e]{1,250}")
-_NOWHERE = "no-id.invalid"
-"""The domain of ids that we gave to mails without one."""
+_VALID_ID = re.compile(r"[\x21-\x3b\x3d\x3f-\x7e]{1,250}")
+_MISSING_ID_DOMAIN = "no-id.invalid"
+"""The domain of the ids that we give to mails without one."""
 
 
-def _numbers(cursor: str) -> tuple[int, int]:
+def _parse_cursor(cursor: str) -> tuple[int, int]:
     validity, _, uid = cursor.partition(":")
     return (int(validity), int(uid)) if validity.isdecimal() and uid.isdecimal() else (0, 0)
 
 
-def _sendable(message_id: str) -> str:
-    """An id that may stand in a mail's head."""
-    return "" if message_id.endswith("@" + _NOWHERE) or not _ID.fullmatch(message_id) else message_id
+def _header_id(message_id: str) -> str:
+    """Return an id if it may stand in a mail's header, else an empty string."""
+    return "" if message_id.endswith("@" + _MISSING_ID_DOMAIN) or not _VALID_ID.fullmatch(message_id) else message_id
 
 
-def _remember(known: dict[str, str], name: str, value: str) -> None:
+def _remember_entry(known: dict[str, str], name: str, value: str) -> None:
     if name:
         known.pop(name, None)
         known[name] = value
-        if len(known) > REMEMBERED:
+        if len(known) > MAX_REMEMBERED:
             del known[next(iter(known))]
 
 
-def _identity(options: base.PlatformOptions) -> str:
-    return f"{options.imap_host}\0{options.user or options.address}" if isinstance(options, Options) else ""
+def _account_identity(options: base.PlatformOptions) -> str:
+    return f"{options.imap_host}\0{options.user or options.address}" if isinstance(options, EmailOptions) else ""
 
 
-async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
-    if not isinstance(options, Options) or not (options.address and options.imap_host):
+async def _open_platform(options: base.PlatformOptions, context: PlatformContext) -> Platform:
+    if not isinstance(options, EmailOptions) or not (options.address and options.imap_host):
         raise PlatformRefusedError(N_("E-mail needs `address`, `imap_host` and `smtp_host` in config.yaml."))
     if not options.password:
         raise PlatformRefusedError(N_("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
     if not is_address(options.address):
         raise PlatformRefusedError(N_("This is no address: {address}", address=describe_error(options.address)))
-    return Email(options, around)
+    return EmailPlatform(options, context)
 
 
-def _with_subject(text: str, subject: str) -> str:
-    """The words of a mail that begins a thread: its subject is part of them, unless they are a command."""
+def _prepend_subject(text: str, subject: str) -> str:
+    """Return the text of a mail that begins a thread with its subject before it, unless the text is a command."""
     return text if text.startswith(("/", subject)) else f"{subject}\n\n{text}".strip()
 
 
 PLATFORM = Descriptor(
     title="E-mail",
-    options=Options,
+    options=EmailOptions,
     can=Capabilities(
-        limit=LIMIT,
+        limit=TEXT_LIMIT,
         threads=True,
         media=True,
         media_limit=FILE_LIMIT,
@@ -387,10 +405,10 @@ PLATFORM = Descriptor(
         dm_only=True,
         batch_seconds=0.0,
     ),
-    open=_start,
+    open=_open_platform,
     variables={"address": "EMAIL_ADDRESS", "password": "EMAIL_PASSWORD"},
     secrets=("password",),
-    identity=_identity,
+    identity=_account_identity,
     hint="Answers are mails: whole sentences, nothing that waits for a quick answer.",
     example="address: hermes@example.org\nimap_host: imap.example.org\nsmtp_host: smtp.example.org\n"
     "authserv_id: mx.example.org\nowners: [you@example.org]",

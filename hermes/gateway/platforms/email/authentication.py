@@ -1,7 +1,8 @@
-"""Whether a mail is from whom it says: what our own server found out about it (RFC 8601).
+"""Verify a mail's sender by our own server's authentication results (RFC 8601).
 
-A `From` is anybody's choice. A server that takes mail in checks signatures (DKIM), the sending machine (SPF) and what
-the domain's owner wants (DMARC), and writes the outcome at the top of the mail.
+Anybody can write any `From`. A server that receives mail checks signatures (DKIM), the sending machine
+(SPF) and the
+domain owner's policy (DMARC), and writes the results at the top of the mail.
 """
 
 import re
@@ -14,54 +15,58 @@ _TOKEN = re.compile(r'\\.|"(?:[^"\\]|\\.)*"|[^()";\\]+|.', re.DOTALL)
 _QUOTED = re.compile(r'[\s;="]')
 
 
-def vouched(results: Sequence[str], authserv_id: str, address: str) -> bool:
-    """Whether the server with this name vouches for an address. Only its topmost header counts: a sender can put
-    others below it."""
+def is_sender_verified(results: Sequence[str], authserv_id: str, address: str) -> bool:
+    """Return whether the server with this name has verified an address.
+
+    Only its topmost header counts: a sender can put others below it.
+    """
     domain = address.rpartition("@")[2].lower()
     for raw in results:
-        pieces = _pieces(raw)
+        pieces = _split_results(raw)
         if pieces is None:
             return False  # it may be our own server's, which a sender made unreadable so that another one counts
         if authserv_id and pieces[0].split()[:1] == [authserv_id.lower()]:
-            return _passed(pieces[1:], domain)
+            return _has_passed(pieces[1:], domain)
     return False
 
 
-def _passed(pieces: Sequence[str], domain: str) -> bool:
+def _has_passed(pieces: Sequence[str], domain: str) -> bool:
     passed = False
     for piece in pieces:
         method = _METHOD.match(piece)
         if method is None:
             continue
         name, result = method[1], method[2]
-        about = dict(_PROPERTY.findall(piece[method.end() :]))
+        properties = dict(_PROPERTY.findall(piece[method.end() :]))
         if name == "dmarc" and result == "fail":
             return False
         if result == "pass":
-            passed = passed or _names(name, about, domain)
+            passed = passed or _is_about_domain(name, properties, domain)
     return passed
 
 
-def _names(method: str, about: dict[str, str], domain: str) -> bool:
-    """Whether what has passed is about the domain of the sender."""
+def _is_about_domain(method: str, properties: dict[str, str], domain: str) -> bool:
+    """Return whether a passed check is about the sender's domain."""
     if method == "dmarc":
-        return about.get("header.from", "").rpartition("@")[2] == domain
+        return properties.get("header.from", "").rpartition("@")[2] == domain
     if method == "dkim":
-        signer = about.get("header.d") or about.get("header.i", "").rpartition("@")[2]
-        return _aligned(signer, domain)
+        signer = properties.get("header.d") or properties.get("header.i", "").rpartition("@")[2]
+        return _is_aligned(signer, domain)
     if method == "spf":
-        return _aligned(about.get("smtp.mailfrom", "").rpartition("@")[2], domain)
+        return _is_aligned(properties.get("smtp.mailfrom", "").rpartition("@")[2], domain)
     return False
 
 
-def _aligned(signer: str, domain: str) -> bool:
-    """Whether who signed is the domain or stands above it. What stands below may be somebody else's."""
+def _is_aligned(signer: str, domain: str) -> bool:
+    """Return whether the signer is the domain or a parent of it. A subdomain may belong to somebody else."""
     return bool(signer) and (signer == domain or ("." in signer and domain.endswith("." + signer)))
 
 
-def _pieces(raw: str) -> list[str] | None:
-    """What stands between semicolons, in lower case, without comments; what is quoted holds no word that counts. None
-    where it cannot be read."""
+def _split_results(raw: str) -> list[str] | None:
+    """Split a header at semicolons, in lower case, without comments and without quoted special characters.
+
+    None if it cannot be read.
+    """
     found = [""]
     depth = 0
     for match in _TOKEN.finditer(raw):

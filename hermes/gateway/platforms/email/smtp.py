@@ -1,4 +1,4 @@
-"""The part of SMTP that hands one mail to a server (RFC 5321, submission of RFC 6409)."""
+"""An SMTP client that hands one mail to a server (RFC 5321, submission of RFC 6409)."""
 
 import asyncio
 import re
@@ -10,22 +10,22 @@ from msgspec import Struct
 
 from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, SendError, SendFault
-from hermes.gateway.platforms.email.connection import Line, LostError, Server
+from hermes.gateway.platforms.email.connection import ConnectionLostError, MailConnection, MailServer
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
     import ssl
 
-SECONDS = 60.0
-LAST_SECONDS = 100.0
-"""How long the server may take to say that it has the mail."""
-_ENHANCED = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})\b")
-_LATER = re.compile(r"\b(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?)\b", re.IGNORECASE)
-_OFTEN = re.compile(r"rate|too (?:many|much|fast)|throttl|greylist|graylist|try again in", re.IGNORECASE)
+SESSION_SECONDS = 60.0
+ACCEPT_SECONDS = 100.0
+"""How long the server may take to confirm that it has the mail."""
+_ENHANCED_CODE = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})\b")
+_RETRY_DELAY = re.compile(r"\b(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?)\b", re.IGNORECASE)
+_RATE_LIMIT_WORDS = re.compile(r"rate|too (?:many|much|fast)|throttl|greylist|graylist|try again in", re.IGNORECASE)
 
 
-class Envelope(Struct, frozen=True):
-    """Who sends what to whom."""
+class SmtpEnvelope(Struct, frozen=True):
+    """The sender, the recipient and the content of a mail."""
 
     sender: str
     recipient: str
@@ -33,77 +33,79 @@ class Envelope(Struct, frozen=True):
     """The mail, with CR LF at the end of each line."""
 
 
-class Login(Struct, frozen=True):
-    """With what to log in."""
+class SmtpLogin(Struct, frozen=True):
+    """The credentials for a server."""
 
     user: str
     password: str
 
 
-class Reply(Struct, frozen=True):
-    """What the server says."""
+class SmtpReply(Struct, frozen=True):
+    """A server's reply."""
 
     code: int
     text: str
 
 
-async def deliver(server: Server, login: Login, envelope: Envelope, context: "Callable[[], ssl.SSLContext]") -> None:
-    """Hand a mail over. Raises `SendError`: with `uncertain` only when the server had all of it and did not answer."""
-    line = Line(server, context)
-    given = False
+async def deliver_mail(
+    server: MailServer, login: SmtpLogin, envelope: SmtpEnvelope, context: "Callable[[], ssl.SSLContext]"
+) -> None:
+    """Deliver a mail. Raises `SendError`: with `uncertain` only if the server had all of it and did not reply."""
+    connection = MailConnection(server, context)
+    fully_sent = False
     try:
-        async with asyncio.timeout(SECONDS):
-            await line.open()
-            await _enter(line, login)
-            await _wanted(line, f"MAIL FROM:<{envelope.sender}>", 250)
-            await _wanted(line, f"RCPT TO:<{envelope.recipient}>", 250, 251)
-            await _wanted(line, "DATA", 354)
-        async with asyncio.timeout(LAST_SECONDS):
-            body = _stuffed(envelope.content)
-            await line.write(body[:-1])
-            given = True  # with the last byte the server may have all of it
-            await line.write(body[-1:])
-            _check(await _reply(line), 250)
+        async with asyncio.timeout(SESSION_SECONDS):
+            await connection.open()
+            await _open_session(connection, login)
+            await _run_command(connection, f"MAIL FROM:<{envelope.sender}>", 250)
+            await _run_command(connection, f"RCPT TO:<{envelope.recipient}>", 250, 251)
+            await _run_command(connection, "DATA", 354)
+        async with asyncio.timeout(ACCEPT_SECONDS):
+            body = _stuff_dots(envelope.content)
+            await connection.write(body[:-1])
+            fully_sent = True  # with the last byte the server may have all of it
+            await connection.write(body[-1:])
+            _check_reply(await _read_reply(connection), 250)
     except SendError:
         raise
     except TimeoutError:
         said = N_("{host} does not answer.", host=server.host)
-        raise SendError(SendFault.TRANSIENT, said, uncertain=given) from None
-    except LostError as error:
-        raise SendError(SendFault.TRANSIENT, str(error), uncertain=given) from error
+        raise SendError(SendFault.TRANSIENT, said, uncertain=fully_sent) from None
+    except ConnectionLostError as error:
+        raise SendError(SendFault.TRANSIENT, str(error), uncertain=fully_sent) from error
     except PlatformError as error:
         raise SendError(SendFault.UNKNOWN, str(error)) from error
     finally:
-        await line.close()
+        await connection.close()
 
 
-async def _enter(line: Line, login: Login) -> None:
-    _check(await _reply(line), 220)
-    abilities = await _hello(line)
-    if not line.secret:
+async def _open_session(connection: MailConnection, login: SmtpLogin) -> None:
+    _check_reply(await _read_reply(connection), 220)
+    abilities = await _send_ehlo(connection)
+    if not connection.is_encrypted:
         if "STARTTLS" in abilities:
-            await _wanted(line, "STARTTLS", 220)
-            await line.start_tls()
-            abilities = await _hello(line)
+            await _run_command(connection, "STARTTLS", 220)
+            await connection.start_tls()
+            abilities = await _send_ehlo(connection)
         else:
-            line.may_stay_open()
-    ways = abilities.get("AUTH", "").upper().split()
-    if not login.password or not ways:
+            connection.check_plaintext_allowed()
+    methods = abilities.get("AUTH", "").upper().split()
+    if not login.password or not methods:
         return  # a server on this machine, which knows us by that
     user, password = login.user.encode(), login.password.encode()
-    if "PLAIN" in ways or "LOGIN" not in ways:
-        await _wanted(line, "AUTH PLAIN " + b64encode(b"\0" + user + b"\0" + password).decode(), 235)
+    if "PLAIN" in methods or "LOGIN" not in methods:
+        await _run_command(connection, "AUTH PLAIN " + b64encode(b"\0" + user + b"\0" + password).decode(), 235)
     else:
-        await _wanted(line, "AUTH LOGIN", 334)
-        await _wanted(line, b64encode(user).decode(), 334)
-        await _wanted(line, b64encode(password).decode(), 235)
+        await _run_command(connection, "AUTH LOGIN", 334)
+        await _run_command(connection, b64encode(user).decode(), 334)
+        await _run_command(connection, b64encode(password).decode(), 235)
 
 
-async def _hello(line: Line) -> dict[str, str]:
-    """Greet; what the server can do."""
-    await line.write(b"EHLO [127.0.0.1]\r\n")
-    reply = await _reply(line)
-    _check(reply, 250)
+async def _send_ehlo(connection: MailConnection) -> dict[str, str]:
+    """Send EHLO and return the server's extensions."""
+    await connection.write(b"EHLO [127.0.0.1]\r\n")
+    reply = await _read_reply(connection)
+    _check_reply(reply, 250)
     abilities: dict[str, str] = {}
     for one in reply.text.split("\n")[1:]:
         name, _, more = one.replace("AUTH=", "AUTH ", 1).partition(" ")
@@ -111,37 +113,39 @@ async def _hello(line: Line) -> dict[str, str]:
     return abilities
 
 
-async def _wanted(line: Line, command: str, *codes: int) -> None:
-    await line.write(command.encode("ascii", "replace") + b"\r\n")
-    _check(await _reply(line), *codes)
+async def _run_command(connection: MailConnection, command: str, *codes: int) -> None:
+    await connection.write(command.encode("ascii", "replace") + b"\r\n")
+    _check_reply(await _read_reply(connection), *codes)
 
 
-async def _reply(line: Line) -> Reply:
+async def _read_reply(connection: MailConnection) -> SmtpReply:
     found: list[str] = []
     for _ in range(100):
-        raw = (await line.line()).decode("utf-8", "replace")
+        raw = (await connection.read_line()).decode("utf-8", "replace")
         if not raw[:3].isdecimal():
             break
         found.append(raw[4:])
         if raw[3:4] != "-":
-            return Reply(int(raw[:3]), "\n".join(found))
-    raise LostError(N_("{host} does not speak SMTP.", host=line.server.host))
+            return SmtpReply(int(raw[:3]), "\n".join(found))
+    raise ConnectionLostError(N_("{host} does not speak SMTP.", host=connection.server.host))
 
 
-def _check(reply: Reply, *codes: int) -> None:
+def _check_reply(reply: SmtpReply, *codes: int) -> None:
     if reply.code in codes:
         return
     said = N_("The mail server said: {error}", error=describe_error(f"{reply.code} {reply.text}"))
-    fault = _fault(reply)
-    raise SendError(fault, said, retry_after=_later(reply.text) if fault is SendFault.RATE_LIMITED else None)
+    fault = _classify_reply(reply)
+    raise SendError(
+        fault, said, retry_after=_parse_retry_delay(reply.text) if fault is SendFault.RATE_LIMITED else None
+    )
 
 
-def _fault(reply: Reply) -> SendFault:
-    """What an answer that is none means (RFC 3463)."""
-    enhanced = _ENHANCED.match(reply.text)
+def _classify_reply(reply: SmtpReply) -> SendFault:
+    """Return the fault that an error reply stands for (RFC 3463)."""
+    enhanced = _ENHANCED_CODE.match(reply.text)
     subject, detail = (enhanced[2], enhanced[3]) if enhanced is not None else ("", "")
     if reply.code < 500:
-        return SendFault.RATE_LIMITED if _OFTEN.search(reply.text) else SendFault.TRANSIENT
+        return SendFault.RATE_LIMITED if _RATE_LIMIT_WORDS.search(reply.text) else SendFault.TRANSIENT
     if reply.code in (530, 534, 535, 538):
         return SendFault.UNKNOWN  # our own password: it is tried for a while, somebody may mend it
     if reply.code == 552 or (subject, detail) in (("3", "4"), ("2", "3")):
@@ -154,16 +158,16 @@ def _fault(reply: Reply) -> SendFault:
     )
 
 
-def _later(text: str) -> float | None:
-    """After how many seconds the server wants to be asked again, where it says so."""
-    found = _LATER.search(text)
+def _parse_retry_delay(text: str) -> float | None:
+    """Return the seconds after which the server wants another attempt, if it says so."""
+    found = _RETRY_DELAY.search(text)
     if found is None:
         return None
     return float(found[1]) * (60.0 if found[2].lower().startswith("m") else 1.0)
 
 
-def _stuffed(content: bytes) -> bytes:
-    """The mail as DATA: a line that begins with a dot gets another one, and a lone dot ends it."""
+def _stuff_dots(content: bytes) -> bytes:
+    """Return the mail as DATA: a line that begins with a dot gets another one, and a lone dot ends it."""
     body = re.sub(rb"\r\n|\r|\n", b"\r\n", content)
     body = re.sub(rb"^\.", b"..", body, flags=re.MULTILINE)
     return body.removesuffix(b"\r\n") + b"\r\n.\r\n"

@@ -1,1 +1,1 @@
-"""What Matrix needs beside its platform: values, calls, and what happens there."""
+"""The Matrix platform: its client, its rooms and its event reader."""

@@ -1,4 +1,4 @@
-"""Matrix's values and calls. Only the fields that are used are named; others are passed over.
+"""Matrix's API objects and client. Only the fields that are used are declared; others are ignored.
 
 Source: the Matrix specification, Client-Server API v1.11.
 """
@@ -25,7 +25,7 @@ V1 = "/_matrix/client/v1"
 WRONG_TOKEN = N_("Matrix does not take the access token. Set a new one: `MATRIX_ACCESS_TOKEN` in .env.")
 WRONG_PASSWORD = N_("Matrix does not take this user and password. Set them anew: `MATRIX_PASSWORD` in .env.")
 NO_SERVER = N_("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
-FAULTS = {
+FAULTS_BY_ERROR = {
     "M_LIMIT_EXCEEDED": SendFault.RATE_LIMITED,
     "M_TOO_LARGE": SendFault.TOO_LONG,
     "M_NOT_FOUND": SendFault.NOT_FOUND,
@@ -38,39 +38,44 @@ FAULTS = {
     "M_INVALID_PARAM": SendFault.BAD_FORMAT,
     "M_BAD_STATE": SendFault.BAD_FORMAT,
 }
-_BY_STATUS = {400: SendFault.BAD_FORMAT, 403: SendFault.FORBIDDEN, 404: SendFault.NOT_FOUND, 413: SendFault.TOO_LONG}
+_FAULTS_BY_STATUS = {
+    400: SendFault.BAD_FORMAT,
+    403: SendFault.FORBIDDEN,
+    404: SendFault.NOT_FOUND,
+    413: SendFault.TOO_LONG,
+}
 
 
-class About(Struct):
-    """What is said of a file."""
+class MatrixFileInfo(Struct):
+    """The metadata of a file."""
 
     mimetype: str = ""
     size: int | None = None
 
 
-class Answered(Struct):
-    """The message that another one answers."""
+class MatrixReplyTarget(Struct):
+    """The message that is answered."""
 
     event_id: str = ""
 
 
-class Relation(Struct, rename={"in_reply_to": "m.in_reply_to"}):
-    """What a message has to do with another one."""
+class MatrixRelation(Struct, rename={"in_reply_to": "m.in_reply_to"}):
+    """How a message relates to another one."""
 
     rel_type: str = ""
     event_id: str = ""
     key: str = ""
     is_falling_back: bool = False
-    in_reply_to: Answered | None = None
+    in_reply_to: MatrixReplyTarget | None = None
 
 
-class Mentions(Struct):
-    """Who is called."""
+class MatrixMentions(Struct):
+    """The people who are mentioned."""
 
     user_ids: list[str] = []
 
 
-class Content(
+class MatrixContent(
     Struct,
     rename={
         "relates_to": "m.relates_to",
@@ -79,19 +84,19 @@ class Content(
         "buttons": "hermes.buttons",
     },
 ):
-    """What a message, a reaction or a membership says."""
+    """The content of a message, a reaction or a membership."""
 
     msgtype: str = ""
     body: str = ""
     formatted_body: str = ""
     url: str = ""
     filename: str = ""
-    info: About | None = None
+    info: MatrixFileInfo | None = None
     file: dict[str, object] | None = None
-    """How an encrypted file is read."""
+    """How an encrypted file is decrypted."""
     geo_uri: str = ""
-    relates_to: Relation | None = None
-    mentions: Mentions | None = None
+    relates_to: MatrixRelation | None = None
+    mentions: MatrixMentions | None = None
     voice: dict[str, object] | None = None
     buttons: list[str] = []
     """The tokens of our own message's buttons."""
@@ -100,20 +105,20 @@ class Content(
     is_direct: bool = False
 
 
-class Before(Struct):
-    """What a membership was before."""
+class MatrixPreviousContent(Struct):
+    """A membership as it was before."""
 
     membership: str = ""
 
 
-class Unsigned(Struct):
-    """What the homeserver adds to an event."""
+class MatrixUnsigned(Struct):
+    """The fields that the homeserver adds to an event."""
 
-    prev_content: Before | None = None
+    prev_content: MatrixPreviousContent | None = None
 
 
-class Event(Struct):
-    """Something that happened in a room."""
+class MatrixEvent(Struct):
+    """An event in a room."""
 
     type: str = ""
     event_id: str = ""
@@ -121,138 +126,138 @@ class Event(Struct):
     origin_server_ts: float = 0
     state_key: str | None = None
     content: msgspec.Raw = msgspec.Raw(b"{}")
-    unsigned: Unsigned | None = None
+    unsigned: MatrixUnsigned | None = None
 
 
-class Events(Struct):
-    """Events of a kind."""
+class MatrixEvents(Struct):
+    """A list of events."""
 
     events: list[msgspec.Raw] = []
 
 
-class Timeline(Struct):
-    """What was said in a room; `limited`: more was, from `prev_batch` backwards."""
+class MatrixTimeline(Struct):
+    """The newest events of a room; if `limited`, older ones are read from `prev_batch` backwards."""
 
     events: list[msgspec.Raw] = []
     limited: bool = False
     prev_batch: str = ""
 
 
-class Joined(Struct):
-    """News of a room in which the agent is."""
+class MatrixJoinedRoom(Struct):
+    """The changes in a room that the agent has joined."""
 
-    timeline: Timeline = msgspec.field(default_factory=Timeline)
-    state: Events = msgspec.field(default_factory=Events)
-
-
-class Invited(Struct):
-    """A room into which it was invited."""
-
-    invite_state: Events = msgspec.field(default_factory=Events)
+    timeline: MatrixTimeline = msgspec.field(default_factory=MatrixTimeline)
+    state: MatrixEvents = msgspec.field(default_factory=MatrixEvents)
 
 
-class Rooms(Struct):
-    """Rooms of which there are news."""
+class MatrixInvitedRoom(Struct):
+    """A room to which the agent was invited."""
+
+    invite_state: MatrixEvents = msgspec.field(default_factory=MatrixEvents)
+
+
+class MatrixSyncRooms(Struct):
+    """The rooms in a sync response."""
 
     join: dict[str, msgspec.Raw] = {}
     invite: dict[str, msgspec.Raw] = {}
     leave: dict[str, msgspec.Raw] = {}
 
 
-class Sync(Struct):
-    """News since the last time."""
+class MatrixSync(Struct):
+    """A sync response: the changes since the last one."""
 
     next_batch: str
-    rooms: Rooms = msgspec.field(default_factory=Rooms)
-    account_data: Events = msgspec.field(default_factory=Events)
+    rooms: MatrixSyncRooms = msgspec.field(default_factory=MatrixSyncRooms)
+    account_data: MatrixEvents = msgspec.field(default_factory=MatrixEvents)
 
 
-class Page(Struct):
-    """A part of a room's history; without `end` there is no more."""
+class MatrixHistoryPage(Struct):
+    """A page of a room's history; the last one has no `end`."""
 
     chunk: list[msgspec.Raw] = []
     end: str | None = None
 
 
-class Member(Struct):
-    """Somebody in a room."""
+class MatrixMember(Struct):
+    """A member of a room."""
 
     display_name: str | None = None
 
 
-class Members(Struct):
-    """Everybody in a room."""
+class MatrixMembers(Struct):
+    """All members of a room."""
 
-    joined: dict[str, Member] = {}
+    joined: dict[str, MatrixMember] = {}
 
 
-class Named(Struct):
-    """A room's name."""
+class MatrixRoomName(Struct):
+    """The name of a room."""
 
     name: str = ""
 
 
-class Whoami(Struct):
-    """Who the agent is."""
+class MatrixWhoami(Struct):
+    """The agent's own account."""
 
     user_id: str
     device_id: str = ""
 
 
-class Login(Struct):
-    """What a log-in gives."""
+class MatrixLogin(Struct):
+    """The result of a log-in."""
 
     user_id: str
     access_token: str
     device_id: str = ""
 
 
-class Profile(Struct):
-    """How somebody wants to be called."""
+class MatrixProfile(Struct):
+    """A user's profile."""
 
     displayname: str | None = None
 
 
-class Sent(Struct):
-    """An event that was sent."""
+class MatrixSentEvent(Struct):
+    """The id of an event that was sent."""
 
     event_id: str
 
 
-class Uploaded(Struct):
-    """Where a file was put."""
+class MatrixUpload(Struct):
+    """The address of an uploaded file."""
 
     content_uri: str
 
 
-class Done(Struct):
-    """An answer that says nothing."""
+class MatrixEmptyResponse(Struct):
+    """A response without content."""
 
 
-class Wrong(Struct):
-    """An error."""
+class MatrixErrorBody(Struct):
+    """The body of an error response."""
 
     errcode: str = ""
     error: str = ""
     retry_after_ms: float | None = None
 
 
-class Client:
-    """Calls of one homeserver in one account's name."""
+class MatrixClient:
+    """The API of one homeserver for one account."""
 
-    def __init__(self, homeserver: str, token: str, around: PlatformContext) -> None:
+    def __init__(self, homeserver: str, token: str, context: PlatformContext) -> None:
         self.base = homeserver.rstrip("/")
         if "://" not in self.base:
             self.base = "https://" + self.base
         self.token = token
-        self._around = around
+        self._context = context
 
     @property
     def credentials(self) -> dict[str, str]:
-        """What every call carries."""
+        """The headers of every request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
-    async def call(
+    async def call_api(
         self,
         method: str,
         path: str,
@@ -262,11 +267,14 @@ class Client:
         query: dict[str, str] | None = None,
         limit: float = REQUEST_SECONDS,
     ) -> Kind:
-        """A call's answer. Raises `SendError`, and `TokenError` when the token is not taken."""
+        """Make a request and return its response.
+
+        Raises `SendError`, and `MatrixTokenError` when the token is refused.
+        """
         raw = None if body is None else msgspec.json.encode(body)
         headers = self.credentials | ({"Content-Type": "application/json"} if raw is not None else {})
         # What is done twice shows once: whatever shows carries an id of its own.
-        ask = PlatformRequest(
+        call = PlatformRequest(
             method=method,
             url=self.base + path,
             headers=headers,
@@ -275,11 +283,11 @@ class Client:
             creates=method in ("PUT", "POST"),
             seconds=limit,
         )
-        return decoded(self.checked(await send_request(self._around.http, ask, "Matrix")).body, kind)
+        return decode_response(self.check_response(await send_request(self._context.http, call, "Matrix")).body, kind)
 
-    async def upload(self, name: str, media_type: str, content: bytes, limit: float) -> str:
-        """Put a file on the server; its `mxc:` address."""
-        ask = PlatformRequest(
+    async def upload_file(self, name: str, media_type: str, content: bytes, limit: float) -> str:
+        """Upload a file and return its `mxc:` address."""
+        call = PlatformRequest(
             method="POST",
             url=f"{self.base}/_matrix/media/v3/upload",
             headers=self.credentials | {"Content-Type": media_type},
@@ -288,25 +296,25 @@ class Client:
             seconds=limit,
         )
         try:
-            answer = self.checked(await send_request(self._around.http, ask, "Matrix"))
+            answer = self.check_response(await send_request(self._context.http, call, "Matrix"))
         except SendError as error:
             if error.fault is not SendFault.TOO_LONG:
                 raise
             raise SendError(SendFault.BAD_FORMAT, N_("Matrix does not take a file of this size.")) from error
-        return decoded(answer.body, Uploaded).content_uri
+        return decode_response(answer.body, MatrixUpload).content_uri
 
     @staticmethod
-    def checked(answer: PlatformResponse) -> PlatformResponse:
-        """The answer, when it is none that says what went wrong. Raises as `call` does."""
+    def check_response(answer: PlatformResponse) -> PlatformResponse:
+        """Return a successful response. Raises for others as `call_api` does."""
         if answer.status == 200:
             return answer
         try:
-            wrong = decode_json(answer.body, Wrong)
+            wrong = decode_json(answer.body, MatrixErrorBody)
         except msgspec.DecodeError:
-            wrong = Wrong()
+            wrong = MatrixErrorBody()
         if answer.status == 401 or wrong.errcode in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
-            raise TokenError(WRONG_TOKEN)
-        fault = FAULTS.get(wrong.errcode) or _BY_STATUS.get(answer.status, SendFault.UNKNOWN)
+            raise MatrixTokenError(WRONG_TOKEN)
+        fault = FAULTS_BY_ERROR.get(wrong.errcode) or _FAULTS_BY_STATUS.get(answer.status, SendFault.UNKNOWN)
         after: float | None = None
         if answer.status == 429 or fault is SendFault.RATE_LIMITED:
             fault, after = SendFault.RATE_LIMITED, parse_seconds(answer.headers.get("retry-after"))
@@ -319,40 +327,40 @@ class Client:
         raise SendError(fault, N_("Matrix said: {error}", error=said), retry_after=after)
 
 
-class TokenError(PlatformError):
-    """The token is not taken (any more)."""
+class MatrixTokenError(PlatformError):
+    """The access token is refused."""
 
 
-async def log_in(client: Client, user: str, password: str, device: str) -> Login:
-    """Log in with a password, as the same device as before where there is one. Raises PlatformRefusedError."""
-    wanted: dict[str, object] = {
+async def log_in(client: MatrixClient, user: str, password: str, device: str) -> MatrixLogin:
+    """Log in with a password, as the same device as before if there was one. Raises PlatformRefusedError."""
+    body: dict[str, object] = {
         "type": "m.login.password",
         "identifier": {"type": "m.id.user", "user": user},
         "password": password,
         "initial_device_display_name": "Hermes",
     }
     if device:
-        wanted["device_id"] = device
+        body["device_id"] = device
     client.token = ""
     try:
-        known = await client.call("POST", f"{V3}/login", Login, wanted)
+        known = await client.call_api("POST", f"{V3}/login", MatrixLogin, body)
     except SendError as error:
         if error.fault is SendFault.FORBIDDEN:
             raise PlatformRefusedError(WRONG_PASSWORD) from error
         raise
-    except TokenError as error:
+    except MatrixTokenError as error:
         raise PlatformRefusedError(WRONG_PASSWORD) from error
     client.token = known.access_token
     return known
 
 
 def room_path(room: str, *parts: str) -> str:
-    """The path of something in a room."""
+    """Return the API path of something in a room."""
     return "/".join([f"{V3}/rooms", *(quote(one, safe="") for one in (room, *parts))])
 
 
-def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """A value from Matrix. Raises `PlatformError`."""
+def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
+    """Decode a value from Matrix. Raises `PlatformError`."""
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:

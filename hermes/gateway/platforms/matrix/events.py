@@ -1,4 +1,4 @@
-"""What happens on Matrix, as arrivals, and what has to be known for that: who is in a room, what was asked there."""
+"""Turn Matrix's sync responses into inbound events; remember the agent's own messages and their buttons."""
 
 import re
 from collections.abc import Iterable
@@ -13,51 +13,55 @@ from hermes.gateway.http.json_values import SeenEvents, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (
     V3,
-    Client,
-    Content,
-    Done,
-    Event,
-    Invited,
-    Joined,
-    Page,
-    Profile,
-    Relation,
-    Sync,
-    Timeline,
+    MatrixClient,
+    MatrixContent,
+    MatrixEmptyResponse,
+    MatrixEvent,
+    MatrixHistoryPage,
+    MatrixInvitedRoom,
+    MatrixJoinedRoom,
+    MatrixProfile,
+    MatrixRelation,
+    MatrixSync,
+    MatrixTimeline,
     room_path,
 )
-from hermes.gateway.platforms.matrix.rooms import Rooms
+from hermes.gateway.platforms.matrix.rooms import MatrixRooms
 from hermes.i18n.messages import N_, tr
 
-PAGE = 100
-PAGES = 5
-"""Pages of a history in which it is read what a gap holds."""
-ASKED = 2_000
-"""Own messages that are known at most."""
-TOLD = 50
-KEYS = (*(f"{digit}\ufe0f\u20e3" for digit in "123456789"), "🔟", *(chr(0x1F1E6 + one) for one in range(26)))
-"""The reactions that stand for buttons."""
-_KINDS = {
+PAGE_SIZE = 100
+MAX_GAP_PAGES = 5
+"""Pages of a room's history that are read at most to fill a gap between two syncs."""
+MAX_KNOWN_MESSAGES = 2_000
+"""The agent's own messages that are remembered at most."""
+MAX_REPORTS = 50
+BUTTON_REACTIONS = (
+    *(f"{digit}\ufe0f\u20e3" for digit in "123456789"),
+    "🔟",
+    *(chr(0x1F1E6 + one) for one in range(26)),
+)
+"""The reactions that stand for buttons, in order."""
+_MEDIA_KINDS = {
     "m.image": MediaKind.IMAGE,
     "m.audio": MediaKind.AUDIO,
     "m.video": MediaKind.VIDEO,
     "m.file": MediaKind.DOCUMENT,
 }
-_WORDS = ("m.text", "m.emote", "m.notice", "m.location")
-_COMMAND = re.compile(r"!(?=[a-z][\w-]*(?:\s|$))")
+_TEXT_TYPES = ("m.text", "m.emote", "m.notice", "m.location")
+_COMMAND_PREFIX = re.compile(r"!(?=[a-z][\w-]*(?:\s|$))")
 
 
-class Work(Struct):
-    """What was read and is not on disk yet."""
+class UnsavedMatrixEvents(Struct):
+    """What was read from Matrix and is not on disk yet."""
 
-    arrivals: list[InboundEvent] = []
+    events: list[InboundEvent] = []
     newest: dict[str, tuple[str, str]] = {}
-    """By room, the last message and who said it: so far it was read."""
+    """By room, the id and the sender of the newest message read."""
     cursors: dict[str, str] = {}
 
 
-class Own(Struct, frozen=True):
-    """A message of the agent's: what it said, where, and the tokens of its buttons."""
+class KnownMatrixMessage(Struct, frozen=True):
+    """What is known of a message: its text, thread, button tokens and author."""
 
     text: str = ""
     thread: str = ""
@@ -65,125 +69,133 @@ class Own(Struct, frozen=True):
     author: str = ""
 
 
-class News:
-    """Reads what a sync tells. What it reads goes into a `Work`; what it knows moves on by `done` only."""
+class MatrixEventReader:
+    """Reads sync responses.
 
-    def __init__(self, client: Client, around: PlatformContext, join: str) -> None:
+    Results go into an `UnsavedMatrixEvents`; only `mark_saved` makes the reader count them as seen.
+    """
+
+    def __init__(self, client: MatrixClient, context: PlatformContext, invitation_policy: str) -> None:
         self._client = client
-        self._around = around
-        self._join = join
+        self._context = context
+        self._invitation_policy = invitation_policy
         self.me = ""
-        self._name = ""
-        self._rooms = Rooms(client, around, self._unread)
-        self._own: dict[str, Own] = {}
+        self._display_name = ""
+        self._rooms = MatrixRooms(client, context, self._report_unreadable)
+        self._known_messages: dict[str, KnownMatrixMessage] = {}
         self._seen = SeenEvents()
-        self._told: set[str] = set()
-        self._calls: re.Pattern[str] | None = None
+        self._reported: set[str] = set()
+        self._name_pattern: re.Pattern[str] | None = None
 
-    async def know_me(self, user: str) -> None:
-        """Learn by what names the agent is called, and which rooms are direct chats."""
+    async def learn_own_names(self, user: str) -> None:
+        """Learn the names by which people address the agent, and which rooms are direct chats."""
         self.me = user
         self._rooms.me = user
         self._rooms.clear()
         try:
-            profile = await self._client.call("GET", f"{V3}/profile/{quote(user, safe='')}", Profile)
-            self._name = profile.displayname or ""
+            profile = await self._client.call_api("GET", f"{V3}/profile/{quote(user, safe='')}", MatrixProfile)
+            self._display_name = profile.displayname or ""
         except SendError as error:
             if error.fault is not SendFault.NOT_FOUND:
                 raise
-        await self._rooms.learn_direct()
-        names = [re.escape(one) for one in (self._name, user, user.partition(":")[0]) if one]
-        self._calls = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
+        await self._rooms.load_direct_chats()
+        names = [re.escape(one) for one in (self._display_name, user, user.partition(":")[0]) if one]
+        self._name_pattern = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
 
-    def done(self, work: Work) -> None:
-        """It is on disk."""
-        self._seen.add_events(work.arrivals)
+    def mark_saved(self, unsaved: UnsavedMatrixEvents) -> None:
+        """Count these events as seen: they are on disk."""
+        self._seen.add_events(unsaved.events)
 
-    def tell(self, kind: str, line: str) -> None:
-        """Say that something cannot be read: once of each kind."""
-        if kind not in self._told and len(self._told) < TOLD:
-            self._told.add(kind)
-            self._around.report(line)
+    def report_once(self, kind: str, line: str) -> None:
+        """Report that something cannot be read, once for each kind."""
+        if kind not in self._reported and len(self._reported) < MAX_REPORTS:
+            self._reported.add(kind)
+            self._context.report(line)
 
-    def remember(self, event_id: str, own: Own) -> None:
-        """A message of the agent's was sent or changed."""
-        self._own.pop(event_id, None)
-        self._own[event_id] = own
-        if len(self._own) > ASKED:
-            del self._own[next(iter(self._own))]
+    def remember_message(self, event_id: str, message: KnownMatrixMessage) -> None:
+        """Remember a message that the agent sent or changed."""
+        self._known_messages.pop(event_id, None)
+        self._known_messages[event_id] = message
+        if len(self._known_messages) > MAX_KNOWN_MESSAGES:
+            del self._known_messages[next(iter(self._known_messages))]
 
-    async def happened(self, sync: Sync, since: str, work: Work) -> None:
-        """Take up what a sync tells; without `since` only who is where, and invitations."""
-        for event in self._events(sync.account_data.events):
+    async def handle_sync(self, sync: MatrixSync, since: str, unsaved: UnsavedMatrixEvents) -> None:
+        """Read a sync response; without `since` only memberships and invitations."""
+        for event in self._decode_events(sync.account_data.events):
             if event.type == "m.direct":
-                self._rooms.direct_changed(event)
+                self._rooms.update_direct_chats(event)
         for room in sync.rooms.leave:
-            self._rooms.forget(room)
+            self._rooms.forget_room(room)
         for room, raw in sync.rooms.invite.items():
-            await self._invited(room, raw)
+            await self._handle_invitation(room, raw)
         for room, raw in sync.rooms.join.items():
             try:
-                joined = decode_json(raw, Joined)
+                joined = decode_json(raw, MatrixJoinedRoom)
             except msgspec.DecodeError as error:
-                self._unread(room, error)
+                self._report_unreadable(room, error)
                 continue
-            for event in self._events(joined.state.events):
-                self._changed(room, event)
+            for event in self._decode_events(joined.state.events):
+                self._handle_state(room, event)
             if since:
-                await self._said(room, joined.timeline, since, work)
+                await self._handle_timeline(room, joined.timeline, since, unsaved)
 
     # Rooms.
 
-    async def _invited(self, room: str, raw: msgspec.Raw) -> None:
+    async def _handle_invitation(self, room: str, raw: msgspec.Raw) -> None:
         try:
-            state = decode_json(raw, Invited).invite_state
+            state = decode_json(raw, MatrixInvitedRoom).invite_state
         except msgspec.DecodeError as error:
-            self._unread(room, error)
+            self._report_unreadable(room, error)
             return
-        for event in self._events(state.events):
-            content = self._content(event)
+        for event in self._decode_events(state.events):
+            content = self._decode_content(event)
             if event.type != "m.room.member" or event.state_key != self.me or content is None:
                 continue
-            if content.membership != "invite" or not await self._welcome(event.sender):
+            if content.membership != "invite" or not await self._can_invite(event.sender):
                 continue
             try:
-                await self._client.call("POST", room_path(room, "join"), Done, {})
+                await self._client.call_api("POST", room_path(room, "join"), MatrixEmptyResponse, {})
                 if content.is_direct:
-                    await self._rooms.make_direct(room, event.sender)
+                    await self._rooms.mark_direct_chat(room, event.sender)
             except SendError as error:
-                self.tell(
+                self.report_once(
                     f"join {room}",
                     N_(
                         "Matrix: the room {room} cannot be joined: {error}", room=describe_error(room), error=str(error)
                     ),
                 )
 
-    async def _welcome(self, sender: str) -> bool:
-        if self._join != "people":
-            return self._join == "all"
-        return self._around.is_known_sender is not None and await self._around.is_known_sender(sender)
+    async def _can_invite(self, sender: str) -> bool:
+        if self._invitation_policy != "people":
+            return self._invitation_policy == "all"
+        return self._context.is_known_sender is not None and await self._context.is_known_sender(sender)
 
     # What was said.
 
-    async def _said(self, room: str, timeline: Timeline, since: str, work: Work) -> None:
-        events = list(self._events(timeline.events))
-        begun = self._begun(events)
+    async def _handle_timeline(
+        self, room: str, timeline: MatrixTimeline, since: str, unsaved: UnsavedMatrixEvents
+    ) -> None:
+        events = list(self._decode_events(timeline.events))
+        begun = self._find_join(events)
         if begun is not None:
             events = events[begun:]
         elif timeline.limited and timeline.prev_batch:
-            events = [*await self._gap(room, timeline.prev_batch, since), *events]
+            events = [*await self._fetch_gap(room, timeline.prev_batch, since), *events]
         for event in events:
             try:
-                await self._take(room, event, work)
+                await self._handle_event(room, event, unsaved)
             except msgspec.DecodeError as error:
-                self._unread(event.type, error)
+                self._report_unreadable(event.type, error)
 
-    def _begun(self, events: list[Event]) -> int | None:
-        """Where what concerns the agent begins in a room that it has just joined: at its invitation."""
+    def _find_join(self, events: list[MatrixEvent]) -> int | None:
+        """Return where a room's events begin to concern the agent: its invitation or join.
+
+        None if the agent was in the room before.
+        """
         found: int | None = None
         for number, event in enumerate(events):
             if event.type == "m.room.member" and event.state_key == self.me:
-                content = self._content(event)
+                content = self._decode_content(event)
                 before = event.unsigned.prev_content if event.unsigned is not None else None
                 if content is not None and content.membership == "invite":
                     found = number
@@ -191,66 +203,68 @@ class News:
                     found = None if before is not None and before.membership == "join" else number
         return found
 
-    async def _gap(self, room: str, before: str, since: str) -> list[Event]:
-        """What was said between two syncs and did not fit into the later one."""
-        found: list[Event] = []
+    async def _fetch_gap(self, room: str, before: str, since: str) -> list[MatrixEvent]:
+        """Fetch the messages between two syncs that did not fit into the later one."""
+        found: list[MatrixEvent] = []
         place = before
-        for _ in range(PAGES):
-            query = {"from": place, "to": since, "dir": "b", "limit": str(PAGE)}
+        for _ in range(MAX_GAP_PAGES):
+            query = {"from": place, "to": since, "dir": "b", "limit": str(PAGE_SIZE)}
             try:
-                page = await self._client.call("GET", room_path(room, "messages"), Page, query=query)
+                page = await self._client.call_api("GET", room_path(room, "messages"), MatrixHistoryPage, query=query)
             except SendError as error:
                 if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                     raise
                 break
-            found += self._events(page.chunk)
+            found += self._decode_events(page.chunk)
             if not page.end or not page.chunk or page.end == place:
                 break
             place = page.end
         else:
             said = N_(
                 "More than {n} messages were missed in {channel}; the others are not read.",
-                n=PAGE * PAGES,
+                n=PAGE_SIZE * MAX_GAP_PAGES,
                 channel=describe_error(room),
             )
-            self._around.report(said)
+            self._context.report(said)
         return found[::-1]
 
-    async def _take(self, room: str, event: Event, work: Work) -> None:
+    async def _handle_event(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
         match event.type:
             case "m.room.message":
-                await self._heard(room, event, work)
+                await self._handle_message(room, event, unsaved)
             case "m.reaction":
-                await self._reacted(room, event, work)
+                await self._handle_reaction(room, event, unsaved)
             case "m.room.encrypted":
-                await self._locked(room, event, work)
+                await self._handle_encrypted(room, event, unsaved)
             case _:
-                self._rooms.changed(room, event)
+                self._rooms.apply_membership(room, event)
 
-    def _changed(self, room: str, event: Event) -> None:
+    def _handle_state(self, room: str, event: MatrixEvent) -> None:
         try:
-            self._rooms.changed(room, event)
+            self._rooms.apply_membership(room, event)
         except msgspec.DecodeError as error:
-            self._unread(event.type, error)
+            self._report_unreadable(event.type, error)
 
-    async def _heard(self, room: str, event: Event, work: Work) -> None:
-        content = decode_json(event.content, Content)
-        if not self._is_said(event, content) or self._seen.has_event(event.event_id, work.arrivals):
+    async def _handle_message(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
+        content = decode_json(event.content, MatrixContent)
+        if not self._is_new_message(event, content) or self._seen.has_event(event.event_id, unsaved.events):
             return
-        known = await self._rooms.known(room)
-        reply = await self._reply(room, content)
-        body = _without_quote(content.body) if reply is not None else content.body
-        file = _attachment(content)
+        known = await self._rooms.find_room(room)
+        reply = await self._find_reply(room, content)
+        body = _strip_quote(content.body) if reply is not None else content.body
+        file = _make_attachment(content)
         if file is not None and (not content.filename or content.filename == content.body):
             body = ""
-        text, called = self._words(body, content)
-        work.newest[room] = (event.event_id, event.sender)
-        work.arrivals.append(
+        text, called = self._clean_text(body, content)
+        unsaved.newest[room] = (event.event_id, event.sender)
+        unsaved.events.append(
             InboundEvent(
                 event_id=event.event_id,
                 message_id=event.event_id,
-                place=self._rooms.place(room, known, _thread(content.relates_to)),
-                sender=Sender(event.sender, known.names.get(event.sender, ""), bot=content.msgtype == "m.notice"),
+                place=self._rooms.make_place(room, known, _thread_id(content.relates_to)),
+                sender=Sender(
+                    event.sender, known.member_names.get(event.sender, ""), bot=content.msgtype == "m.notice"
+                ),
                 text=f"{content.body}\n{content.geo_uri}" if content.msgtype == "m.location" else text,
                 attachments=(file,) if file is not None else (),
                 reply=reply,
@@ -259,110 +273,112 @@ class News:
             )
         )
 
-    def _is_said(self, event: Event, content: Content) -> bool:
-        """Whether somebody else says something new."""
+    def _is_new_message(self, event: MatrixEvent, content: MatrixContent) -> bool:
+        """Return whether somebody else wrote something new."""
         edited = content.relates_to is not None and content.relates_to.rel_type == "m.replace"
-        of_kind = content.msgtype in _KINDS or content.msgtype in _WORDS
+        of_kind = content.msgtype in _MEDIA_KINDS or content.msgtype in _TEXT_TYPES
         return of_kind and not edited and bool(event.event_id) and event.sender != self.me
 
-    def _words(self, body: str, content: Content) -> tuple[str, bool]:
-        """What was said, without a call at its beginning, and whether the agent was called."""
-        match = self._calls.search(body) if self._calls is not None else None
+    def _clean_text(self, body: str, content: MatrixContent) -> tuple[str, bool]:
+        """Return a message's text without a mention at its beginning, and whether the agent was mentioned."""
+        match = self._name_pattern.search(body) if self._name_pattern is not None else None
         called = match is not None or quote(self.me) in content.formatted_body
         if content.mentions is not None and content.mentions.user_ids:
             called = self.me in content.mentions.user_ids
         if match is not None and called and not body[: match.start()].strip(" @"):
             body = body[match.end() :].lstrip(" ,:\n")
-        return _COMMAND.sub("/", body) if _COMMAND.match(body) else body, called
+        return _COMMAND_PREFIX.sub("/", body) if _COMMAND_PREFIX.match(body) else body, called
 
-    async def _reply(self, room: str, content: Content) -> Reply | None:
+    async def _find_reply(self, room: str, content: MatrixContent) -> Reply | None:
         related = content.relates_to
         if related is None or related.in_reply_to is None or related.is_falling_back:
             return None
         event_id = related.in_reply_to.event_id
-        own = await self.own(room, event_id)
+        own = await self.find_message(room, event_id)
         return Reply(event_id, own.text, own.author, own=own.author == self.me)
 
-    async def own(self, room: str, event_id: str) -> Own:
-        """What is known of a message; nothing when it cannot be had."""
-        found = self._own.get(event_id)
+    async def find_message(self, room: str, event_id: str) -> KnownMatrixMessage:
+        """Return what is known of a message; an empty value when it cannot be fetched."""
+        found = self._known_messages.get(event_id)
         if found is not None:
             return found
         try:
-            event = await self._client.call("GET", room_path(room, "event", event_id), Event)
-            content = decode_json(event.content, Content)
+            event = await self._client.call_api("GET", room_path(room, "event", event_id), MatrixEvent)
+            content = decode_json(event.content, MatrixContent)
         except SendError as error:
             if error.fault in (SendFault.TRANSIENT, SendFault.RATE_LIMITED):
                 raise
-            return Own()
+            return KnownMatrixMessage()
         except (PlatformError, msgspec.DecodeError):
-            return Own()
-        thread = _thread(content.relates_to)
-        found = Own(_without_quote(content.body), thread, tuple(content.buttons), event.sender)
+            return KnownMatrixMessage()
+        thread = _thread_id(content.relates_to)
+        found = KnownMatrixMessage(_strip_quote(content.body), thread, tuple(content.buttons), event.sender)
         if event.sender == self.me:
-            self.remember(event_id, found)
+            self.remember_message(event_id, found)
         return found
 
-    async def _reacted(self, room: str, event: Event, work: Work) -> None:
-        content = decode_json(event.content, Content)
+    async def _handle_reaction(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
+        content = decode_json(event.content, MatrixContent)
         related = content.relates_to
-        if event.sender == self.me or related is None or self._seen.has_event(event.event_id, work.arrivals):
+        if event.sender == self.me or related is None or self._seen.has_event(event.event_id, unsaved.events):
             return
-        number = _number(related.key)
+        number = _button_number(related.key)
         if number is None:
             return
-        own = await self.own(room, related.event_id)
+        own = await self.find_message(room, related.event_id)
         if own.author != self.me or number >= len(own.tokens):
             return
-        known = await self._rooms.known(room)
-        work.arrivals.append(
+        known = await self._rooms.find_room(room)
+        unsaved.events.append(
             InboundEvent(
                 event_id=event.event_id,
                 message_id=related.event_id,
-                place=self._rooms.place(room, known, own.thread),
-                sender=Sender(event.sender, known.names.get(event.sender, "")),
+                place=self._rooms.make_place(room, known, own.thread),
+                sender=Sender(event.sender, known.member_names.get(event.sender, "")),
                 press=own.tokens[number],
                 at=event.origin_server_ts / 1000,
             )
         )
 
-    async def _locked(self, room: str, event: Event, work: Work) -> None:
-        """Something that only the devices of the room can read: said once, to people who may use Hermes."""
+    async def _handle_encrypted(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
+        """Report an encrypted message once for each room, and answer it once if the sender may use Hermes."""
         name = f"locked:{room}"
-        if event.sender == self.me or self._around.cursors.get(name) or name in self._told:
+        if event.sender == self.me or self._context.cursors.get(name) or name in self._reported:
             return
-        self.tell(
+        self.report_once(
             name,
             N_("Matrix: the room {room} is encrypted; what is said there cannot be read.", room=describe_error(room)),
         )
-        work.cursors[name] = "told"
-        if self._around.is_known_sender is not None and await self._around.is_known_sender(event.sender):
+        unsaved.cursors[name] = "told"
+        if self._context.is_known_sender is not None and await self._context.is_known_sender(event.sender):
             text = tr("I cannot read this room: it is encrypted. Invite me to a room without encryption.")
             txn = quote(f"locked-{event.event_id}", safe="")
             body = {"msgtype": "m.notice", "body": text, "m.mentions": {}}
-            await self._client.call("PUT", room_path(room, "send", "m.room.message", txn), Done, body)
+            await self._client.call_api(
+                "PUT", room_path(room, "send", "m.room.message", txn), MatrixEmptyResponse, body
+            )
 
     # Reading.
 
-    def _events(self, raws: Iterable[msgspec.Raw]) -> list[Event]:
-        """The events that can be read."""
-        found: list[Event] = []
+    def _decode_events(self, raws: Iterable[msgspec.Raw]) -> list[MatrixEvent]:
+        """Return the readable events."""
+        found: list[MatrixEvent] = []
         for raw in raws:
             try:
-                found.append(decode_json(raw, Event))
+                found.append(decode_json(raw, MatrixEvent))
             except msgspec.DecodeError as error:
-                self._unread("event", error)
+                self._report_unreadable("event", error)
         return found
 
-    def _content(self, event: Event) -> Content | None:
+    def _decode_content(self, event: MatrixEvent) -> MatrixContent | None:
         try:
-            return decode_json(event.content, Content)
+            return decode_json(event.content, MatrixContent)
         except msgspec.DecodeError as error:
-            self._unread(event.type, error)
+            self._report_unreadable(event.type, error)
             return None
 
-    def _unread(self, kind: str, error: Exception) -> None:
-        self.tell(
+    def _report_unreadable(self, kind: str, error: Exception) -> None:
+        self.report_once(
             kind,
             N_(
                 "Matrix sent {kind} that cannot be read: {error}",
@@ -372,18 +388,18 @@ class News:
         )
 
 
-def _thread(related: Relation | None) -> str:
+def _thread_id(related: MatrixRelation | None) -> str:
     return related.event_id if related is not None and related.rel_type == "m.thread" else ""
 
 
-def _number(key: str) -> int | None:
-    """Which button a reaction stands for."""
+def _button_number(key: str) -> int | None:
+    """Return the index of the button that a reaction stands for, or None."""
     plain = key.replace("\ufe0f", "")
-    return next((number for number, one in enumerate(KEYS) if one.replace("\ufe0f", "") == plain), None)
+    return next((number for number, one in enumerate(BUTTON_REACTIONS) if one.replace("\ufe0f", "") == plain), None)
 
 
-def _without_quote(body: str) -> str:
-    """A message without what older clients put before it: the one that it answers."""
+def _strip_quote(body: str) -> str:
+    """Return a message without the quote of the answered message that older clients put before it."""
     if not body.startswith("> <"):
         return body
     lines = body.split("\n")
@@ -391,8 +407,8 @@ def _without_quote(body: str) -> str:
     return "\n".join(lines[first:]).lstrip("\n")
 
 
-def _attachment(content: Content) -> Attachment | None:
-    kind = _KINDS.get(content.msgtype)
+def _make_attachment(content: MatrixContent) -> Attachment | None:
+    kind = _MEDIA_KINDS.get(content.msgtype)
     if kind is None:
         return None
     if content.voice is not None:

@@ -1,1 +1,1 @@
-"""What Slack needs beside its platform: values, requests, and what happens there."""
+"""The Slack platform: its Web API client and its event reader."""

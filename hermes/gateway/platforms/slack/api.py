@@ -1,4 +1,4 @@
-"""Slack's values and requests. Only the fields that are used are named; others are passed over."""
+"""Slack's API objects and Web API client. Only the fields that are used are declared; others are ignored."""
 
 from urllib.parse import urlencode
 
@@ -10,11 +10,11 @@ from hermes.gateway.http.json_values import Kind, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import N_
 
-WRONG_BOT = N_("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
-WRONG_APP = N_(
+WRONG_BOT_TOKEN = N_("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
+WRONG_APP_TOKEN = N_(
     "Slack does not take the app's token. Set a new one with `connections:write`: `SLACK_APP_TOKEN` in .env."
 )
-REFUSED = frozenset(
+TOKEN_ERRORS = frozenset(
     {
         "invalid_auth",
         "not_authed",
@@ -25,7 +25,7 @@ REFUSED = frozenset(
         "org_login_required",
     }
 )
-FAULTS = {
+FAULTS_BY_ERROR = {
     "ratelimited": SendFault.RATE_LIMITED,
     "rate_limited": SendFault.RATE_LIMITED,
     "message_limit_exceeded": SendFault.RATE_LIMITED,
@@ -59,7 +59,7 @@ FAULTS = {
 }
 
 
-class File(Struct):
+class SlackFile(Struct):
     """A file that was shared."""
 
     id: str = ""
@@ -73,21 +73,21 @@ class File(Struct):
     url_private_download: str = ""
 
 
-class Mark(Struct):
-    """What an app has hung on a message of its own."""
+class SlackMessageMetadata(Struct):
+    """Metadata that an app attached to its own message."""
 
     event_payload: dict[str, object] = {}
 
 
-class Reaction(Struct):
-    """How people react to a message."""
+class SlackReaction(Struct):
+    """A reaction to a message, and the people who gave it."""
 
     name: str
     users: list[str] = []
 
 
-class Message(Struct):
-    """A message, as an event or in a history."""
+class SlackMessage(Struct):
+    """A message in an event or in a history."""
 
     ts: str
     user: str | None = None
@@ -99,41 +99,41 @@ class Message(Struct):
     channel_type: str = ""
     thread_ts: str | None = None
     parent_user_id: str | None = None
-    files: list[File] = []
-    metadata: Mark | None = None
-    reactions: list[Reaction] = []
+    files: list[SlackFile] = []
+    metadata: SlackMessageMetadata | None = None
+    reactions: list[SlackReaction] = []
 
 
-class Happened(Struct):
-    """What kind of event it is."""
+class SlackEventType(Struct):
+    """The type of an event."""
 
     type: str = ""
 
 
-class Event(Struct):
-    """What an envelope of events holds."""
+class SlackEventPayload(Struct):
+    """The payload of an Events API envelope."""
 
     event: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Person(Struct):
-    """Somebody, as presses name them."""
+class SlackActionUser(Struct):
+    """The person who pressed a button."""
 
     id: str
     username: str = ""
     name: str = ""
 
 
-class Where(Struct):
-    """The message that holds what was pressed."""
+class SlackContainer(Struct):
+    """The message that holds the pressed button."""
 
     channel_id: str = ""
     message_ts: str = ""
     thread_ts: str = ""
 
 
-class Action(Struct):
-    """What was pressed."""
+class SlackAction(Struct):
+    """The element that was pressed."""
 
     type: str = ""
     action_id: str = ""
@@ -141,16 +141,16 @@ class Action(Struct):
     action_ts: str = ""
 
 
-class Pressed(Struct):
-    """A press of a button, among others."""
+class SlackInteraction(Struct):
+    """A press of a button, or another interaction."""
 
     type: str
-    user: Person
-    container: Where = msgspec.field(default_factory=Where)
-    actions: list[Action] = []
+    user: SlackActionUser
+    container: SlackContainer = msgspec.field(default_factory=SlackContainer)
+    actions: list[SlackAction] = []
 
 
-class Command(Struct):
+class SlackCommand(Struct):
     """A slash command."""
 
     command: str
@@ -162,7 +162,7 @@ class Command(Struct):
     channel_name: str = ""
 
 
-class Frame(Struct):
+class SlackFrame(Struct):
     """A frame of Socket Mode."""
 
     type: str
@@ -171,142 +171,145 @@ class Frame(Struct):
     payload: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class Done(Struct):
-    """What every answer says."""
+class SlackResponse(Struct):
+    """The fields that every response has."""
 
     ok: bool
     error: str = ""
 
 
-class Link(Struct):
-    """Where news are to be had."""
+class SlackSocketAddress(Struct):
+    """The WebSocket address for Socket Mode."""
 
     url: str
 
 
-class Account(Struct, rename={"user": "user_id", "bot": "bot_id"}):
-    """Who the bot is."""
+class SlackAccount(Struct, rename={"user": "user_id", "bot": "bot_id"}):
+    """The bot's own account."""
 
     user: str
     bot: str = ""
 
 
-class Sent(Struct):
-    """What is used of a message that was sent."""
+class SlackSentMessage(Struct):
+    """The timestamp, and so the id, of a message that was sent."""
 
     ts: str
 
 
-class More(Struct):
-    """Where the next page begins."""
+class SlackPageCursor(Struct):
+    """The cursor of the next page."""
 
     next_cursor: str = ""
 
 
-class Page(Struct):
-    """A part of a history."""
+class SlackHistoryPage(Struct):
+    """A page of a history."""
 
     messages: list[msgspec.Raw] = []
-    response_metadata: More | None = None
+    response_metadata: SlackPageCursor | None = None
 
 
-class One(Struct):
-    """A message that was asked for."""
+class SlackMessageResponse(Struct):
+    """The response that holds one message."""
 
-    message: Message
+    message: SlackMessage
 
 
-class Profile(Struct):
-    """How somebody wants to be called."""
+class SlackProfile(Struct):
+    """The names that a person chose."""
 
     display_name: str = ""
     real_name: str = ""
 
 
-class User(Struct):
-    """Somebody."""
+class SlackUser(Struct):
+    """A person or a bot."""
 
     name: str = ""
     is_bot: bool = False
-    profile: Profile = msgspec.field(default_factory=Profile)
+    profile: SlackProfile = msgspec.field(default_factory=SlackProfile)
 
 
-class Known(Struct):
-    """Somebody who was asked for."""
+class SlackUserResponse(Struct):
+    """The response that holds one user."""
 
-    user: User
+    user: SlackUser
 
 
-class Upload(Struct):
-    """Where a file is to be sent to."""
+class SlackUpload(Struct):
+    """The address to which a file is uploaded."""
 
     upload_url: str
     file_id: str
 
 
-class Share(Struct):
+class SlackFileShare(Struct):
     """A message that shows a file."""
 
     ts: str
 
 
-class Shares(Struct):
-    """Where a file is shown, by channel."""
+class SlackFileShares(Struct):
+    """The messages that show a file, by channel."""
 
-    public: dict[str, list[Share]] = {}
-    private: dict[str, list[Share]] = {}
-
-
-class About(Struct):
-    """A file that was asked for."""
-
-    shares: Shares = msgspec.field(default_factory=Shares)
+    public: dict[str, list[SlackFileShare]] = {}
+    private: dict[str, list[SlackFileShare]] = {}
 
 
-class Shown(Struct):
-    """What is said of a file."""
+class SlackFileInfo(Struct):
+    """A file, and the messages that show it."""
 
-    file: About
-
-
-FORM = "application/x-www-form-urlencoded; charset=utf-8"
+    shares: SlackFileShares = msgspec.field(default_factory=SlackFileShares)
 
 
-class Web:
-    """Calls of Slack's Web API."""
+class SlackFileResponse(Struct):
+    """The response that holds one file."""
 
-    def __init__(self, bot_token: str, app_token: str, base_url: str, around: PlatformContext) -> None:
+    file: SlackFileInfo
+
+
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
+
+
+class SlackClient:
+    """Slack's Web API with the bot's and the app's token."""
+
+    def __init__(self, bot_token: str, app_token: str, base_url: str, context: PlatformContext) -> None:
         self._bot_token = bot_token
         self._app_token = app_token
         self._base = base_url.rstrip("/")
-        self._around = around
+        self._context = context
 
     @property
     def credentials(self) -> dict[str, str]:
-        """What a request for the bot's files carries."""
+        """The headers of a request for the bot's files."""
         return {"Authorization": f"Bearer {self._bot_token}"}
 
-    async def call(
+    async def call_method(
         self,
         method: str,
         kind: type[Kind],
-        wanted: dict[str, object] | None = None,
+        arguments: dict[str, object] | None = None,
         *,
         creates: bool = False,
         app: bool = False,
         limit: float = REQUEST_SECONDS,
     ) -> Kind:
-        """A call's answer. Raises `SendError`, or `PlatformRefusedError` when a token is wrong."""
+        """Call a method and return its response.
+
+        Raises `SendError`, or `PlatformRefusedError` when a token is wrong.
+        """
         token = self._app_token if app else self._bot_token
-        ask = PlatformRequest(
+        call = PlatformRequest(
             method="POST",
             url=f"{self._base}/{method}",
-            headers={"Authorization": f"Bearer {token}", "Content-Type": FORM},
-            body=_form(wanted or {}),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": FORM_CONTENT_TYPE},
+            body=_encode_form(arguments or {}),
             creates=creates,
             seconds=limit,
         )
-        answer = await send_request(self._around.http, ask, "Slack")
+        answer = await send_request(self._context.http, call, "Slack")
         if answer.status == 429:
             after = parse_seconds(answer.headers.get("retry-after")) or 1.0
             said = N_("Slack said: {error}", error="ratelimited")
@@ -314,30 +317,31 @@ class Web:
         if answer.status >= 500:
             said = N_("Slack answered with status {status}.", status=answer.status)
             raise SendError(SendFault.TRANSIENT, said, uncertain=creates)
-        done = decoded(answer.body, Done)
+        done = decode_response(answer.body, SlackResponse)
         if not done.ok:
-            raise _error(done.error, app=app, creates=creates)
-        return decoded(answer.body, kind)
+            raise _make_error(done.error, app=app, creates=creates)
+        return decode_response(answer.body, kind)
 
 
-def _form(wanted: dict[str, object]) -> bytes:
-    """Arguments as a form, which every method takes; many do not take JSON. Lists and objects stand in it as JSON."""
+def _encode_form(arguments: dict[str, object]) -> bytes:
+    """Encode arguments as a form, which every method takes; lists and objects in it are JSON."""
     plain = {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in wanted.items()
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in arguments.items()
     }
     return urlencode(plain).encode()
 
 
-def _error(name: str, *, app: bool, creates: bool) -> PlatformError:
-    if name in REFUSED:
-        return PlatformRefusedError(WRONG_APP if app else WRONG_BOT)
-    fault = FAULTS.get(name, SendFault.UNKNOWN)
+def _make_error(name: str, *, app: bool, creates: bool) -> PlatformError:
+    if name in TOKEN_ERRORS:
+        return PlatformRefusedError(WRONG_APP_TOKEN if app else WRONG_BOT_TOKEN)
+    fault = FAULTS_BY_ERROR.get(name, SendFault.UNKNOWN)
     said = N_("Slack said: {error}", error=describe_error(name or "?"))
     return SendError(fault, said, uncertain=creates and fault is SendFault.TRANSIENT)
 
 
-def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """A value from Slack. Raises `PlatformError`."""
+def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
+    """Decode a value from Slack. Raises `PlatformError`."""
     try:
         return decode_json(raw, kind)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""What happens on Slack, as arrivals, and what has to be known for that: people's names, and what was read last."""
+"""Turn Slack's events and histories into inbound events; remember people's names and read positions."""
 
 import asyncio
 import html
@@ -13,90 +13,94 @@ from hermes.gateway.http.errors import describe_error
 from hermes.gateway.http.json_values import SeenEvents, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.slack.api import (
-    Command,
-    Event,
-    File,
-    Frame,
-    Happened,
-    Known,
-    Message,
-    Page,
-    Pressed,
-    Web,
-    decoded,
+    SlackClient,
+    SlackCommand,
+    SlackEventPayload,
+    SlackEventType,
+    SlackFile,
+    SlackFrame,
+    SlackHistoryPage,
+    SlackInteraction,
+    SlackMessage,
+    SlackUserResponse,
+    decode_response,
 )
 from hermes.i18n.messages import N_
 
-PAGE = 100
-"""Messages that are read at most of what was missed in a channel or thread."""
+PAGE_SIZE = 100
+"""Messages read at most per channel or thread when missed messages are read."""
 MISSED_SECONDS = 6 * 3600.0
-"""How far back what was missed is read."""
-LANES = 40
-"""Channels and threads in which it is looked for, those first in which something was said last.
+"""How far back missed messages are read."""
+MAX_MISSED_LANES = 40
+"""Channels and threads that are checked for missed messages at most, the most recently active first.
 
-Slack allows fifty calls a minute."""
-FORGOTTEN_SECONDS = 7 * 24 * 3600.0
-"""After how long a thread is not looked into any more."""
-PEOPLE = 2_000
-"""People whose names are known at most."""
-TOLD = 50
+Slack allows fifty calls a minute.
+"""
+FORGET_AFTER_SECONDS = 7 * 24 * 3600.0
+"""After this time without a message a thread is not checked for missed messages any more."""
+MAX_KNOWN_PEOPLE = 2_000
+"""People whose names are remembered at most."""
+MAX_REPORTS = 50
 NAME_SECONDS = 2.0
-"""How long a name is waited for: an event has to be acknowledged within three seconds."""
-NAMELESS_SECONDS = 60.0
-SAID = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
-"""Kinds of messages that somebody says."""
+"""How long to wait for a name: an event has to be acknowledged within three seconds."""
+NAME_RETRY_SECONDS = 60.0
+WRITTEN_SUBTYPES = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
+"""Subtypes of messages that somebody writes."""
 
 
-class Work(Struct):
-    """What was read and is not on disk yet."""
+class UnsavedSlackEvents(Struct):
+    """What was read from Slack and is not on disk yet."""
 
-    arrivals: list[InboundEvent] = []
+    events: list[InboundEvent] = []
     newest: dict[str, str] = {}
-    """By channel, or channel and thread with a colon between: the message that was read last."""
+    """The newest message read, by channel, or by channel and thread with a colon between."""
     envelopes: list[str] = []
 
 
-class News:
-    """Reads events and histories. What it reads goes into a `Work`; what it knows moves on by `done` only."""
+class SlackEventReader:
+    """Reads Slack's events and histories.
 
-    def __init__(self, web: Web, around: PlatformContext, *, in_thread: bool) -> None:
-        self._web = web
-        self._around = around
+    Results go into an `UnsavedSlackEvents`; the reader's positions move on only by `mark_saved`.
+    """
+
+    def __init__(self, client: SlackClient, context: PlatformContext, *, in_thread: bool) -> None:
+        self._client = client
+        self._context = context
         self._in_thread = in_thread
         self.me = ""
         self.bot = ""
-        self.known = _stored(around.cursors)
+        self.positions = _parse_positions(context.cursors)
         self._names: dict[str, tuple[str, bool]] = {}
-        self._nameless = 0.0
-        """Until when (monotonic) nobody's name is asked for, because Slack did not say one in time."""
+        self._names_paused_until = 0.0
+        """Monotonic time before which no name is asked for, because Slack did not answer in time."""
         self._seen = SeenEvents()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def done(self, work: Work) -> None:
-        """It is on disk: go on from there."""
-        self.known |= work.newest
-        self._seen.add_events(work.arrivals)
+    def mark_saved(self, unsaved: UnsavedSlackEvents) -> None:
+        """Move the positions on: these events are on disk."""
+        self.positions |= unsaved.newest
+        self._seen.add_events(unsaved.events)
 
-    def tell(self, kind: str, line: str) -> None:
-        """Say that something cannot be read: once of each kind."""
-        if kind not in self._told and len(self._told) < TOLD:
-            self._told.add(kind)
-            self._around.report(line)
+    def report_once(self, kind: str, line: str) -> None:
+        """Report that something cannot be read, once for each kind."""
+        if kind not in self._reported and len(self._reported) < MAX_REPORTS:
+            self._reported.add(kind)
+            self._context.report(line)
 
-    async def happened(self, frame: Frame, work: Work) -> None:
-        """Take up an envelope; one that cannot be read is told, passed over and acknowledged all the same."""
+    async def handle_event(self, frame: SlackFrame, unsaved: UnsavedSlackEvents) -> None:
+        """Read one envelope; an unreadable one is reported, skipped and still acknowledged."""
         if frame.envelope_id:
-            work.envelopes.append(frame.envelope_id)
+            unsaved.envelopes.append(frame.envelope_id)
         try:
             match frame.type:
                 case "events_api":
-                    raw = decode_json(frame.payload, Event).event
-                    if decode_json(raw, Happened).type in ("message", "app_mention"):
-                        await self.heard(decode_json(raw, Message), work)
+                    raw = decode_json(frame.payload, SlackEventPayload).event
+                    if decode_json(raw, SlackEventType).type in ("message", "app_mention"):
+                        await self.handle_message(decode_json(raw, SlackMessage), unsaved)
                 case "interactive":
-                    self._pressed(decode_json(frame.payload, Pressed), work)
+                    self._handle_press(decode_json(frame.payload, SlackInteraction), unsaved)
                 case "slash_commands":
-                    self._commanded(decode_json(frame.payload, Command), work)
+                    self._handle_command(decode_json(frame.payload, SlackCommand), unsaved)
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:
@@ -105,167 +109,176 @@ class News:
                 kind=describe_error(frame.type),
                 error=describe_error(error),
             )
-            self.tell(frame.type, said)
+            self.report_once(frame.type, said)
 
-    async def heard(self, message: Message, work: Work) -> None:
-        """Take up a message."""
+    async def handle_message(self, message: SlackMessage, unsaved: UnsavedSlackEvents) -> None:
+        """Add a message to the unsaved events."""
         at = float(message.ts)
         event_id = f"{message.channel}:{message.ts}"
-        if self._is_own(message) or not message.channel or self._seen.has_event(event_id, work.arrivals):
+        if self._is_own(message) or not message.channel or self._seen.has_event(event_id, unsaved.events):
             return
-        lane = f"{message.channel}:{message.thread_ts}" if _inside(message) else message.channel
-        if at > float(work.newest.get(lane) or self.known.get(lane) or 0):
-            work.newest[lane] = message.ts
-        place = self._place(message)
+        lane = f"{message.channel}:{message.thread_ts}" if _is_in_thread(message) else message.channel
+        if at > float(unsaved.newest.get(lane) or self.positions.get(lane) or 0):
+            unsaved.newest[lane] = message.ts
+        place = self._make_place(message)
         text = message.text or ""
-        work.arrivals.append(
+        unsaved.events.append(
             InboundEvent(
                 event_id=event_id,
                 place=place,
-                sender=await self._sender(message),
-                text=await self._words(text),
+                sender=await self._make_sender(message),
+                text=await self._clean_text(text),
                 message_id=message.ts,
-                attachments=tuple(_attachment(one) for one in message.files),
-                mentioned=f"<@{self.me}>" in text or (_inside(message) and message.parent_user_id == self.me),
+                attachments=tuple(_make_attachment(one) for one in message.files),
+                mentioned=f"<@{self.me}>" in text or (_is_in_thread(message) and message.parent_user_id == self.me),
                 at=at,
             )
         )
 
-    def _is_own(self, message: Message) -> bool:
-        """Whether the bot said it, or nobody: joining a channel is a message, too."""
+    def _is_own(self, message: SlackMessage) -> bool:
+        """Return whether the message is the bot's own or written by nobody: joining a channel is a message, too."""
         by_bot = bool(message.bot_id) and message.bot_id == self.bot
-        return by_bot or message.user == self.me or message.subtype not in SAID
+        return by_bot or message.user == self.me or message.subtype not in WRITTEN_SUBTYPES
 
-    def _place(self, message: Message) -> Place:
+    def _make_place(self, message: SlackMessage) -> Place:
         direct = message.channel_type == "im" or (not message.channel_type and message.channel.startswith("D"))
         thread = message.thread_ts or ""
         if not thread and not direct and self._in_thread:
             thread = message.ts
-        return Place(self._around.name, message.channel, thread, ChatKind.DM if direct else ChatKind.GROUP)
+        return Place(self._context.name, message.channel, thread, ChatKind.DM if direct else ChatKind.GROUP)
 
-    def _pressed(self, pressed: Pressed, work: Work) -> None:
-        if pressed.type != "block_actions":
+    def _handle_press(self, interaction: SlackInteraction, unsaved: UnsavedSlackEvents) -> None:
+        if interaction.type != "block_actions":
             return
-        where = pressed.container
-        for action in pressed.actions:
+        where = interaction.container
+        for action in interaction.actions:
             if action.type != "button" or not where.channel_id:
                 continue
             kind = ChatKind.DM if where.channel_id.startswith("D") else ChatKind.GROUP
-            arrival = InboundEvent(
-                event_id=f"{where.channel_id}:{where.message_ts}:{action.action_ts}:{pressed.user.id}",
-                place=Place(self._around.name, where.channel_id, where.thread_ts, kind),
-                sender=Sender(pressed.user.id, pressed.user.username or pressed.user.name),
+            inbound_event = InboundEvent(
+                event_id=f"{where.channel_id}:{where.message_ts}:{action.action_ts}:{interaction.user.id}",
+                place=Place(self._context.name, where.channel_id, where.thread_ts, kind),
+                sender=Sender(interaction.user.id, interaction.user.username or interaction.user.name),
                 message_id=where.message_ts,
                 press=action.value or action.action_id,
                 at=float(action.action_ts or 0),
             )
-            work.arrivals.append(arrival)
+            unsaved.events.append(inbound_event)
 
-    def _commanded(self, command: Command, work: Work) -> None:
+    def _handle_command(self, command: SlackCommand, unsaved: UnsavedSlackEvents) -> None:
         text = command.text if command.command == "/hermes" else f"{command.command} {command.text}".strip()
         kind = ChatKind.DM if command.channel_id.startswith("D") else ChatKind.GROUP
-        arrival = InboundEvent(
+        inbound_event = InboundEvent(
             event_id=f"command:{command.trigger_id}",
-            place=Place(self._around.name, command.channel_id, "", kind, command.channel_name),
+            place=Place(self._context.name, command.channel_id, "", kind, command.channel_name),
             sender=Sender(command.user_id, command.user_name),
             text=html.unescape(text),
             mentioned=True,
-            at=self._around.clock.now(),
+            at=self._context.clock.now(),
         )
-        work.arrivals.append(arrival)
+        unsaved.events.append(inbound_event)
 
     # People.
 
-    async def _sender(self, message: Message) -> Sender:
+    async def _make_sender(self, message: SlackMessage) -> Sender:
         if message.user:
-            name, bot = await self._name(message.user)
+            name, bot = await self._find_name(message.user)
             return Sender(message.user, name, bot=bot or bool(message.bot_id))
         return Sender(message.bot_id or "?", message.username or "", bot=True)
 
-    async def _name(self, user: str) -> tuple[str, bool]:
-        """A person's name, and whether it is a program. Not known now: no name."""
+    async def _find_name(self, user: str) -> tuple[str, bool]:
+        """Return a person's name, and whether it is a bot. The name is empty while Slack does not answer."""
         if user not in self._names:
-            now = self._around.clock.monotonic()
-            if now < self._nameless:
+            now = self._context.clock.monotonic()
+            if now < self._names_paused_until:
                 return "", False
             try:
-                person = (await self._web.call("users.info", Known, {"user": user}, limit=NAME_SECONDS)).user
+                person = (
+                    await self._client.call_method("users.info", SlackUserResponse, {"user": user}, limit=NAME_SECONDS)
+                ).user
             except PlatformRefusedError:
                 raise
             except PlatformError:
-                self._nameless = now + NAMELESS_SECONDS
+                self._names_paused_until = now + NAME_RETRY_SECONDS
+                """Monotonic time before which no name is asked for, because Slack did not answer in time."""
                 return "", False
-            if len(self._names) >= PEOPLE:
+            if len(self._names) >= MAX_KNOWN_PEOPLE:
                 self._names.clear()
             self._names[user] = (person.profile.display_name or person.profile.real_name or person.name, person.is_bot)
         return self._names[user]
 
-    async def _words(self, text: str) -> str:
-        """What is said, without Slack's markup: people by their names, links as they lead.
+    async def _clean_text(self, text: str) -> str:
+        """Return a message's text without Slack's markup, with people's names and the links' addresses.
 
-        How the bot is addressed at the beginning is left out.
+        The bot's mention at the beginning is left out.
         """
         text = text.strip()
         while text.startswith(f"<@{self.me}>"):
             text = text.removeprefix(f"<@{self.me}>").lstrip(" ,:\n")
-        people = sorted(set(_PERSON.findall(text)))[:20]
-        names = dict(zip(people, await asyncio.gather(*map(self._name, people)), strict=True))
+        people = sorted(set(_PERSON_MARKUP.findall(text)))[:20]
+        names = dict(zip(people, await asyncio.gather(*map(self._find_name, people)), strict=True))
 
-        return html.unescape(_MARK.sub(lambda match: _shown(match[1], names), text))
+        return html.unescape(_MARKUP.sub(lambda match: _render_markup(match[1], names), text))
 
     # What was missed.
 
-    def lanes(self) -> list[tuple[str, str]]:
-        """Channels and threads with the message that was read last in each, the most lively ones first."""
-        return sorted(self.known.items(), key=lambda one: -float(one[1]))[:LANES]
+    def recent_lanes(self) -> list[tuple[str, str]]:
+        """Return channels and threads with the newest message read in each, the most recently active first."""
+        return sorted(self.positions.items(), key=lambda one: -float(one[1]))[:MAX_MISSED_LANES]
 
-    def forget(self) -> tuple[tuple[str, str], ...]:
-        """Threads in which nothing was said for long are not looked into any more: what is stored of them instead."""
-        limit = self._around.clock.now() - FORGOTTEN_SECONDS
-        old = [lane for lane, ts in self.known.items() if ":" in lane and float(ts) < limit]
+    def forget_old_threads(self) -> tuple[tuple[str, str], ...]:
+        """Drop threads without messages for a long time; return the cursors that delete them from the store."""
+        limit = self._context.clock.now() - FORGET_AFTER_SECONDS
+        old = [lane for lane, ts in self.positions.items() if ":" in lane and float(ts) < limit]
         for lane in old:
-            del self.known[lane]
+            del self.positions[lane]
         return tuple((f"lane:{lane}", "") for lane in old)
 
-    async def missed(self, lane: str, newest: str, work: Work) -> None:
-        """Take up what was said after a message in a channel or thread."""
+    async def fetch_missed(self, lane: str, newest: str, unsaved: UnsavedSlackEvents) -> None:
+        """Add what was written after a message in a channel or thread to the unsaved events."""
         channel, _, thread = lane.partition(":")
-        oldest = max(float(newest), self._around.clock.now() - MISSED_SECONDS)
+        oldest = max(float(newest), self._context.clock.now() - MISSED_SECONDS)
         try:
-            page = await self.page(channel, thread, oldest, "")
+            page = await self.fetch_page(channel, thread, oldest, "")
         except SendError as error:
             if error.fault in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                 return
             raise
-        found = [one for one in self.messages(page) if float(one.ts) > oldest and (not thread or one.ts != thread)]
+        found = [
+            one for one in self.decode_messages(page) if float(one.ts) > oldest and (not thread or one.ts != thread)
+        ]
         for one in sorted(found, key=lambda one: float(one.ts)):
             one.channel = channel
-            await self.heard(one, work)
+            await self.handle_message(one, unsaved)
         if page.response_metadata is not None and page.response_metadata.next_cursor:
             said = N_(
-                "More than {n} messages were missed in {channel}; the others are not read.", n=PAGE, channel=channel
+                "More than {n} messages were missed in {channel}; the others are not read.",
+                n=PAGE_SIZE,
+                channel=channel,
             )
-            self._around.report(said)
+            self._context.report(said)
 
-    async def page(self, channel: str, thread: str, oldest: float, cursor: str) -> Page:
-        """A part of a channel's or thread's history after a time."""
-        wanted: dict[str, object] = {"channel": channel, "oldest": f"{oldest:.6f}", "limit": PAGE}
-        wanted["include_all_metadata"] = True
+    async def fetch_page(self, channel: str, thread: str, oldest: float, cursor: str) -> SlackHistoryPage:
+        """Fetch one page of a channel's or thread's history after a time."""
+        arguments: dict[str, object] = {"channel": channel, "oldest": f"{oldest:.6f}", "limit": PAGE_SIZE}
+        arguments["include_all_metadata"] = True
         if cursor:
-            wanted["cursor"] = cursor
+            arguments["cursor"] = cursor
         if thread:
-            wanted["ts"] = thread
-        return await self._web.call("conversations.replies" if thread else "conversations.history", Page, wanted)
+            arguments["ts"] = thread
+        return await self._client.call_method(
+            "conversations.replies" if thread else "conversations.history", SlackHistoryPage, arguments
+        )
 
-    def messages(self, page: Page) -> list[Message]:
-        """The messages of a page that can be read."""
-        found: list[Message] = []
+    def decode_messages(self, page: SlackHistoryPage) -> list[SlackMessage]:
+        """Return the readable messages of a page."""
+        found: list[SlackMessage] = []
         for raw in page.messages:
             try:
-                message = decoded(raw, Message)
+                message = decode_response(raw, SlackMessage)
                 float(message.ts)
             except (PlatformError, ValueError) as error:
-                self.tell(
+                self.report_once(
                     "history",
                     N_("A message in Slack's history cannot be read: {error}", error=describe_error(error)),
                 )
@@ -274,22 +287,22 @@ class News:
         return found
 
 
-def cursors(work: Work) -> tuple[tuple[str, str], ...]:
-    """From where it goes on once this is on disk."""
-    return tuple((f"lane:{lane}", ts) for lane, ts in work.newest.items())
+def format_cursors(unsaved: UnsavedSlackEvents) -> tuple[tuple[str, str], ...]:
+    """Return the cursors to store with these events."""
+    return tuple((f"lane:{lane}", ts) for lane, ts in unsaved.newest.items())
 
 
-def _stored(stored: Mapping[str, str]) -> dict[str, str]:
+def _parse_positions(stored: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix("lane:"): value for name, value in stored.items() if name.startswith("lane:") and value}
 
 
-def _inside(message: Message) -> bool:
-    """Whether it was said in a thread, and not only there where a thread begins."""
+def _is_in_thread(message: SlackMessage) -> bool:
+    """Return whether a message was written in a thread; the message that begins the thread is not."""
     return message.thread_ts not in (None, "", message.ts)
 
 
-def _shown(mark: str, names: Mapping[str, tuple[str, bool]]) -> str:
-    """What stands between Slack's angle brackets, as people read it."""
+def _render_markup(mark: str, names: Mapping[str, tuple[str, bool]]) -> str:
+    """Return the content of Slack's angle brackets as people read it."""
     said, _, label = mark.partition("|")
     match said[:1]:
         case "@":
@@ -301,8 +314,8 @@ def _shown(mark: str, names: Mapping[str, tuple[str, bool]]) -> str:
     return f"{label} ({said})" if label and label != said.removeprefix("mailto:") else label or said
 
 
-def _attachment(file: File) -> Attachment:
-    kind = _KINDS.get((file.mimetype or "").partition("/")[0], MediaKind.DOCUMENT)
+def _make_attachment(file: SlackFile) -> Attachment:
+    kind = _MEDIA_KINDS.get((file.mimetype or "").partition("/")[0], MediaKind.DOCUMENT)
     if file.subtype == "slack_audio":
         kind = MediaKind.VOICE
     problem = ""
@@ -318,6 +331,6 @@ def _attachment(file: File) -> Attachment:
     )
 
 
-_PERSON = re.compile(r"<@([A-Z0-9]+)(?:\|[^>]*)?>")
-_MARK = re.compile(r"<([@#!]?[^<>\n]+)>")
-_KINDS = {"image": MediaKind.IMAGE, "audio": MediaKind.AUDIO, "video": MediaKind.VIDEO}
+_PERSON_MARKUP = re.compile(r"<@([A-Z0-9]+)(?:\|[^>]*)?>")
+_MARKUP = re.compile(r"<([@#!]?[^<>\n]+)>")
+_MEDIA_KINDS = {"image": MediaKind.IMAGE, "audio": MediaKind.AUDIO, "video": MediaKind.VIDEO}

@@ -1,1 +1,1 @@
-"""What the Telegram platform is made of: its calls, and what its updates mean."""
+"""The Telegram platform: its Bot API client, its updates and its webhook server."""

@@ -1,4 +1,4 @@
-"""Telegram: a bot, by long polls or a webhook of the Bot API."""
+"""Telegram: a bot, by long polling or a webhook of the Bot API."""
 
 import contextlib
 import re
@@ -27,22 +27,22 @@ from hermes.gateway.platform import (
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
-    from hermes.gateway.platforms.telegram.api import Calls
-    from hermes.gateway.platforms.telegram.events import User
+    from hermes.gateway.platforms.telegram.api import TelegramClient
+    from hermes.gateway.platforms.telegram.events import TelegramUser
 
 LIMIT, CAPTION_LIMIT = 4096, 1024
 """UTF-16 code units of a message, and of the text below a file."""
 FILE_LIMIT = 50_000_000
-"""Bytes of the largest file that a bot can send."""
-BATCH = 100
+"""Size in bytes of the largest file that a bot can send."""
+UPDATES_AT_ONCE = 100
 """Updates that are fetched at once."""
-_LATE = 10.0
+_POLL_GRACE_SECONDS = 10.0
 """Seconds after the end of a long poll when it counts as dead."""
-_FORGOTTEN = 6 * 86_400.0
-"""Seconds without news after which Telegram may begin to count anew: a number kept longer would hide what comes."""
-_KINDS = ("message", "callback_query", "my_chat_member")
+_OFFSET_SECONDS = 6 * 86_400.0
+"""Seconds without updates after which Telegram may renumber them: an older offset would hide new ones."""
+_UPDATE_KINDS = ("message", "callback_query", "my_chat_member")
 _TOKEN = re.compile(r"[0-9]{1,20}:[\w-]{1,200}")
-_METHODS = {
+_FILE_FIELDS = {
     MediaKind.IMAGE: "photo",
     MediaKind.VOICE: "voice",
     MediaKind.AUDIO: "audio",
@@ -50,8 +50,8 @@ _METHODS = {
     MediaKind.DOCUMENT: "document",
 }
 _PHOTO_LIMIT = 10_000_000
-_REACTIONS = {"✅": "👍", "❌": "👎", "⏳": "👀", "⚠️": "🤨"}
-"""What bots may not react with, and what stands in for it."""
+_REACTION_SUBSTITUTES = {"✅": "👍", "❌": "👎", "⏳": "👀", "⚠️": "🤨"}
+"""Reactions that bots may not use, and what is sent instead."""
 
 
 class TelegramOptions(PlatformOptions, frozen=True, kw_only=True):
@@ -75,112 +75,124 @@ class TelegramOptions(PlatformOptions, frozen=True, kw_only=True):
     """What Telegram must send along; empty: one is made up at each start."""
 
 
-class Telegram(Platform):
+class TelegramPlatform(Platform):
     """One bot."""
 
-    def __init__(self, options: TelegramOptions, around: PlatformContext, calls: "Calls") -> None:
+    def __init__(self, options: TelegramOptions, context: PlatformContext, client: "TelegramClient") -> None:
         self._options = options
-        self._around = around
-        self._calls = calls
-        self._kinds = [*_KINDS]
-        self._kinds += ["edited_message"] if options.edits else []
-        self._kinds += ["channel_post"] if options.channel_posts else []
+        self._context = context
+        self._client = client
+        self._update_kinds = [*_UPDATE_KINDS]
+        self._update_kinds += ["edited_message"] if options.edits else []
+        self._update_kinds += ["channel_post"] if options.channel_posts else []
         self._offset = 0
-        self._heard = 0.0
+        self._newest_at = 0.0
         """When the newest update came."""
-        self._me: User | None = None
+        self._me: TelegramUser | None = None
 
     # What comes in.
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
-        """Connect, and give what comes in."""
-        from hermes.gateway.platforms.telegram.api import refusal
-        from hermes.gateway.platforms.telegram.events import User
+        """Connect, and yield what comes in."""
+        from hermes.gateway.platforms.telegram.api import connection_error
+        from hermes.gateway.platforms.telegram.events import TelegramUser
 
-        offset, _, heard = self._around.cursors.get("updates", "").partition("@")
-        if offset.isdigit() and heard.isdigit() and int(offset) > self._offset:
-            self._offset, self._heard = int(offset), float(heard)
+        offset, _, newest_at = self._context.cursors.get("updates", "").partition("@")
+        if offset.isdigit() and newest_at.isdigit() and int(offset) > self._offset:
+            self._offset, self._newest_at = int(offset), float(newest_at)
+            """When the newest update came."""
         try:
-            self._me = await self._calls.call("getMe", {}, User)
-            source = self._hooked() if self._options.webhook_url else self._polled()
+            self._me = await self._client.call_method("getMe", {}, TelegramUser)
+            source = self._serve_webhook() if self._options.webhook_url else self._poll_updates()
             async with contextlib.aclosing(source) as batches:
                 async for batch in batches:
                     yield batch
         except SendError as error:
-            raise refusal(error) from None
+            raise connection_error(error) from None
 
-    async def _polled(self) -> AsyncGenerator[Batch, None]:
-        await self._calls.call("deleteWebhook", {}, bool)
+    async def _poll_updates(self) -> AsyncGenerator[Batch, None]:
+        await self._client.call_method("deleteWebhook", {}, bool)
         yield Batch()
         seconds = self._options.poll_seconds
         while True:
-            values = {"timeout": int(seconds), "limit": BATCH, "allowed_updates": self._kinds}
-            if self._offset and self._fresh():
+            values = {"timeout": int(seconds), "limit": UPDATES_AT_ONCE, "allowed_updates": self._update_kinds}
+            if self._offset and self._is_offset_valid():
                 values["offset"] = self._offset
-            updates = await self._calls.call("getUpdates", values, list[msgspec.Raw], seconds=seconds + _LATE)
+            updates = await self._client.call_method(
+                "getUpdates", values, list[msgspec.Raw], seconds=seconds + _POLL_GRACE_SECONDS
+            )
             if updates:
-                batch, presses = self._batch(updates)
+                batch, presses = self._decode_updates(updates)
                 yield batch
-                self._offset, self._heard = _cursor(batch)
-                await self._answer(presses)
+                self._offset, self._newest_at = _parse_cursor(batch)
+                """When the newest update came."""
+                await self._answer_presses(presses)
 
-    async def _hooked(self) -> AsyncGenerator[Batch, None]:
-        from hermes.gateway.platforms.telegram.webhook import Webhook
+    async def _serve_webhook(self) -> AsyncGenerator[Batch, None]:
+        from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
 
         options = self._options
-        async with Webhook(options.webhook_url, options.webhook_listen, options.webhook_secret) as hook:
+        async with TelegramWebhookServer(options.webhook_url, options.webhook_listen, options.webhook_secret) as hook:
             values = {
                 "url": options.webhook_url,
                 "secret_token": hook.secret,
-                "allowed_updates": self._kinds,
+                "allowed_updates": self._update_kinds,
                 "max_connections": 1,  # one after the other, in the order in which they happened
             }
-            await self._calls.call("setWebhook", values, bool)
+            await self._client.call_method("setWebhook", values, bool)
             yield Batch()
             while True:
-                async with hook.waiting() as updates:
-                    batch, presses = self._batch(updates)
+                async with hook.next_updates() as updates:
+                    batch, presses = self._decode_updates(updates)
                     yield batch
-                await self._answer(presses)
+                await self._answer_presses(presses)
 
-    def _batch(self, updates: Sequence[msgspec.Raw]) -> tuple[Batch, list[str]]:
-        """What updates mean, and the presses of buttons among them. What cannot be read is left out, and told."""
-        from hermes.gateway.platforms.telegram.api import decoded
-        from hermes.gateway.platforms.telegram.events import Numbered, Update, User, arrival_of
+    def _decode_updates(self, updates: Sequence[msgspec.Raw]) -> tuple[Batch, list[str]]:
+        """Return the inbound events of updates, and the ids of the button presses among them.
 
-        arrivals, presses = [], []
+        Unreadable updates are reported and skipped.
+        """
+        from hermes.gateway.platforms.telegram.api import decode_lenient_json
+        from hermes.gateway.platforms.telegram.events import (
+            TelegramUpdate,
+            TelegramUpdateNumber,
+            TelegramUser,
+            inbound_from_update,
+        )
+
+        inbound_events, presses = [], []
         newest = 0
         for raw in updates:
             try:
-                update = decoded(raw, Update)
+                update = decode_lenient_json(raw, TelegramUpdate)
                 newest = max(newest, update.update_id)
-                arrival = arrival_of(update, self._me or User(id=0), self._around.name)
+                inbound_event = inbound_from_update(update, self._me or TelegramUser(id=0), self._context.name)
             except (ValueError, RecursionError, msgspec.DecodeError) as error:
-                newest = max(newest, _number(raw, Numbered))
+                newest = max(newest, _update_number(raw, TelegramUpdateNumber))
                 reason = N_(
-                    "{name}: a message from Telegram cannot be read: {reason}.", name=self._around.name, reason=error
+                    "{name}: a message from Telegram cannot be read: {reason}.", name=self._context.name, reason=error
                 )
-                self._around.report(reason)
+                self._context.report(reason)
                 continue
             if update.my_chat_member is not None:
-                self._tell_membership(update.my_chat_member.chat.id, update.my_chat_member.new_chat_member.status)
+                self._report_membership(update.my_chat_member.chat.id, update.my_chat_member.new_chat_member.status)
             if update.callback_query is not None:
                 presses.append(update.callback_query.id)
-            if arrival is not None:
-                arrivals.append(arrival)
-        offset = max(newest + 1, self._offset) if self._fresh() else newest + 1
-        return Batch(tuple(arrivals), (("updates", f"{offset}@{int(self._around.clock.now())}"),)), presses
+            if inbound_event is not None:
+                inbound_events.append(inbound_event)
+        offset = max(newest + 1, self._offset) if self._is_offset_valid() else newest + 1
+        return Batch(tuple(inbound_events), (("updates", f"{offset}@{int(self._context.clock.now())}"),)), presses
 
-    def _fresh(self) -> bool:
-        """Whether Telegram counts as it did when the newest update came."""
-        return self._around.clock.now() - self._heard < _FORGOTTEN
+    def _is_offset_valid(self) -> bool:
+        """Return whether Telegram still counts as it did when the newest update came."""
+        return self._context.clock.now() - self._newest_at < _OFFSET_SECONDS
 
-    def _tell_membership(self, chat: int, status: str) -> None:
-        name = self._around.name
+    def _report_membership(self, chat: int, status: str) -> None:
+        name = self._context.name
         if status in ("left", "kicked"):
-            self._around.report(N_("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
+            self._context.report(N_("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
         elif chat < 0:
-            self._around.report(
+            self._context.report(
                 N_(
                     "{name}: the bot was added to the group {chat}; name it under `groups` to have it listen there.",
                     name=name,
@@ -188,35 +200,38 @@ class Telegram(Platform):
                 )
             )
 
-    async def _answer(self, presses: Sequence[str]) -> None:
-        """Let the buttons rest. Nothing hangs on it, and a press that is older than a minute cannot be answered."""
+    async def _answer_presses(self, presses: Sequence[str]) -> None:
+        """Stop the buttons' progress indicators.
+
+        Nothing depends on it, and presses older than a minute cannot be answered.
+        """
         for press in presses:
             with contextlib.suppress(SendError):
-                await self._calls.call("answerCallbackQuery", {"callback_query_id": press}, bool, seconds=5.0)
+                await self._client.call_method("answerCallbackQuery", {"callback_query_id": press}, bool, seconds=5.0)
 
     # What goes out.
 
     async def send(self, message: Outgoing) -> str:
-        """Send a message; its id."""
-        from hermes.gateway.platforms.telegram.api import Sent
+        """Send a message and return its id."""
+        from hermes.gateway.platforms.telegram.api import TelegramSentMessage
 
-        values = _where(message.place)
+        values = _place_fields(message.place)
         if message.silent:
             values["disable_notification"] = True
         if message.reply_to.isdigit():
             values["reply_parameters"] = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
         if message.buttons:
-            values["reply_markup"] = _keyboard(message)
+            values["reply_markup"] = _format_keyboard(message)
         if message.file:
             return str(await self._send_file(message, values))
-        values |= _words(message)
-        return str((await self._calls.call("sendMessage", values, Sent)).message_id)
+        values |= _text_fields(message)
+        return str((await self._client.call_method("sendMessage", values, TelegramSentMessage)).message_id)
 
     async def _send_file(self, message: Outgoing, values: dict[str, object]) -> int:
         from hermes.gateway.text.media import open_attachment
 
         if message.text:
-            words = _words(message)
+            words = _text_fields(message)
             if utf16(str(words["text"])) > CAPTION_LIMIT:
                 raise SendError(SendFault.TOO_LONG, N_("The text is too long to stand below a file."))
             values["caption"] = words["text"]
@@ -225,67 +240,69 @@ class Telegram(Platform):
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))
-            field = "document" if plain else _METHODS[message.kind]
-            return await self._calls.upload(f"send{field.title()}", values, field, file, Path(message.file).name)
+            field = "document" if plain else _FILE_FIELDS[message.kind]
+            return await self._client.upload_file(f"send{field.title()}", values, field, file, Path(message.file).name)
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
-        """Put `message` in the place of one that was sent."""
-        from hermes.gateway.platforms.telegram.api import CallError
+        """Replace a message that was sent."""
+        from hermes.gateway.platforms.telegram.api import TelegramCallError
 
-        values = {"chat_id": _chat(message.place), "message_id": int(message_id), **_words(message)}
+        values = {"chat_id": _chat_id(message.place), "message_id": int(message_id), **_text_fields(message)}
         if message.buttons:
-            values["reply_markup"] = _keyboard(message)
+            values["reply_markup"] = _format_keyboard(message)
         try:
-            await self._calls.call("editMessageText", values, msgspec.Raw)
-        except CallError as error:
-            if not error.unchanged:
+            await self._client.call_method("editMessageText", values, msgspec.Raw)
+        except TelegramCallError as error:
+            if not error.is_unchanged:
                 raise
 
     async def draft(self, message: Outgoing) -> None:
-        """Show what is being written."""
-        values = _where(message.place) | _words(message)
+        """Show a draft of the answer."""
+        values = _place_fields(message.place) | _text_fields(message)
         values.pop("link_preview_options", None)
-        await self._calls.call("sendMessageDraft", {**values, "draft_id": zlib.crc32(message.key.encode()) or 1}, bool)
+        await self._client.call_method(
+            "sendMessageDraft", {**values, "draft_id": zlib.crc32(message.key.encode()) or 1}, bool
+        )
 
     async def typing(self, place: Place) -> None:
-        """Show that an answer is being written."""
-        await self._calls.call("sendChatAction", {**_where(place), "action": "typing"}, bool)
+        """Show the typing indicator."""
+        await self._client.call_method("sendChatAction", {**_place_fields(place), "action": "typing"}, bool)
 
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
         """React to a message."""
-        reaction = [{"type": "emoji", "emoji": _REACTIONS.get(emoji, emoji)}] if emoji else []
-        values = {"chat_id": _chat(place), "message_id": int(message_id), "reaction": reaction}
-        await self._calls.call("setMessageReaction", values, bool)
+        reaction = [{"type": "emoji", "emoji": _REACTION_SUBSTITUTES.get(emoji, emoji)}] if emoji else []
+        values = {"chat_id": _chat_id(place), "message_id": int(message_id), "reaction": reaction}
+        await self._client.call_method("setMessageReaction", values, bool)
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
-        """Save a file that came in."""
-        found = await self._calls.call("getFile", {"file_id": attachment.ref}, _Fetched)
+        """Download an attachment."""
+        found = await self._client.call_method("getFile", {"file_id": attachment.ref}, _TelegramFilePath)
         if not found.file_path or ".." in found.file_path:
             raise PlatformError(N_("Telegram does not say where the file is."))
-        await self._calls.download(found.file_path, target, MEDIA_LIMIT)
+        await self._client.download_file(found.file_path, target, MEDIA_LIMIT)
 
     async def close(self) -> None:
-        """Nothing stays open: what `receive` holds is closed with it."""
+        """Do nothing: `receive` closes what it opens."""
 
 
-class _Fetched(Struct, frozen=True):
+class _TelegramFilePath(Struct, frozen=True):
     file_path: str = ""
 
 
-def _number(raw: msgspec.Raw, kind: type["msgspec.Struct"]) -> int:
+def _update_number(raw: msgspec.Raw, kind: type["msgspec.Struct"]) -> int:
     try:
         return int(getattr(msgspec.json.decode(raw, type=kind), "update_id", 0))
     except msgspec.DecodeError:
         return 0
 
 
-def _cursor(batch: Batch) -> tuple[int, float]:
+def _parse_cursor(batch: Batch) -> tuple[int, float]:
     offset, _, heard = batch.cursors[0][1].partition("@")
     return int(offset), float(heard)
 
 
-def _chat(place: Place) -> int | str:
-    """A chat's number, or the public name of a channel. Raises SendError for what is neither."""
+def _chat_id(place: Place) -> int | str:
+    """Return a chat's number, or the public name of a channel. Raises SendError for anything else."""
     if place.chat.startswith("@"):
         return place.chat
     try:
@@ -295,15 +312,15 @@ def _chat(place: Place) -> int | str:
         raise SendError(SendFault.NOT_FOUND, reason) from None
 
 
-def _where(place: Place) -> dict[str, object]:
-    found: dict[str, object] = {"chat_id": _chat(place)}
+def _place_fields(place: Place) -> dict[str, object]:
+    found: dict[str, object] = {"chat_id": _chat_id(place)}
     if place.thread.isdigit() and place.thread != "1":
         found["message_thread_id"] = int(place.thread)
     return found
 
 
-def _words(message: Outgoing) -> dict[str, object]:
-    """The text and its ranges."""
+def _text_fields(message: Outgoing) -> dict[str, object]:
+    """Return the text and its entities."""
     from hermes.gateway.text.dialect import to_plain_text
     from hermes.gateway.text.entities import to_entity_text
 
@@ -317,26 +334,26 @@ def _words(message: Outgoing) -> dict[str, object]:
     return values | {"text": found.text, "entities": found.entities}
 
 
-def _keyboard(message: Outgoing) -> dict[str, object]:
+def _format_keyboard(message: Outgoing) -> dict[str, object]:
     rows = [[{"text": one.label, "callback_data": one.token} for one in row] for row in message.buttons]
     return {"inline_keyboard": rows}
 
 
-async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
-    from hermes.gateway.platforms.telegram.api import Calls
+async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
+    from hermes.gateway.platforms.telegram.api import TelegramClient
 
     assert isinstance(options, TelegramOptions)
     if not _TOKEN.fullmatch(options.token):
         raise PlatformRefusedError(
-            N_("{name} has no bot token of Telegram's form (`123456:ABC...`).", name=around.name),
+            N_("{name} has no bot token of Telegram's form (`123456:ABC...`).", name=context.name),
             N_("Get one from @BotFather, and put it into the home's .env file as TELEGRAM_BOT_TOKEN."),
         )
     if not options.base_url.startswith(("https://", "http://")):
-        raise PlatformRefusedError(N_("`base_url` of {name} is not an address.", name=around.name))
-    return Telegram(options, around, Calls(around.http, options.base_url, options.token))
+        raise PlatformRefusedError(N_("`base_url` of {name} is not an address.", name=context.name))
+    return TelegramPlatform(options, context, TelegramClient(context.http, options.base_url, options.token))
 
 
-def _identity(options: PlatformOptions) -> str:
+def _account_identity(options: PlatformOptions) -> str:
     assert isinstance(options, TelegramOptions)
     return options.token.partition(":")[0]
 
@@ -357,10 +374,10 @@ PLATFORM = Descriptor(
         media_limit=FILE_LIMIT,
         buttons=True,
     ),
-    open=_open,
+    open=_open_platform,
     variables={"token": "TELEGRAM_BOT_TOKEN", "webhook_secret": "TELEGRAM_WEBHOOK_SECRET"},
     secrets=("token", "webhook_secret"),
-    identity=_identity,
+    identity=_account_identity,
     hint="You are in Telegram. Markdown is shown; tables stand in a fixed-width font, so keep them narrow.",
     example="telegram:\n  token: ${TELEGRAM_BOT_TOKEN}\n  owners: ['123456789']\n",
 )

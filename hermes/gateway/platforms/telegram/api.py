@@ -1,4 +1,4 @@
-"""Calls of Telegram's Bot API, and what its errors mean."""
+"""A client of Telegram's Bot API, and the meaning of its errors."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 CALL_SECONDS = 30.0
-"""Seconds that a call may take."""
+"""The time limit of a call."""
 FILE_SECONDS = 300.0
-"""Seconds that a file may take."""
+"""The time limit of a file's transfer."""
 
-_FAULTS = (
+_FAULTS_BY_TEXT = (
     ("can't parse", SendFault.BAD_FORMAT),
     ("entit", SendFault.BAD_FORMAT),
     ("http url", SendFault.BAD_FORMAT),
@@ -46,28 +46,28 @@ _FAULTS = (
     ("topic_", SendFault.NOT_FOUND),
     ("upgraded to a supergroup", SendFault.NOT_FOUND),
 )
-"""What a description of a 400 holds, in small letters, and what it means; the first that fits."""
+"""Texts in the description of a 400, in lower case, and the faults they mean; the first match counts."""
 
 
-class Parameters(Struct, frozen=True):
-    """What helps with an error."""
+class TelegramErrorParameters(Struct, frozen=True):
+    """Details of an error."""
 
     retry_after: float | None = None
     migrate_to_chat_id: int | None = None
 
 
-class Answer(Struct, frozen=True):
-    """What every call is answered with."""
+class TelegramResponse(Struct, frozen=True):
+    """The response to every call."""
 
     ok: bool = False
     result: msgspec.Raw = msgspec.Raw(b"null")
     description: str = ""
     error_code: int = 0
-    parameters: Parameters = Parameters()
+    parameters: TelegramErrorParameters = TelegramErrorParameters()
 
 
-class CallError(SendError):
-    """A call was refused: with Telegram's code."""
+class TelegramCallError(SendError):
+    """A call that Telegram refused, with its error code."""
 
     def __init__(self, fault: SendFault, message: str, *, code: int, retry_after: float | None = None) -> None:
         # A gateway between us and Telegram lost the answer: what was asked for may have been done.
@@ -75,12 +75,12 @@ class CallError(SendError):
         self.code = code
 
     @property
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether an edit changed nothing."""
         return "message is not modified" in self.message
 
 
-class Calls:
+class TelegramClient:
     """The Bot API for one token."""
 
     def __init__(self, http: "aiohttp.ClientSession", base_url: str, token: str) -> None:
@@ -88,15 +88,19 @@ class Calls:
         self._base = base_url.rstrip("/")
         self._token = token
 
-    async def call(
+    async def call_method(
         self, method: str, values: Mapping[str, object], kind: type[R], *, seconds: float = CALL_SECONDS
     ) -> R:
-        """Call a method. Raises SendError."""
+        """Call a method and return its result. Raises SendError."""
         body = msgspec.json.encode(values)
-        return _result(await self._post(method, body, {"Content-Type": "application/json"}, seconds), kind)
+        return _decode_result(
+            await self._post_request(method, body, {"Content-Type": "application/json"}, seconds), kind
+        )
 
-    async def upload(self, method: str, values: Mapping[str, object], field: str, file: BinaryIO, name: str) -> int:
-        """Send a file with a method that sends a message; the message's id. Raises SendError."""
+    async def upload_file(
+        self, method: str, values: Mapping[str, object], field: str, file: BinaryIO, name: str
+    ) -> int:
+        """Send a file with a method that sends a message, and return the message's id. Raises SendError."""
         from aiohttp import FormData
 
         form = FormData(quote_fields=False)
@@ -104,11 +108,11 @@ class Calls:
             form.add_field(key, value if isinstance(value, str) else msgspec.json.encode(value).decode())
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         form.add_field(field, file, filename=name, content_type=kind)
-        return _result(await self._post(method, form, {}, FILE_SECONDS), Sent).message_id
+        return _decode_result(await self._post_request(method, form, {}, FILE_SECONDS), TelegramSentMessage).message_id
 
-    async def _post(
+    async def _post_request(
         self, method: str, body: "bytes | aiohttp.FormData", headers: Mapping[str, str], seconds: float
-    ) -> Answer:
+    ) -> TelegramResponse:
         from aiohttp import ClientConnectorError, ClientError, ClientTimeout
 
         url = f"{self._base}/bot{self._token}/{method}"
@@ -122,68 +126,69 @@ class Calls:
             late = N_("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
             raise SendError(SendFault.TRANSIENT, late, uncertain=True) from None
         except (ClientError, OSError) as error:
-            raise _broken(error) from None
-        return _read(status, raw)
+            raise _connection_error(error) from None
+        return _decode_response(status, raw)
 
-    async def download(self, path: str, target: Path, most: int) -> None:
-        """Save a file. Raises SendError, and PlatformError when it is larger than `most` bytes."""
+    async def download_file(self, path: str, target: Path, limit: int) -> None:
+        """Download a file. Raises SendError, and PlatformError when it is larger than `limit` bytes."""
         from aiohttp import ClientError, ClientTimeout
 
         url = f"{self._base}/file/bot{self._token}/{path.lstrip('/')}"
-        limit = ClientTimeout(total=FILE_SECONDS)
+        timeout = ClientTimeout(total=FILE_SECONDS)
         try:
-            async with self._http.get(url, timeout=limit, allow_redirects=False) as given:
+            async with self._http.get(url, timeout=timeout, allow_redirects=False) as given:
                 if given.status != 200:
                     raise PlatformError(N_("Telegram does not give the file (HTTP {status}).", status=given.status))
-                with _private(target) as file:
-                    await _save(given.content, file, most)
+                with _open_private(target) as file:
+                    await _write_chunks(given.content, file, limit)
         except (ClientError, TimeoutError) as error:
-            raise _broken(error) from None
+            raise _connection_error(error) from None
 
 
-async def _save(content: "aiohttp.StreamReader", file: BinaryIO, most: int) -> None:
+async def _write_chunks(content: "aiohttp.StreamReader", file: BinaryIO, limit: int) -> None:
     size = 0
     async for chunk in content.iter_chunked(1 << 18):
         size += len(chunk)
-        if size > most:
-            raise PlatformError(N_("The file is larger than {limit} MB.", limit=most >> 20))
+        if size > limit:
+            raise PlatformError(N_("The file is larger than {limit} MB.", limit=limit >> 20))
         await asyncio.to_thread(file.write, chunk)
 
 
-def _private(target: Path) -> BinaryIO:
-    """A new file that only its owner can read."""
+def _open_private(target: Path) -> BinaryIO:
+    """Open a new file that only its owner can read."""
     return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
 
 
-def _broken(error: Exception) -> SendError:
-    """An error of the connection; its own words may hold the address, and in that the token."""
+def _connection_error(error: Exception) -> SendError:
+    """Return an error of the connection without its own text, which may hold the address and so the token."""
     kind = type(error).__name__
     return SendError(SendFault.TRANSIENT, N_("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True)
 
 
-class Sent(Struct, frozen=True):
-    """Of a message that was sent, its id."""
+class TelegramSentMessage(Struct, frozen=True):
+    """The id of a message that was sent."""
 
     message_id: int
 
 
-def _read(status: int, raw: bytes) -> Answer:
+def _decode_response(status: int, raw: bytes) -> TelegramResponse:
     try:
-        answer = decoded(raw, Answer)
+        answer = decode_lenient_json(raw, TelegramResponse)
     except (ValueError, RecursionError, msgspec.DecodeError):
         if status < 500:
             odd = N_("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(SendFault.UNKNOWN, odd) from None
-        answer = Answer(error_code=status)
+        answer = TelegramResponse(error_code=status)
     if answer.ok:
         return answer
-    raise _refused(answer.error_code or status, answer)
+    raise _refusal_error(answer.error_code or status, answer)
 
 
-def decoded(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
-    """JSON as a value. Raises ValueError and `msgspec.DecodeError`.
+def decode_lenient_json(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
+    """Decode JSON. Raises ValueError and `msgspec.DecodeError`.
 
-    Half a character, which people can send, is a mistake to the fast reader, and would stop all that came with it.
+    A lone surrogate, which people can send, is an error to the fast decoder, and would stop everything that
+    came with it.
     """
     try:
         return msgspec.json.decode(raw, type=kind)
@@ -192,25 +197,27 @@ def decoded(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
         return msgspec.json.decode(whole, type=kind)
 
 
-def _refused(code: int, answer: Answer) -> CallError:
+def _refusal_error(code: int, answer: TelegramResponse) -> TelegramCallError:
     said = to_one_line(strip_control_characters(answer.description), 200) or f"HTTP {code}"
     words = N_("Telegram refused it: {reason}.", reason=said.rstrip("."))
     if code == 429:
         wait = answer.parameters.retry_after
-        return CallError(SendFault.RATE_LIMITED, words, code=code, retry_after=wait if wait is not None else 5.0)
+        return TelegramCallError(
+            SendFault.RATE_LIMITED, words, code=code, retry_after=wait if wait is not None else 5.0
+        )
     if code >= 500:
-        return CallError(SendFault.TRANSIENT, words, code=code)
+        return TelegramCallError(SendFault.TRANSIENT, words, code=code)
     if code in (401, 403):
-        return CallError(SendFault.FORBIDDEN, words, code=code)
+        return TelegramCallError(SendFault.FORBIDDEN, words, code=code)
     if code == 413:
-        return CallError(SendFault.BAD_FORMAT, words, code=code)
+        return TelegramCallError(SendFault.BAD_FORMAT, words, code=code)
     if code == 409:
-        return CallError(SendFault.TRANSIENT, words, code=code)
-    fault = next((fault for part, fault in _FAULTS if part in said.lower()), SendFault.UNKNOWN)
-    return CallError(fault, words, code=code)
+        return TelegramCallError(SendFault.TRANSIENT, words, code=code)
+    fault = next((fault for part, fault in _FAULTS_BY_TEXT if part in said.lower()), SendFault.UNKNOWN)
+    return TelegramCallError(fault, words, code=code)
 
 
-def _result(answer: Answer, kind: type[R]) -> R:
+def _decode_result(answer: TelegramResponse, kind: type[R]) -> R:
     try:
         return msgspec.json.decode(answer.result, type=kind)
     except msgspec.DecodeError as error:
@@ -218,9 +225,9 @@ def _result(answer: Answer, kind: type[R]) -> R:
         raise SendError(SendFault.UNKNOWN, reason) from None
 
 
-def refusal(error: SendError) -> PlatformError:
-    """The same while connecting: what is wrong with the account, and what to do."""
-    code = error.code if isinstance(error, CallError) else 0
+def connection_error(error: SendError) -> PlatformError:
+    """Return the error to raise while connecting: what is wrong with the account, and what to do."""
+    code = error.code if isinstance(error, TelegramCallError) else 0
     if code in (401, 404):
         return PlatformRefusedError(
             N_("Telegram does not know this bot token."), N_("Copy it once more from @BotFather.")

@@ -1,4 +1,4 @@
-"""What Telegram's updates mean. Pure: updates in, arrivals out."""
+"""Turn Telegram's updates into inbound events, without side effects."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Pla
 from hermes.i18n.messages import N_
 
 FETCH_LIMIT = 20 * 1024 * 1024
-"""Bytes of the largest file that the Bot API gives to bots."""
-GENERAL = 1
-"""The topic of a forum that has no topic: it is not named when something is sent there."""
-_KINDS = {"private": ChatKind.DM, "channel": ChatKind.CHANNEL}
+"""Size in bytes of the largest file that the Bot API gives to bots."""
+GENERAL_TOPIC = 1
+"""The id of a forum's general topic: it is not named when something is sent there."""
+_CHAT_KINDS = {"private": ChatKind.DM, "channel": ChatKind.CHANNEL}
 
 
-class User(Struct, frozen=True):
+class TelegramUser(Struct, frozen=True):
     """An account."""
 
     id: int
@@ -26,12 +26,12 @@ class User(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The display name."""
         return f"{self.first_name} {self.last_name}".strip() or self.username
 
 
-class Chat(Struct, frozen=True):
-    """Where something is said."""
+class TelegramChat(Struct, frozen=True):
+    """A private chat, a group or a channel."""
 
     id: int
     type: str = "private"
@@ -41,20 +41,20 @@ class Chat(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The display name."""
         return self.title or f"{self.first_name} {self.last_name}".strip()
 
 
-class Entity(Struct, frozen=True):
+class TelegramEntity(Struct, frozen=True):
     """A range of a text, in UTF-16 code units."""
 
     type: str
     offset: int
     length: int
-    user: User | None = None
+    user: TelegramUser | None = None
 
 
-class File(Struct, frozen=True):
+class TelegramFile(Struct, frozen=True):
     """A photo's size, a document, a voice and the like."""
 
     file_id: str
@@ -62,163 +62,163 @@ class File(Struct, frozen=True):
     file_name: str = ""
     mime_type: str = ""
     emoji: str = ""
-    """Of a sticker."""
+    """The emoji of a sticker."""
 
 
-class Location(Struct, frozen=True):
+class TelegramLocation(Struct, frozen=True):
     """A point on the map."""
 
     latitude: float
     longitude: float
 
 
-class Venue(Struct, frozen=True):
-    """A point with a name."""
+class TelegramVenue(Struct, frozen=True):
+    """A named place."""
 
     title: str = ""
     address: str = ""
 
 
-class Contact(Struct, frozen=True):
-    """Somebody's card."""
+class TelegramContact(Struct, frozen=True):
+    """A contact card."""
 
     phone_number: str = ""
     first_name: str = ""
     last_name: str = ""
 
 
-class Question(Struct, frozen=True):
+class TelegramPoll(Struct, frozen=True):
     """A poll."""
 
     question: str = ""
 
 
-class Origin(Struct, frozen=True):
-    """Where something that is handed on comes from."""
+class TelegramForwardOrigin(Struct, frozen=True):
+    """The origin of a forwarded message."""
 
     type: str = ""
 
 
-class Quote(Struct, frozen=True):
-    """The part of a message that an answer is about."""
+class TelegramQuote(Struct, frozen=True):
+    """The part of a message that is answered."""
 
     text: str = ""
 
 
-class Message(Struct, frozen=True, rename={"sender": "from"}):
-    """Something that was said; only what is used here."""
+class TelegramMessage(Struct, frozen=True, rename={"sender": "from"}):
+    """A message; only the fields that are used."""
 
     message_id: int
-    chat: Chat
+    chat: TelegramChat
     date: int = 0
-    sender: User | None = None
-    sender_chat: Chat | None = None
+    sender: TelegramUser | None = None
+    sender_chat: TelegramChat | None = None
     message_thread_id: int = 0
     is_topic_message: bool = False
     text: str = ""
     caption: str = ""
-    entities: tuple[Entity, ...] = ()
-    caption_entities: tuple[Entity, ...] = ()
-    photo: tuple[File, ...] = ()
-    document: File | None = None
-    voice: File | None = None
-    audio: File | None = None
-    video: File | None = None
-    video_note: File | None = None
-    animation: File | None = None
-    sticker: File | None = None
-    location: Location | None = None
-    venue: Venue | None = None
-    contact: Contact | None = None
-    poll: Question | None = None
+    entities: tuple[TelegramEntity, ...] = ()
+    caption_entities: tuple[TelegramEntity, ...] = ()
+    photo: tuple[TelegramFile, ...] = ()
+    document: TelegramFile | None = None
+    voice: TelegramFile | None = None
+    audio: TelegramFile | None = None
+    video: TelegramFile | None = None
+    video_note: TelegramFile | None = None
+    animation: TelegramFile | None = None
+    sticker: TelegramFile | None = None
+    location: TelegramLocation | None = None
+    venue: TelegramVenue | None = None
+    contact: TelegramContact | None = None
+    poll: TelegramPoll | None = None
     media_group_id: str = ""
-    reply_to_message: "Message | None" = None
-    quote: Quote | None = None
-    forward_origin: Origin | None = None
+    reply_to_message: "TelegramMessage | None" = None
+    quote: TelegramQuote | None = None
+    forward_origin: TelegramForwardOrigin | None = None
 
 
-class Press(Struct, frozen=True, rename={"sender": "from"}):
-    """A button was pressed."""
+class TelegramCallbackQuery(Struct, frozen=True, rename={"sender": "from"}):
+    """A press of a button."""
 
     id: str
-    sender: User
-    message: Message | None = None
+    sender: TelegramUser
+    message: TelegramMessage | None = None
     data: str = ""
 
 
-class Member(Struct, frozen=True):
-    """What the bot is in a chat."""
+class TelegramChatMember(Struct, frozen=True):
+    """The bot's status in a chat."""
 
     status: str = ""
 
 
-class Membership(Struct, frozen=True, rename={"sender": "from"}):
-    """The bot was added to a chat, or taken out of it."""
+class TelegramMembership(Struct, frozen=True, rename={"sender": "from"}):
+    """A change of the bot's membership in a chat."""
 
-    chat: Chat
-    sender: User
-    new_chat_member: Member
-
-
-class Update(Struct, frozen=True):
-    """One thing that happened."""
-
-    update_id: int
-    message: Message | None = None
-    edited_message: Message | None = None
-    channel_post: Message | None = None
-    callback_query: Press | None = None
-    my_chat_member: Membership | None = None
+    chat: TelegramChat
+    sender: TelegramUser
+    new_chat_member: TelegramChatMember
 
 
-class Numbered(Struct, frozen=True):
-    """Of an update that cannot be read, its number."""
+class TelegramUpdate(Struct, frozen=True):
+    """An update: one of its fields is set."""
 
     update_id: int
+    message: TelegramMessage | None = None
+    edited_message: TelegramMessage | None = None
+    channel_post: TelegramMessage | None = None
+    callback_query: TelegramCallbackQuery | None = None
+    my_chat_member: TelegramMembership | None = None
 
 
-def arrival_of(update: Update, me: User, platform: str) -> InboundEvent | None:
-    """What an update means; None for one that says nothing to the agent."""
-    event = str(update.update_id)
+class TelegramUpdateNumber(Struct, frozen=True):
+    """The number of an update that cannot be read."""
+
+    update_id: int
+
+
+def inbound_from_update(update: TelegramUpdate, me: TelegramUser, platform: str) -> InboundEvent | None:
+    """Return the inbound event for an update; None for one that does not concern the agent."""
+    event_id = str(update.update_id)
     if update.callback_query is not None:
-        return _pressed(event, update.callback_query, platform)
+        return _inbound_from_press(event_id, update.callback_query, platform)
     edited = update.edited_message
     message = update.message or edited or update.channel_post
     if message is None:
         return None
-    arrival = _said(event, message, me, platform)
-    if not (arrival.text or arrival.attachments):
+    inbound_event = _inbound_from_message(event_id, message, me, platform)
+    if not (inbound_event.text or inbound_event.attachments):
         return None
     if edited is None:
-        return arrival
+        return inbound_event
     if edited.location is not None:
         return None  # somebody who shares their way: every step of it is an edit
-    return msgspec.structs.replace(arrival, text=f"[edited] {arrival.text}".rstrip())
+    return msgspec.structs.replace(inbound_event, text=f"[edited] {inbound_event.text}".rstrip())
 
 
-def _pressed(event: str, press: Press, platform: str) -> InboundEvent | None:
+def _inbound_from_press(event_id: str, press: TelegramCallbackQuery, platform: str) -> InboundEvent | None:
     if press.message is None or not press.data:
         return None
     return InboundEvent(
-        event_id=event,
-        place=place_of(press.message, platform),
-        sender=_sender(press.sender),
+        event_id=event_id,
+        place=place_from_message(press.message, platform),
+        sender=_make_sender(press.sender),
         message_id=str(press.message.message_id),
         press=press.data,
         mentioned=True,
     )
 
 
-def _said(event: str, message: Message, me: User, platform: str) -> InboundEvent:
-    text, mentioned = _addressed(message.text or message.caption, message.entities or message.caption_entities, me)
+def _inbound_from_message(event_id: str, message: TelegramMessage, me: TelegramUser, platform: str) -> InboundEvent:
+    text, mentioned = _strip_bot_name(message.text or message.caption, message.entities or message.caption_entities, me)
     return InboundEvent(
-        event_id=event,
-        place=place_of(message, platform),
-        sender=_speaker(message),
-        text="\n".join(one for one in (text, *_described(message)) if one),
+        event_id=event_id,
+        place=place_from_message(message, platform),
+        sender=_find_sender(message),
+        text="\n".join(one for one in (text, *_describe_content(message)) if one),
         message_id=str(message.message_id),
-        attachments=_attachments(message),
-        reply=_reply(message, me),
+        attachments=_make_attachments(message),
+        reply=_make_reply(message, me),
         mentioned=mentioned,
         forwarded=message.forward_origin is not None,
         album=message.media_group_id,
@@ -226,34 +226,34 @@ def _said(event: str, message: Message, me: User, platform: str) -> InboundEvent
     )
 
 
-def place_of(message: Message, platform: str) -> Place:
-    """Where a message stands."""
+def place_from_message(message: TelegramMessage, platform: str) -> Place:
+    """Return the place of a message."""
     chat = message.chat
     thread = message.message_thread_id if message.is_topic_message else 0
     return Place(
         platform=platform,
         chat=str(chat.id),
-        thread=str(thread) if thread and thread != GENERAL else "",
-        kind=_KINDS.get(chat.type, ChatKind.GROUP),
+        thread=str(thread) if thread and thread != GENERAL_TOPIC else "",
+        kind=_CHAT_KINDS.get(chat.type, ChatKind.GROUP),
         name=chat.name,
     )
 
 
-def _speaker(message: Message) -> Sender:
-    """Who said it; where somebody speaks in the name of a group or channel, that."""
+def _find_sender(message: TelegramMessage) -> Sender:
+    """Return the sender of a message; the group or channel if somebody writes in its name."""
     if message.sender_chat is not None:
         return Sender(id=str(message.sender_chat.id), name=message.sender_chat.name)
     if message.sender is not None:
-        return _sender(message.sender)
+        return _make_sender(message.sender)
     return Sender(id=str(message.chat.id), name=message.chat.name)
 
 
-def _sender(user: User) -> Sender:
+def _make_sender(user: TelegramUser) -> Sender:
     return Sender(id=str(user.id), name=user.name, bot=user.is_bot)
 
 
-def _addressed(text: str, entities: Sequence[Entity], me: User) -> tuple[str, bool]:
-    """The text without the bot's name where that only says to whom it is said, and whether it is named."""
+def _strip_bot_name(text: str, entities: Sequence[TelegramEntity], me: TelegramUser) -> tuple[str, bool]:
+    """Return the text without the bot's name where it only addresses the bot, and whether the bot is mentioned."""
     own = f"@{me.username}".lower() if me.username else "@"
     raw = text.encode("utf-16-le", "surrogatepass")
     mentioned = False
@@ -270,8 +270,8 @@ def _addressed(text: str, entities: Sequence[Entity], me: User) -> tuple[str, bo
     return (raw.decode("utf-16-le", "replace").strip() if mentioned else text), mentioned
 
 
-def _described(message: Message) -> list[str]:
-    """What is neither words nor a file, in words."""
+def _describe_content(message: TelegramMessage) -> list[str]:
+    """Describe in words what is neither text nor a file."""
     found: list[str] = []
     if message.sticker is not None:
         found.append(f"[sticker {message.sticker.emoji}]" if message.sticker.emoji else "[sticker]")
@@ -287,11 +287,11 @@ def _described(message: Message) -> list[str]:
     return found
 
 
-def _attachments(message: Message) -> tuple[Attachment, ...]:
+def _make_attachments(message: TelegramMessage) -> tuple[Attachment, ...]:
     found: list[Attachment] = []
     if message.photo:
         largest = max(message.photo, key=lambda one: one.file_size or 0)
-        found.append(_attachment(MediaKind.IMAGE, largest, "photo.jpg", "image/jpeg"))
+        found.append(_make_attachment(MediaKind.IMAGE, largest, "photo.jpg", "image/jpeg"))
     for kind, file, name in (
         (MediaKind.VOICE, message.voice, "voice.ogg"),
         (MediaKind.AUDIO, message.audio, "audio.mp3"),
@@ -300,11 +300,11 @@ def _attachments(message: Message) -> tuple[Attachment, ...]:
     ):
         if file is not None:
             pictured = kind is MediaKind.DOCUMENT and file.mime_type.startswith("image/")
-            found.append(_attachment(MediaKind.IMAGE if pictured else kind, file, name, ""))
+            found.append(_make_attachment(MediaKind.IMAGE if pictured else kind, file, name, ""))
     return tuple(found)
 
 
-def _attachment(kind: MediaKind, file: File, name: str, media_type: str) -> Attachment:
+def _make_attachment(kind: MediaKind, file: TelegramFile, name: str, media_type: str) -> Attachment:
     too_large = file.file_size is not None and file.file_size > FETCH_LIMIT
     return Attachment(
         kind=kind,
@@ -316,13 +316,13 @@ def _attachment(kind: MediaKind, file: File, name: str, media_type: str) -> Atta
     )
 
 
-def _reply(message: Message, me: User) -> Reply | None:
+def _make_reply(message: TelegramMessage, me: TelegramUser) -> Reply | None:
     to = message.reply_to_message
     if to is None or (message.is_topic_message and to.message_id == message.message_thread_id):
         return None  # what is said in a topic answers the message that began it
     return Reply(
         message_id=str(to.message_id),
         text=(message.quote.text if message.quote else "") or to.text or to.caption,
-        author=_speaker(to).name,
+        author=_find_sender(to).name,
         own=to.sender is not None and to.sender.id == me.id,
     )

@@ -1,1 +1,1 @@
-"""Webhooks: how a report is proved, and what is made of it."""
+"""The webhook platform: its server, the verification of reports and the filling of prompt templates."""

@@ -1,4 +1,6 @@
-"""Webhooks: other programs report what has happened, signed, and the agent works on it, or it is passed on as it is."""
+"""Webhooks: programs send signed reports of events; the agent works on them, or they are forwarded
+unchanged.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -22,7 +24,7 @@ from hermes.gateway.platform import (
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
-    from hermes.gateway.platforms.webhook.server import Reports
+    from hermes.gateway.platforms.webhook.server import WebhookServer
 
 
 class WebhookOptions(PlatformOptions, frozen=True, kw_only=True):
@@ -36,62 +38,62 @@ class WebhookOptions(PlatformOptions, frozen=True, kw_only=True):
     """What may be reported, by name; `hermes webhook add` adds more."""
 
 
-class Webhook(Platform):
-    """The listener of an account."""
+class WebhookPlatform(Platform):
+    """The webhook server of an account, as a platform."""
 
-    def __init__(self, reports: "Reports", around: PlatformContext) -> None:
-        self._reports = reports
-        self._around = around
+    def __init__(self, server: "WebhookServer", context: PlatformContext) -> None:
+        self._server = server
+        self._context = context
 
     @property
     def port(self) -> int:
-        """Where it listens."""
-        return self._reports.listener.port
+        """The port that it listens on."""
+        return self._server.http_server.port
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
-        """Listen. What is reported is journaled as a run."""
-        await self._reports.listener.open()
+        """Serve reports. Each one is journaled as a run."""
+        await self._server.http_server.open()
         try:
-            await self._reports.worker.recover_account(self._around.name)
+            await self._server.worker.recover_account(self._context.name)
             yield Batch()
             await asyncio.Event().wait()
         finally:
-            self._reports.worker.begin_shutdown()
-            await self._reports.listener.stop_accepting()
+            self._server.worker.begin_shutdown()
+            await self._server.http_server.stop_accepting()
 
     async def send(self, message: Outgoing) -> str:
-        """Nobody listens here."""
+        """Raise SendError: nothing can be sent to a webhook."""
         raise SendError(SendFault.FORBIDDEN, N_("Webhooks report; nothing is sent to them."))
 
     async def close(self) -> None:
-        """Close everything."""
-        await self._reports.close()
+        """Close the server and its runs."""
+        await self._server.close()
 
 
-async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
+async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
     from hermes.gateway.http.server import HttpServerLimits
-    from hermes.gateway.platforms.webhook.server import Reports
+    from hermes.gateway.platforms.webhook.server import WebhookServer
 
     assert isinstance(options, WebhookOptions)
-    if around.gateway is None:
+    if context.gateway is None:
         raise PlatformRefusedError(N_("Webhooks are taken in a gateway only."))
     routes = {}
     for name, route in options.routes.items():
         try:
             route.check_route(name)
         except ConfigError as error:
-            around.report(f"{around.name}: {error}")
+            context.report(f"{context.name}: {error}")
         else:
             routes[name] = route
     bounds = HttpServerLimits(host=options.host, port=options.port, connections=1)
-    return Webhook(Reports(around.gateway, around, routes, bounds), around)
+    return WebhookPlatform(WebhookServer(context.gateway, context, routes, bounds), context)
 
 
 PLATFORM = Descriptor(
     title="Webhooks",
     options=WebhookOptions,
     can=Capabilities(limit=1_000_000, redelivers=False, senders=False, dm_only=True, answers=False),
-    open=_open,
+    open=_open_platform,
     variables={"host": "WEBHOOK_HOST", "port": "WEBHOOK_PORT"},
     hint="A program reported something; nobody reads along.",
     example="webhook:\n  routes:\n    ci:\n      secret: ${CI_WEBHOOK_SECRET}\n      prompt: Build {build.id} failed.",

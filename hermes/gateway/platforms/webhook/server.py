@@ -1,4 +1,4 @@
-"""The listener for reports: proved, counted, written down, and only then acknowledged."""
+"""The webhook server: a report is verified, counted and stored before it is acknowledged."""
 
 import hashlib
 import logging
@@ -23,210 +23,224 @@ from hermes.gateway.platforms.api_server.request_body import RequestReader, chec
 from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.platforms.webhook.signature import proved
-from hermes.gateway.platforms.webhook.template import Filled, event_of, filled, wanted
+from hermes.gateway.platforms.webhook.signature import verify_report
+from hermes.gateway.platforms.webhook.template import FilledPrompt, event_type, fill_prompt, ignore_reason
 from hermes.gateway.request_sessions import GatewayFacade
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.features.skills import build_skills, told
+from hermes.sessions.features.skills import build_skills, load_skill_parts
 from hermes.sessions.untrusted_text import untrusted_part
 from hermes.util.cancellation import run_to_completion
 from hermes.util.text import strip_control_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)
-LARGEST = 1_000_000
+MAX_REPORT_BYTES = 1_000_000
 """Bytes of the largest report."""
 _CONNECTIONS = 256
-_MOST_TURNS = 64
-"""Reports that are worked on at once; more wait."""
-_LOGGED = 2_000
-_SECRET_OF_NOBODY = os.urandom(32).hex()
+_MAX_TURNS = 64
+"""Reports that are worked on at the same time; more wait."""
+_MAX_LOGGED = 2_000
+_UNKNOWN_ROUTE_SECRET = os.urandom(32).hex()
 
 
-class Marked(Struct, frozen=True):
-    """What is needed to work on a report after a restart."""
+class StoredWebhookRun(Struct, frozen=True):
+    """What is stored with a run to work on its report after a restart."""
 
     route: str
     system: str = ""
 
 
-class Reports:
-    """Takes reports and works on them."""
+class WebhookServer:
+    """Accepts reports and works on them."""
 
     def __init__(
-        self, front: GatewayFacade, around: PlatformContext, routes: WebhookRoutes, bounds: HttpServerLimits
+        self, gateway: GatewayFacade, context: PlatformContext, routes: WebhookRoutes, bounds: HttpServerLimits
     ) -> None:
-        self._front = front
-        self._around = around
-        self._fixed = routes
-        self._added = WebhookRouteFile(front.app.services.home)
-        self._reader = RequestReader(LARGEST)
-        self._rooms = ApiSessions(front, around.name, ())
-        self._turns = ApiTurns(front)
-        self._seats = TurnSlots(_MOST_TURNS)
-        self._chats = front.app.services.store.chats
-        self._taken: dict[str, deque[float]] = {}
-        """By route, when reports were taken, by the gateway's clock."""
-        self.worker = RunWorker(front, self._turns, self._plan, self._settled)
-        application = web.Application(client_max_size=LARGEST)
-        application.add_routes([web.post("/webhooks/{route}", self._take), web.get("/health", self._health)])
-        self.listener = HttpServer(application, structs.replace(bounds, connections=_CONNECTIONS))
+        self._gateway = gateway
+        self._context = context
+        self._configured_routes = routes
+        self._route_file = WebhookRouteFile(gateway.app.services.home)
+        self._reader = RequestReader(MAX_REPORT_BYTES)
+        self._sessions = ApiSessions(gateway, context.name, ())
+        self._turns = ApiTurns(gateway)
+        self._slots = TurnSlots(_MAX_TURNS)
+        self._chats = gateway.app.services.store.chats
+        self._report_times: dict[str, deque[float]] = {}
+        """By route, the times at which reports were accepted, by the gateway's clock."""
+        self.worker = RunWorker(gateway, self._turns, self._plan_run, self._deliver_outcome)
+        application = web.Application(client_max_size=MAX_REPORT_BYTES)
+        application.add_routes(
+            [web.post("/webhooks/{route}", self._receive_report), web.get("/health", self._get_health)]
+        )
+        self.http_server = HttpServer(application, structs.replace(bounds, connections=_CONNECTIONS))
 
     async def close(self) -> None:
-        """Close everything; what was taken is worked on at the next start."""
-        await self.listener.close()
+        """Close everything; accepted reports are worked on at the next start."""
+        await self.http_server.close()
         await self.worker.close()
         await self._turns.close()
 
-    async def _health(self, request: web.Request) -> web.Response:
+    async def _get_health(self, request: web.Request) -> web.Response:
         del request
         return json_response({"status": "ok"})
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _receive_report(self, request: web.Request) -> web.Response:
         try:
-            return await self._taken_in(request)
+            return await self._accept_report(request)
         except HermesError as error:
             said = to_api_error(error)
             return json_response(said.body, said.status, said.headers)
 
-    async def _taken_in(self, request: web.Request) -> web.Response:
-        """Take a report. It is on disk when this answers 202."""
+    async def _accept_report(self, request: web.Request) -> web.Response:
+        """Accept a report. It is on disk when this responds with 202."""
         if request.content_type != "application/json" or "Origin" in request.headers:
             raise ApiRequestError(415, "A report is JSON, with the type application/json, and comes from no page.")
         name = request.match_info["route"]
         body = await self._reader.read_bytes(request)
-        route = await self._route(name)
-        secret = route.secret if route is not None else _SECRET_OF_NOBODY
-        now = self._around.clock.now()
+        route = await self._find_route(name)
+        secret = route.secret if route is not None else _UNKNOWN_ROUTE_SECRET
+        now = self._context.clock.now()
         scheme = route.scheme if route is not None else WebhookRoute(secret=secret).scheme
-        proof = proved(scheme, secret, request.headers, body, now)
+        proof = verify_report(scheme, secret, request.headers, body, now)
         if proof is None or route is None:
             raise ApiRequestError(401, "The report is not signed with the secret of such a route, or too long ago.")
-        payload = _parsed(body)
-        why = wanted(route, event_of(request.headers, payload), payload)
+        payload = _parse_report(body)
+        why = ignore_reason(route, event_type(request.headers, payload), payload)
         if why:
             return json_response({"status": "ignored", "why": why})
-        return await self._kept(name, route, payload, proof.digest)
+        return await self._store_report(name, route, payload, proof.digest)
 
-    async def _kept(self, name: str, route: WebhookRoute, payload: object, digest: str) -> web.Response:
-        owner, idem = f"{self._around.name}:{name}", digest
+    async def _store_report(self, name: str, route: WebhookRoute, payload: object, digest: str) -> web.Response:
+        owner, idem = f"{self._context.name}:{name}", digest
         known = await self._chats.find_run_by_key(owner, idem, bytes.fromhex(digest))
-        if known is not None or await self._chats.has_inbound_event(self._around.name, digest):
+        if known is not None or await self._chats.has_inbound_event(self._context.name, digest):
             return json_response({"status": "known"})
-        self._count(name, route)
-        what = filled(route.prompt, payload)
+        self._check_rate(name, route)
+        prompt = fill_prompt(route.prompt, payload)
         if route.deliver_only:
-            await self._deliver(route, self._front.app.redact_text(what.plain), key=f"webhook:{owner}:{digest}")
-            place, sender = Place(self._around.name, name), Sender(name)
-            arrival = InboundEvent(event_id=digest, place=place, sender=sender)
-            noted = await self._chats.record_batch(self._around.name, Batch((arrival,)))
+            await self._deliver_text(
+                route, self._gateway.app.redact_text(prompt.plain), key=f"webhook:{owner}:{digest}"
+            )
+            place, sender = Place(self._context.name, name), Sender(name)
+            inbound_event = InboundEvent(event_id=digest, place=place, sender=sender)
+            noted = await self._chats.record_batch(self._context.name, Batch((inbound_event,)))
             await self._chats.dismiss_events([one.id for one in noted], "delivered")
             return json_response({"status": "delivered"}, 202)
         run_id = f"hook_{hashlib.sha256(f'{owner}:{digest}'.encode()).hexdigest()[:32]}"
-        caller = self._worker_of(owner, route)
-        letter = await self._letter(name, route, caller, what)
-        room = self._rooms.make_session(caller, run_id, self._rooms.fresh_session_id(), create=True)
+        caller = self._make_caller(owner, route)
+        inbound = await self._build_inbound(name, route, caller, prompt)
+        session = self._sessions.make_session(caller, run_id, self._sessions.fresh_session_id(), create=True)
         run = NewRun(
             id=run_id,
             owner=owner,
             idem=idem,
             digest=bytes.fromhex(digest),
-            session_id=room.request.session_id,
+            session_id=session.request.session_id,
             letter_id=new_queued_message_id(),
-            letter=letter.encode(),
-            wish=msgspec.json.encode(Marked(name)),
+            letter=inbound.encode(),
+            wish=msgspec.json.encode(StoredWebhookRun(name)),
         )
-        async with self._front.hold_session(room.request):
-            row = await run_to_completion(self._begun(run))
+        async with self._gateway.hold_session(session.request):
+            row = await run_to_completion(self._begin_run(run))
         return json_response({"status": "taken" if row.session_id == run.session_id else "known", "id": row.id}, 202)
 
-    async def _letter(self, name: str, route: WebhookRoute, caller: ApiCaller, what: Filled) -> InboundMessage:
-        """What the session is told: the prompt is the owner's, what was reported is a stranger's."""
-        on = self._front.app.services
+    async def _build_inbound(
+        self, name: str, route: WebhookRoute, caller: ApiCaller, filled: FilledPrompt
+    ) -> InboundMessage:
+        """Build the message to the session: the prompt is the owner's, the reported values are untrusted content."""
+        services = self._gateway.app.services
         skills = (
-            await told(build_skills(on.home, on.settings, on.environ, on.store), route.skills) if route.skills else []
+            await load_skill_parts(
+                build_skills(services.home, services.settings, services.environ, services.store), route.skills
+            )
+            if route.skills
+            else []
         )
-        reported = [untrusted_part(what.reported, f"webhook {name}")] if what.reported else []
-        prompt = self._front.app.redact_text(what.prompt)
-        return InboundMessage(text=prompt, cwd=self._rooms.working_folder(caller.person), quoted=(*skills, *reported))
+        reported = [untrusted_part(filled.reported, f"webhook {name}")] if filled.reported else []
+        prompt = self._gateway.app.redact_text(filled.prompt)
+        return InboundMessage(
+            text=prompt, cwd=self._sessions.working_folder(caller.person), quoted=(*skills, *reported)
+        )
 
-    async def _begun(self, run: NewRun) -> RunRow:
+    async def _begin_run(self, run: NewRun) -> RunRow:
         row = await self._chats.begin_run(run)
         if row.session_id == run.session_id:
             self.worker.start_run(row)
         return row
 
-    def _plan(self, row: RunRow) -> RunPlan | None:
-        """How a report is worked on; None where its route is not there any more."""
-        name = msgspec.json.decode(row.wish, type=Marked).route
-        route = self._known(name)
+    def _plan_run(self, row: RunRow) -> RunPlan | None:
+        """Return how to work on a report; None if its route has been removed."""
+        name = msgspec.json.decode(row.wish, type=StoredWebhookRun).route
+        route = self._cached_route(name)
         if route is None:
             return None
-        caller = self._worker_of(row.owner, route)
-        room = self._rooms.make_session(caller, row.id, row.session_id, SessionExtras(model=route.model))
-        return RunPlan(room.request, self._seats.take_slot(caller, promised=True))
+        caller = self._make_caller(row.owner, route)
+        session = self._sessions.make_session(caller, row.id, row.session_id, SessionExtras(model=route.model))
+        return RunPlan(session.request, self._slots.take_slot(caller, promised=True))
 
-    async def _settled(self, row: RunRow, end: RunOutcome) -> None:
-        """Owe what came of a report."""
-        name = msgspec.json.decode(row.wish, type=Marked).route
-        route = self._known(name)
+    async def _deliver_outcome(self, row: RunRow, end: RunOutcome) -> None:
+        """Queue the outcome of a report for delivery."""
+        name = msgspec.json.decode(row.wish, type=StoredWebhookRun).route
+        route = self._cached_route(name)
         text = await self._chats.get_last_answer(row.turn_id) if row.turn_id else ""
         if end.state != "completed":
             text = f"{text}\n\n(The webhook {name} did not come to its end: {end.error or end.reason})".strip()
-        if await self._front.app.services.store.list_untrusted_sources([row.session_id]):
+        if await self._gateway.app.services.store.list_untrusted_sources([row.session_id]):
             text = defuse_links(text)
         if route is not None and text and text != "[SILENT]":
             try:
-                await self._deliver(route, text, key=f"webhook:{row.id}")
+                await self._deliver_text(route, text, key=f"webhook:{row.id}")
             except NotFoundError as error:
-                self._around.report(f"{self._around.name}: {name}: {error}")
+                self._context.report(f"{self._context.name}: {name}: {error}")
 
-    async def _deliver(self, route: WebhookRoute, text: str, *, key: str) -> None:
+    async def _deliver_text(self, route: WebhookRoute, text: str, *, key: str) -> None:
         if route.deliver == "log":
-            self._around.report(f"{self._around.name}: {to_one_line(strip_control_characters(text), _LOGGED)}")
+            self._context.report(f"{self._context.name}: {to_one_line(strip_control_characters(text), _MAX_LOGGED)}")
         else:
-            await self._front.deliver_text(route.deliver, text, key=key)
+            await self._gateway.deliver_text(route.deliver, text, key=key)
 
-    def _worker_of(self, owner: str, route: WebhookRoute) -> ApiCaller:
-        """In whose name a report is worked on."""
+    def _make_caller(self, owner: str, route: WebhookRoute) -> ApiCaller:
+        """Return the caller in whose name a report is worked on."""
         role = PersonRole(route.role)
         return ApiCaller(
             owner, owner, frozenset(), PersonIdentity(OWNER_ID if role is PersonRole.OWNER else owner, role)
         )
 
-    async def _route(self, name: str) -> WebhookRoute | None:
+    async def _find_route(self, name: str) -> WebhookRoute | None:
         try:
-            added = await read_routes_in_thread(self._added)
+            added = await read_routes_in_thread(self._route_file)
         except ConfigError as error:
-            self._around.report(f"{self._around.name}: {error}")
+            self._context.report(f"{self._context.name}: {error}")
             added = {}
-        return self._learned(name, self._fixed.get(name) or added.get(name))
+        return self._register_secret(name, self._configured_routes.get(name) or added.get(name))
 
-    def _known(self, name: str) -> WebhookRoute | None:
-        """A route, without a look whether the file has changed where it is known."""
+    def _cached_route(self, name: str) -> WebhookRoute | None:
+        """Return a route; a known one without checking the file for changes."""
         try:
-            return self._fixed.get(name) or self._learned(name, self._added.read_routes().get(name))
+            return self._configured_routes.get(name) or self._register_secret(
+                name, self._route_file.read_routes().get(name)
+            )
         except ConfigError:
             return None
 
-    def _learned(self, name: str, route: WebhookRoute | None) -> WebhookRoute | None:
+    def _register_secret(self, name: str, route: WebhookRoute | None) -> WebhookRoute | None:
         if route is not None:
-            self._front.app.services.redactor.add_secret(f"webhook_{name}", route.secret)
+            self._gateway.app.services.redactor.add_secret(f"webhook_{name}", route.secret)
         return route
 
-    def _count(self, name: str, route: WebhookRoute) -> None:
-        """Raise ApiError when too much was reported within a minute."""
-        now = self._around.clock.now()
-        taken = self._taken.setdefault(name, deque())
-        while taken and not now - 60 < taken[0] <= now:
-            taken.popleft()
-        if len(taken) >= route.per_minute:
-            wait = str(max(1, int(taken[0] + 61 - now)))
+    def _check_rate(self, name: str, route: WebhookRoute) -> None:
+        """Count a report. Raises ApiRequestError when there were too many within a minute."""
+        now = self._context.clock.now()
+        times = self._report_times.setdefault(name, deque())
+        while times and not now - 60 < times[0] <= now:
+            times.popleft()
+        if len(times) >= route.per_minute:
+            wait = str(max(1, int(times[0] + 61 - now)))
             raise ApiRequestError(429, "Too much was reported within a minute.", headers={"Retry-After": wait})
-        taken.append(now)
+        times.append(now)
 
 
-def _parsed(body: bytes) -> object:
+def _parse_report(body: bytes) -> object:
     try:
         payload: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
