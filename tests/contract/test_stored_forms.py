@@ -144,7 +144,11 @@ def seen() -> tuple[dict[type, set[str]], set[enum.Enum]]:
     for line in corpus():
         if line["kind"] in ENUMS:
             continue
-        for one in walked(decoded(line)):
+        try:
+            value = decoded(line)
+        except msgspec.MsgspecError:
+            continue  # the test of this kind says so
+        for one in walked(value):
             if isinstance(one, Struct):
                 fields[type(one)] |= set_fields(one)
             else:
