@@ -276,7 +276,7 @@ def gateway() -> int:
     """Our gateway with its loop watched; its longest callbacks are told in the end."""
     from hermes.gateway.gateway import Gateway
     from hermes.sessions.app import App
-    from hermes.sessions.options import Options
+    from hermes.sessions.options import SessionOptions
     from hermes.util.garbage_collection import calm_collector
 
     longest = Longest()
@@ -285,7 +285,7 @@ def gateway() -> int:
     async def run() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        async with App(dict(os.environ), Options(platform="gateway")) as app, Gateway(app, print) as it:
+        async with App(dict(os.environ), SessionOptions(platform="gateway")) as app, Gateway(app, print) as it:
             await it.start()
             calm_collector()
             longest.found.clear()

@@ -33,7 +33,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say
@@ -200,7 +200,7 @@ async def work(options: argparse.Namespace, home: TempHome, url: str) -> dict[st
         longest.watch()
     environ = {**os.environ, **home.environ}
     rows: list[Numbers] = []
-    async with App(environ, Options(platform="api_server", cwd=str(home.cwd))) as app:
+    async with App(environ, SessionOptions(platform="api_server", cwd=str(home.cwd))) as app:
         load = Load(app, url)
         await load.burst(2)
         calm_collector()

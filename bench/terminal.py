@@ -249,14 +249,14 @@ async def _filled(home: TempHome, messages: int) -> str:
     from hermes.core.messages import Message, Role, user_message
     from hermes.core.parts import TextPart
     from hermes.sessions.app import App
-    from hermes.sessions.options import Options
+    from hermes.sessions.options import SessionOptions
 
     history = []
     for number in range(messages // 2):
         history.append(user_message(f"question {number}: what does module_{number}.py do? " + "words and more " * 20))
         text = f"answer {number} : it opens a file, reads it, and closes it again. " + "more of it " * 40
         history.append(Message(role=Role.ASSISTANT, parts=(TextPart(text=text),)))
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session(history=history)
         return actor.session_id
 

@@ -25,7 +25,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.runtime.actor import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -74,7 +74,7 @@ class GreedyModel:
 
 async def run_turns(count: int) -> None:
     """What a child does: so many sessions in one process, a turn in each, all at once."""
-    async with App(dict(os.environ), Options(cwd=os.getcwd())) as app:
+    async with App(dict(os.environ), SessionOptions(cwd=os.getcwd())) as app:
         actors = [await app.open_session() for _ in range(count)]
         ends = await asyncio.gather(*(actor.post(Inbound(text="work", cwd=os.getcwd())) for actor in actors))
         print(json.dumps([end.reason.value for end in ends]))

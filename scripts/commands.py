@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from hermes.cli.command_tree import places  # noqa: E402
-from hermes.commands.command import Group  # noqa: E402 - the tree that this file stands in
-from hermes.commands.registry import all_commands  # noqa: E402
+from hermes.commands.command import CommandGroup  # noqa: E402 - the tree that this file stands in
+from hermes.commands.registry import load_commands  # noqa: E402
 
 HEAD = """\
 # Commands
@@ -40,9 +40,9 @@ is a message whatever follows. What belongs to the commands of other agents and 
 def slash() -> list[str]:
     """The tables of slash commands, by what they are about."""
     lines = [SLASH]
-    for group in Group:
+    for group in CommandGroup:
         lines += [f"\n### {group.value}\n", "| command | what it does | also |", "|---|---|---|"]
-        for one in all_commands():
+        for one in load_commands():
             if one.group is group:
                 usage = f" {one.usage}" if one.usage else ""
                 typed = f"/{one.name}{usage}".replace("|", "\\|")

@@ -27,8 +27,9 @@ SAYERS = {"say": 1, "phrase": 1, "say_many": 2}
 """How many of the first arguments are texts."""
 # fmt: off
 TELLERS = frozenset({
-    "complain", "_complained", "notify", "_notify", "notice", "tell", "_tell", "_warn", "error", "advised", "Failure",
-    "Notice", "Finding", "Kept", "Check", "UrlJudgement", "PathJudgement", "AddressJudgement",
+    "complain", "_complained", "notify", "_notify", "notice", "add_notice", "tell", "_tell",
+    "_report_once", "_warn", "error", "advised", "Failure",
+    "Notice", "Finding", "Kept", "DoctorCheck", "UrlJudgement", "PathJudgement", "AddressJudgement",
     "UrlRefusedError",
 })
 # fmt: on
@@ -120,7 +121,7 @@ NO_SENTENCE = re.compile(
     r"|^You check|^In \{cwd|response\.|application/|exec sh|trap |Bearer|echo |ulimit|find \."
 )
 FOR_MODELS = ("ToolError", "ArgumentsError")
-FOR_PROGRAMS = ("ApiError",)
+FOR_PROGRAMS = ("ApiRequestError",)
 """Errors that are answers to programs, which read English."""
 LOGGED = (
     "debug",

@@ -1,4 +1,4 @@
-"""Backups as files: written whole or not at all, and read without believing what is in them.
+"""Backup archives: written completely or not at all, and read without trusting their contents.
 
 A backup is a zip file with a `manifest.json` that names every other member with its size and hash.
 """
@@ -23,15 +23,15 @@ from hermes.i18n.messages import phrase
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-_CHUNK = 1 << 20
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What a disk says that knows no second names, such as a memory stick's."""
+_CHUNK_BYTES = 1 << 20
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""Error numbers of file systems without hard links, such as that of a memory stick."""
 _MOST_FILES = 200_000
 _LARGEST_MANIFEST = 64 << 20
 
 
-class Member(Struct, frozen=True):
-    """A file of a backup; `mode` are its permission bits."""
+class BackupMember(Struct, frozen=True):
+    """A file in a backup; `mode` holds its permission bits."""
 
     name: str
     size: int
@@ -39,8 +39,8 @@ class Member(Struct, frozen=True):
     mode: int = 0o600
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
-    """What a backup holds. `schema` is the version of its database, 0 when there is none in it."""
+class BackupManifest(Struct, frozen=True, kw_only=True):
+    """The contents of a backup. `schema` is the version of its database, 0 when it has none."""
 
     format: int
     made_at: float
@@ -48,31 +48,31 @@ class Manifest(Struct, frozen=True, kw_only=True):
     schema: int
     quick: bool
     keys: bool
-    files: tuple[Member, ...]
+    files: tuple[BackupMember, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(one.size for one in self.files)
 
-    def tops(self) -> dict[str, list[Member]]:
-        """The files by the first part of their names: what lies in the home itself."""
-        found: dict[str, list[Member]] = {}
+    def group_by_top(self) -> dict[str, list[BackupMember]]:
+        """Group the files by the first part of their names: the entries of the home itself."""
+        found: dict[str, list[BackupMember]] = {}
         for one in self.files:
             found.setdefault(one.name.partition("/")[0], []).append(one)
         return found
 
 
-class Packer:
-    """Writes a backup's members, then its manifest."""
+class BackupWriter:
+    """Writes the members of a backup, then its manifest."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
-        self.files: list[Member] = []
+        self.files: list[BackupMember] = []
 
-    def add(self, name: str, source: Path) -> None:
-        """Put a file into the archive. Raises OSError."""
-        with open(source, "rb", opener=_no_link) as opened:
+    def add_file(self, name: str, source: Path) -> None:
+        """Add a file to the archive. Raises OSError."""
+        with open(source, "rb", opener=_open_no_follow) as opened:
             status = os.fstat(opened.fileno())
             mode = stat.S_IMODE(status.st_mode)
             digest, size = hashlib.sha256(), 0
@@ -80,22 +80,23 @@ class Packer:
             entry.external_attr = (stat.S_IFREG | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             with self._file.open(entry, "w", force_zip64=True) as written:
-                while chunk := opened.read(_CHUNK):
+                while chunk := opened.read(_CHUNK_BYTES):
                     digest.update(chunk)
                     size += len(chunk)
                     written.write(chunk)
-        self.files.append(Member(name=name, size=size, sha256=digest.hexdigest(), mode=mode))
+        self.files.append(BackupMember(name=name, size=size, sha256=digest.hexdigest(), mode=mode))
 
-    def seal(self, manifest: Manifest) -> None:
-        """Write the manifest."""
+    def write_manifest(self, manifest: BackupManifest) -> None:
+        """Write the manifest as the archive's last member."""
         self._file.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 @contextlib.contextmanager
-def packing(target: Path) -> Iterator[Packer]:
-    """Write a new archive, private to its owner; it gets its name when it is whole, on disk, and read back.
+def create_archive(target: Path) -> Iterator[BackupWriter]:
+    """Write a new archive, private to its owner, under its name only once it is complete.
 
-    Raises UsageError when there is such a file, StoreError when it cannot be written.
+    It gets its name when it is flushed to disk and was read back. Raises UsageError when there is such a
+    file, StoreError when it cannot be written.
     """
     if os.path.lexists(target):
         raise UsageError(phrase("{file} is there already.", file=target), phrase("Name another file."))
@@ -104,12 +105,12 @@ def packing(target: Path) -> Iterator[Packer]:
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w+b") as file:
             with zipfile.ZipFile(file, "w", allowZip64=True, strict_timestamps=False) as archive:
-                yield Packer(archive)
+                yield BackupWriter(archive)
             file.flush()
             os.fsync(file.fileno())
-        with Archive(partial) as written:
-            written.verify()
-        _name(partial, target)
+        with BackupArchive(partial) as written:
+            written.verify_members()
+        _publish_file(partial, target)
     except OSError as error:
         ours = error.filename in (None, str(partial), partial)
         place = str(target) if ours else str(error.filename)
@@ -118,25 +119,25 @@ def packing(target: Path) -> Iterator[Packer]:
         partial.unlink(missing_ok=True)
 
 
-def _name(partial: Path, target: Path) -> None:
-    """Give a finished file its name, and never one that something has got meanwhile. Raises OSError."""
+def _publish_file(partial: Path, target: Path) -> None:
+    """Give a finished file its name without replacing a file that appeared meanwhile. Raises OSError."""
     try:
         os.link(partial, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in _NO_HARD_LINKS:
             raise
         if os.path.lexists(target):  # a moment is left in which somebody could make it; such disks know no better way
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         os.rename(partial, target)
 
 
-class Archive:
-    """A backup that is read. A context; raises StoreError for everything that a backup of ours never is."""
+class BackupArchive:
+    """Reads a backup, as a context. Raises StoreError for everything that no backup of ours contains."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file: BinaryIO = open(path, "rb", opener=_plain)  # noqa: SIM115 - closed by the context
+            self._file: BinaryIO = open(path, "rb", opener=_open_regular)  # noqa: SIM115 - closed by the context
         except FileNotFoundError:
             raise NotFoundError(
                 phrase("There is no backup {file}.", file=path), phrase("`hermes backup list` shows them.")
@@ -147,38 +148,38 @@ class Archive:
             undo.callback(self._file.close)
             try:
                 self._zip = zipfile.ZipFile(self._file)
-                self.manifest = self._manifest()
+                self.manifest = self._load_manifest()
             except (zipfile.BadZipFile, msgspec.MsgspecError, OSError, EOFError, NotImplementedError, RuntimeError):
-                raise self._damaged(phrase("it is no backup, or a damaged one")) from None
+                raise self._damage_error(phrase("it is no backup, or a damaged one")) from None
             undo.pop_all()
 
-    def __enter__(self) -> "Archive":
+    def __enter__(self) -> "BackupArchive":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
         self._file.close()
 
-    def verify(self) -> None:
-        """Read everything and compare it with the manifest."""
+    def verify_members(self) -> None:
+        """Read every member and compare it with the manifest."""
         for one in self.manifest.files:
-            self._read(one, None)
+            self._copy_member(one, None)
 
-    def extract(self, member: Member, target: Path) -> None:
-        """Write a member to a new file, its folders too, when it is what the manifest says."""
+    def extract_member(self, member: BackupMember, target: Path) -> None:
+        """Write a member to a new file, creating its folders, when it matches the manifest."""
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as file:
-            self._read(member, file)
+            self._copy_member(member, file)
             os.fchmod(file.fileno(), member.mode & 0o700)
             file.flush()
             os.fsync(file.fileno())
 
-    def _read(self, member: Member, into: BinaryIO | None) -> None:
+    def _copy_member(self, member: BackupMember, into: BinaryIO | None) -> None:
         digest, size = hashlib.sha256(), 0
         try:
             with self._zip.open(member.name) as opened:
-                while chunk := opened.read(_CHUNK):
+                while chunk := opened.read(_CHUNK_BYTES):
                     digest.update(chunk)
                     size += len(chunk)
                     if size > member.size:
@@ -188,46 +189,46 @@ class Archive:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
             size = -1
         if size != member.size or digest.hexdigest() != member.sha256:
-            raise self._damaged(phrase("{name} is not what the manifest says", name=member.name))
+            raise self._damage_error(phrase("{name} is not what the manifest says", name=member.name))
 
-    def _manifest(self) -> Manifest:
+    def _load_manifest(self) -> BackupManifest:
         entries = self._zip.infolist()
         if len(entries) > _MOST_FILES:
-            raise self._damaged(phrase("it holds too many files"))
+            raise self._damage_error(phrase("it holds too many files"))
         names = [entry.filename for entry in entries]
-        manifest = self._stated(entries)
+        manifest = self._decode_manifest(entries)
         listed = [MANIFEST, *(one.name for one in manifest.files)]
         if sorted(listed) != sorted(names) or len(set(names)) != len(names):
-            raise self._damaged(phrase("its manifest and its members differ"))
+            raise self._damage_error(phrase("its manifest and its members differ"))
         for one in entries:
-            if (wrong := _wrong(one)) is not None:
-                raise self._damaged(wrong)
+            if (wrong := _find_member_fault(one)) is not None:
+                raise self._damage_error(wrong)
         return manifest
 
-    def _stated(self, entries: Sequence[zipfile.ZipInfo]) -> Manifest:
-        """What the manifest says, whatever the members are."""
+    def _decode_manifest(self, entries: Sequence[zipfile.ZipInfo]) -> BackupManifest:
+        """Decode the manifest, without a look at the other members."""
         entry = next((one for one in entries if one.filename == MANIFEST), None)
         if entry is None or entry.file_size > _LARGEST_MANIFEST:
-            raise self._damaged(phrase("it is no backup of Hermes"))
+            raise self._damage_error(phrase("it is no backup of Hermes"))
         text = self._zip.read(entry)
-        if msgspec.json.decode(text, type=_Numbered).format > FORMAT:
+        if msgspec.json.decode(text, type=_FormatNumber).format > FORMAT:
             raise StoreError(
                 phrase("{file} was written by a newer Hermes.", file=self.path), phrase("Update Hermes first.")
             )
-        return msgspec.json.decode(text, type=Manifest)
+        return msgspec.json.decode(text, type=BackupManifest)
 
-    def _damaged(self, why: str) -> StoreError:
+    def _damage_error(self, why: str) -> StoreError:
         return StoreError(
             phrase("{file} is not taken: {why}.", file=self.path, why=why), phrase("Nothing was changed.")
         )
 
 
-class _Numbered(Struct, frozen=True):
+class _FormatNumber(Struct, frozen=True):
     format: int
 
 
-def _wrong(entry: zipfile.ZipInfo) -> str | None:
-    """Why a member is not taken, whatever else the archive says."""
+def _find_member_fault(entry: zipfile.ZipInfo) -> str | None:
+    """Return why a member is refused on its own, or None."""
     name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
     parts = PurePosixPath(name).parts
     odd = not parts or name != "/".join(parts) or "\\" in name or "\0" in name or ":" in parts[0]
@@ -238,12 +239,12 @@ def _wrong(entry: zipfile.ZipInfo) -> str | None:
     return phrase("{name} is encrypted", name=name) if entry.flag_bits & 1 else None
 
 
-def _no_link(path: str, flags: int) -> int:
+def _open_no_follow(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _plain(path: str, flags: int) -> int:
-    """Open without waiting for a pipe's other end; only a regular file is one."""
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file; never block on the other end of a pipe."""
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -1,4 +1,4 @@
-"""Administration of keys, shared by every front-end. Nothing here gives a key away."""
+"""The administration of API keys, shared by every front-end. Nothing here reveals a key."""
 
 import os
 import re
@@ -23,35 +23,38 @@ from hermes.providers.records import ALIASES, KEYS, provider_names, record
 from hermes.providers.resolve import ModelChoice, at_own_address, resolve
 from hermes.providers.wire import Endpoint
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.model.credentials import Credentials, pool_name, with_stored
+from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
 from hermes.sessions.model.endpoint import choose_model
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import inert, one_line
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SERVER = re.compile(r"[a-z0-9.\-\[\]:]+", re.ASCII)
-_LONGEST_LABEL = 60
+_MAX_LABEL_LENGTH = 60
 
 
 @asynccontextmanager
-async def stored_keys(environ: Mapping[str, str]) -> "AsyncIterator[Auth]":
-    """The keys of this home. Looking creates nothing: without a database nothing is known of any key."""
+async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]":
+    """Open the key administration of this home.
+
+    Reading creates nothing: without a database nothing is known about any key.
+    """
     home = locate_home(environ)
     home.check()
     if not home.database.exists():
-        yield Auth(home, environ, None)
+        yield KeyAdmin(home, environ, None)
         return
     store = await Store.open(home.root, SystemClock())
     try:
-        yield Auth(home, environ, store)
+        yield KeyAdmin(home, environ, store)
     finally:
         await store.close()
 
 
-class Auth:
-    """What can be done with keys."""
+class KeyAdmin:
+    """The operations on API keys."""
 
     def __init__(self, home: Home, environ: Mapping[str, str], ledger: KeyLedger | None) -> None:
         self._home = home
@@ -60,31 +63,34 @@ class Auth:
         self._ledger = ledger
         self._credentials = Credentials(home, environ, self._settings, SystemClock(), ledger)
 
-    async def rows(self) -> list[Plain]:
-        """Every key, by provider: where it is from and how it stands."""
-        choice = with_stored(choose_model(self._settings.model, Options()), self._home)
-        endpoint = self._configured(choice)
+    async def list_keys(self) -> list[Plain]:
+        """List every key by provider, with its source and state."""
+        choice = with_stored_providers(choose_model(self._settings.model, SessionOptions()), self._home)
+        endpoint = self._configured_endpoint(choice)
         rows: list[Plain] = []
-        for name in self._names(endpoint):
+        for name in self._pool_names(endpoint):
             rows += await self._provider_rows(name, choice, endpoint)
         return rows
 
-    def add(self, provider: str, entry: AuthEntry) -> Plain:
-        """Keep a key, or where to find it; `entry` needs no id and no label. Raises UsageError for what is no key."""
-        name = self.provider(provider)
-        _check(entry)
+    def add_key(self, provider: str, entry: AuthEntry) -> Plain:
+        """Store a key, or where to find it; `entry` needs no id and no label.
+
+        Raises UsageError for what cannot be a key.
+        """
+        name = self.resolve_provider(provider)
+        _check_entry(entry)
         self._home.ensure()
-        kept = read_entries(self._home).get(name, ())
-        if entry.key and any(other.key == entry.key for other in kept):
+        entries = read_entries(self._home).get(name, ())
+        if entry.key and any(other.key == entry.key for other in entries):
             raise UsageError(f"This key of {name} is there already.", "`hermes auth list` shows it.")
-        label = self._label(entry, [other.label for other in kept])
+        label = self._choose_label(entry, [other.label for other in entries])
         new = structs.replace(entry, id=os.urandom(6).hex(), label=label)
         add_entry(self._home, name, new)
         return {"provider": name, "label": label, "kind": entry.kind, "ending": ending_of(entry.key)}
 
-    async def remove(self, provider: str, which: str) -> Plain:
-        """Forget an entry of `auth.json`. Raises NotFoundError, and UsageError for one that stands elsewhere."""
-        row = await self.find(provider, which)
+    async def remove_key(self, provider: str, which: str) -> Plain:
+        """Remove an entry of `auth.json`. Raises NotFoundError, and UsageError for a key that is kept elsewhere."""
+        row = await self.find_key(provider, which)
         slot = str(row["slot"])
         if not slot.startswith("auth:"):
             where = "config.yaml" if slot.startswith("given:") else "`.env` or the environment"
@@ -94,29 +100,35 @@ class Auth:
             await self._ledger.clear_keys(str(row["provider"]), slot)
         return row
 
-    async def reset(self, provider: str = "", which: str = "") -> int:
-        """Have keys tried again at once: one, a provider's, or all; how many cooldowns ended. Counts of uses stay."""
+    async def reset_cooldowns(self, provider: str = "", which: str = "") -> int:
+        """End the cooldowns of one key, of a provider's keys, or of all; return how many ended.
+
+        The counts of uses stay.
+        """
         if which:
-            row = await self.find(provider, which)
+            row = await self.find_key(provider, which)
             name, slot = str(row["provider"]), str(row["slot"])
         else:
-            name, slot = self.provider(provider) if provider else "", ""
+            name, slot = self.resolve_provider(provider) if provider else "", ""
         if self._ledger is None:
             return 0
         return await self._ledger.clear_keys(name or None, slot or None)
 
-    async def find(self, provider: str, which: str) -> Plain:
-        """The provider's key of that label or number. Raises NotFoundError with the nearest label."""
-        name = self.provider(provider)
-        rows = [row for row in await self.rows() if row["provider"] == name]
+    async def find_key(self, provider: str, which: str) -> Plain:
+        """Return the provider's key with that label or number. Raises NotFoundError with the nearest label."""
+        name = self.resolve_provider(provider)
+        rows = [row for row in await self.list_keys() if row["provider"] == name]
         found = next((row for row in rows if which in (row["label"], str(row["number"]))), None)
         if found is None:
             near = suggestion(which, [str(row["label"]) for row in rows])
             raise NotFoundError(f"{name} has no key {which!r}.", near or "`hermes auth list` shows them.")
         return found
 
-    def provider(self, given: str) -> str:
-        """The provider's own name; a server of one's own is `custom:HOST` or `custom:HOST:PORT`. Raises UsageError."""
+    def resolve_provider(self, given: str) -> str:
+        """Return the canonical name of a provider. Raises UsageError.
+
+        A server of the user's own is `custom:HOST` or `custom:HOST:PORT`.
+        """
         name, _, server = given.strip().lower().partition(":")
         name = ALIASES.get(name, name)
         if name not in provider_names():
@@ -135,15 +147,15 @@ class Auth:
             )
         return f"custom:{server}"
 
-    def _configured(self, choice: ModelChoice) -> Endpoint | None:
-        """The endpoint that the settings lead to; None when they lead nowhere."""
+    def _configured_endpoint(self, choice: ModelChoice) -> Endpoint | None:
+        """Return the endpoint that the settings lead to, or None when they lead nowhere."""
         try:
             return resolve(choice, self._environ)
         except ConfigError:
             return None
 
-    def _names(self, endpoint: Endpoint | None) -> Sequence[str]:
-        """Every pool that may have a key: those that decide when nothing is named first."""
+    def _pool_names(self, endpoint: Endpoint | None) -> Sequence[str]:
+        """Return the names of all pools that may have a key, first those used when no provider is named."""
         used = [pool_name(endpoint)] if endpoint is not None else []
         named = [name for name in provider_names() if name not in ("custom", "local")]
         return list(dict.fromkeys([*used, *KEYS, *named, *read_entries(self._home)]))
@@ -152,29 +164,29 @@ class Auth:
         found = record(name.partition(":")[0])
         here = endpoint is not None and pool_name(endpoint) == name
         own = at_own_address(choice, self._environ) if here else found.name != "custom"
-        slots = self._credentials.slots(name, found, own_address=own, variables=here or found.name != "custom")
-        pool = self._credentials.pool(name, slots, found.title)
+        slots = self._credentials.list_slots(name, found, own_address=own, variables=here or found.name != "custom")
+        pool = self._credentials.create_pool(name, slots, found.title)
         states = await pool.report() if slots else []
         if here:
-            states = [*await self._given(choice, endpoint), *states]
+            states = [*await self._given_key_states(choice, endpoint), *states]
         return [
             {"provider": name, "number": number, "strategy": pool.strategy.value, **structs.asdict(state)}
             for number, state in enumerate(states, 1)
         ]
 
-    async def _given(self, choice: ModelChoice, endpoint: Endpoint | None) -> Sequence[KeyState]:
-        """The key that `model.api_key` names, which is used in the place of all others."""
+    async def _given_key_states(self, choice: ModelChoice, endpoint: Endpoint | None) -> Sequence[KeyState]:
+        """Return the state of the key in `model.api_key`, which is used instead of all others."""
         if not choice.api_key or endpoint is None:
             return []
-        pool = self._credentials.keys(endpoint, choice)
+        pool = self._credentials.keys_for_endpoint(endpoint, choice)
         states = await pool.report() if isinstance(pool, KeyPool) else []
         return [
             structs.replace(state, label="model.api_key", source="config.yaml, in place of all") for state in states
         ]
 
-    def _label(self, entry: AuthEntry, taken: Sequence[str]) -> str:
-        """The entry's label, or one of our own that nobody has."""
-        label = one_line(inert(entry.label), _LONGEST_LABEL)
+    def _choose_label(self, entry: AuthEntry, taken: Sequence[str]) -> str:
+        """Return the entry's label, or a new one that is not taken."""
+        label = one_line(inert(entry.label), _MAX_LABEL_LENGTH)
         if label in taken:
             raise UsageError(f"There is a key of the label {label!r} already.", "Choose another --label.")
         if label.isdecimal():
@@ -189,8 +201,8 @@ class Auth:
         return next(label for label in ([stem] if stem != "key" else []) + list(numbered) if label not in taken)
 
 
-def _check(entry: AuthEntry) -> None:
-    """Refuse an entry that can never give a key."""
+def _check_entry(entry: AuthEntry) -> None:
+    """Raise UsageError for an entry that can never give a key."""
     match entry.kind:
         case "key":
             if not entry.key:

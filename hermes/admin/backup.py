@@ -1,4 +1,4 @@
-"""Backups of a home: made, listed, and put back. Shared by every front-end."""
+"""Backups of a home: create, list and restore them. Shared by every front-end."""
 
 import contextlib
 import os
@@ -8,37 +8,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import hermes
-from hermes.admin.archive import FORMAT, Archive, Manifest, Member, Packer, packing
+from hermes.admin.archive import FORMAT, BackupArchive, BackupManifest, BackupMember, BackupWriter, create_archive
 from hermes.config import restoring
 from hermes.config.home import Home, locate_home
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.i18n.messages import phrase, say
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.open_sessions import must_be_idle
+from hermes.sessions.open_sessions import require_no_open_session
 from hermes.store.database_copy import close_log, copy_database, examine_database, must_be_usable
 
 DATABASE = "hermes.db"
-KEYS = (".env", "auth.json")
-_SMALL = ("config.yaml", *KEYS, "trust.json", "SOUL.md", "memories", "memory")
-_LARGE = ("skills", "spill", "trajectories")
-KEPT = (DATABASE, *_SMALL, *_LARGE)
-"""What of a home is in a backup. The search index is made of the database again; the rest is left out by name."""
-_NEVER = frozenset({"search.db", "cache", "logs", "run", "backups", "profiles", "active_profile"})
-"""What nobody misses in a backup: made again by itself, or no part of this home."""
-_AUTOMATIC = "auto-"
-_KEPT_COPIES = 5
-_INDEX = ("search.db", "search.db-wal", "search.db-shm", "search.db-journal", "hermes.db-wal", "hermes.db-shm")
+KEY_FILES = (".env", "auth.json")
+_SMALL_ENTRIES = ("config.yaml", *KEY_FILES, "trust.json", "SOUL.md", "memories", "memory")
+_LARGE_ENTRIES = ("skills", "spill", "trajectories")
+BACKED_UP = (DATABASE, *_SMALL_ENTRIES, *_LARGE_ENTRIES)
+"""The entries of a home that a backup holds. The search index is rebuilt from the database; all else is
+reported as left out.
+"""
+_EXCLUDED = frozenset({"search.db", "cache", "logs", "run", "backups", "profiles", "active_profile"})
+"""Entries that a backup excludes silently: rebuilt by themselves, or no part of this home."""
+_AUTOMATIC_PREFIX = "auto-"
+_MAX_AUTOMATIC = 5
+_INDEX_FILES = ("search.db", "search.db-wal", "search.db-shm", "search.db-journal", "hermes.db-wal", "hermes.db-shm")
 
-Told = Callable[[str], object]
+ProgressCallback = Callable[[str], object]
 
 
-def back_up(
-    environ: Mapping[str, str], target: Path | None = None, *, quick: bool = False, keys: bool = True, told: Told = str
+def create_backup(
+    environ: Mapping[str, str],
+    target: Path | None = None,
+    *,
+    quick: bool = False,
+    keys: bool = True,
+    report: ProgressCallback = str,
 ) -> Plain:
-    """Make a backup of the home, by itself in the folder `backups`; what is in it, and what is not.
+    """Create a backup of the home, by default in its folder `backups`; report what it holds and leaves out.
 
-    `quick` leaves out skills, large results and trajectories, `keys` off the files with keys. `told` hears what is
-    being done. Raises HermesError; then there is no new file.
+    `quick` leaves out skills, large results and trajectories; `keys` off leaves out the files with keys.
+    `report` is called with the progress. Raises HermesError; then there is no new file.
     """
     home = locate_home(environ)
     home.check()
@@ -46,88 +53,89 @@ def back_up(
         raise NotFoundError(phrase("There is nothing in {home} yet.", home=home.root))
     if target is None:
         home.backups.mkdir(mode=0o700, exist_ok=True)
-        target = _unused(home.backups, "hermes")
-    left_out = (*(() if keys else KEYS), *(_LARGE if quick else ()))
-    return _written(home, target.absolute(), left_out=left_out, told=told)
+        target = _choose_file_name(home.backups, "hermes")
+    left_out = (*(() if keys else KEY_FILES), *(_LARGE_ENTRIES if quick else ()))
+    return _write_backup(home, target.absolute(), left_out=left_out, report=report)
 
 
-def back_up_by_itself(home: Home, *, told: Told = str, database: bool = True) -> Plain | None:
-    """Make a backup before something is changed, and let the oldest such ones go; None when there is nothing yet.
+def create_automatic_backup(home: Home, *, report: ProgressCallback = str, database: bool = True) -> Plain | None:
+    """Create a backup before something is changed and delete the oldest automatic ones; None for an empty
+    home.
 
-    Without `database` the rest alone is in it.
+    Without `database` everything but the database is in it.
     """
-    if not any((home.root / name).exists() for name in KEPT):
+    if not any((home.root / name).exists() for name in BACKED_UP):
         return None
     home.backups.mkdir(mode=0o700, exist_ok=True)
-    target = _unused(home.backups, f"{_AUTOMATIC}hermes")
-    made = _written(home, target, left_out=() if database else (DATABASE,), told=told)
-    for old in sorted(home.backups.glob(f"{_AUTOMATIC}*.zip"), key=_age)[:-_KEPT_COPIES]:
+    target = _choose_file_name(home.backups, f"{_AUTOMATIC_PREFIX}hermes")
+    made = _write_backup(home, target, left_out=() if database else (DATABASE,), report=report)
+    for old in sorted(home.backups.glob(f"{_AUTOMATIC_PREFIX}*.zip"), key=_modification_key)[:-_MAX_AUTOMATIC]:
         old.unlink(missing_ok=True)
     return made
 
 
-def backups(environ: Mapping[str, str]) -> list[Plain]:
-    """The backups in the home, the newest first; copies of the database that an update made are among them."""
+def list_backups(environ: Mapping[str, str]) -> list[Plain]:
+    """List the backups in the home, the newest first, with the database copies that updates made."""
     home = locate_home(environ)
     found = [one for one in home.backups.glob("*") if one.suffix in (".zip", ".db")] if home.backups.is_dir() else []
-    return [_row(one) for one in sorted(found, key=_age, reverse=True)]
+    return [_describe_backup(one) for one in sorted(found, key=_modification_key, reverse=True)]
 
 
-def newest_backup(home: Home) -> Path | None:
-    """The newest backup in the home; None when there is none."""
-    return max(home.backups.glob("*.zip"), key=_age, default=None) if home.backups.is_dir() else None
+def find_newest_backup(home: Home) -> Path | None:
+    """Return the newest backup in the home, or None."""
+    return max(home.backups.glob("*.zip"), key=_modification_key, default=None) if home.backups.is_dir() else None
 
 
-def named_backup(environ: Mapping[str, str], name: str) -> Path:
-    """The file that is meant: the name of one in the folder `backups`, or else a path (`./NAME`: in this folder)."""
+def resolve_backup_path(environ: Mapping[str, str], name: str) -> Path:
+    """Return the file that a name means: one in the folder `backups`, else a path (`./NAME`: in this folder)."""
     inside = locate_home(environ).backups / name
     return inside if os.sep not in name and inside.exists() else Path(name).expanduser().absolute()
 
 
-def restore_plan(environ: Mapping[str, str], file: Path) -> Plain:
-    """What restoring would do, once everything in the archive was read and found whole. Nothing is changed.
+def plan_restore(environ: Mapping[str, str], file: Path) -> Plain:
+    """Return what restoring would do, once the archive was read completely and found sound. Changes nothing.
 
-    Raises StoreError for what is damaged, hostile, or of a newer Hermes, and NotFoundError.
+    Raises StoreError for an archive that is damaged, hostile, or of a newer Hermes, and NotFoundError.
     """
     home = locate_home(environ)
-    with Archive(file) as archive:
-        archive.verify()
-        with _database_of(archive, home):
+    with BackupArchive(file) as archive:
+        archive.verify_members()
+        with _check_database(archive, home):
             pass
-        return _plan(home, file, archive.manifest)
+        return _build_plan(home, file, archive.manifest)
 
 
-def restore(environ: Mapping[str, str], file: Path, *, told: Told = str) -> Plain:
-    """Put what is in a backup in the place of what the home has; what came of it, with the backup made before.
+def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCallback = str) -> Plain:
+    """Replace the contents of the home with those of a backup; return the plan and the backup made before.
 
-    A death in the middle leaves the old home or the new one. Raises as `restore_plan`, and BusyError while a session
-    is open; then nothing has changed.
+    A crash in the middle leaves the old home or the new one. Raises as `plan_restore`, and BusyError while
+    a session is open; then nothing has changed.
     """
     home = locate_home(environ)
     home.ensure()
-    with Archive(file) as archive, restoring.alone(home.root):
+    with BackupArchive(file) as archive, restoring.alone(home.root):
         what = say("Nothing can be restored")
-        must_be_idle(home, what)
-        plan = _plan(home, file, archive.manifest)
-        with _staged(home, archive, told) as stage:
-            told(say("backing up what is there now"))
-            before = _kept_before(home)
-            _commit(home, stage, list(archive.manifest.tops()), what)
+        require_no_open_session(home, what)
+        plan = _build_plan(home, file, archive.manifest)
+        with _stage_files(home, archive, report) as stage:
+            report(say("backing up what is there now"))
+            before = _back_up_current(home)
+            _commit_restore(home, stage, list(archive.manifest.group_by_top()), what)
         for _ in restoring.steps(home.root):
             pass
     return plan | {"before": None if before is None else before["file"]}
 
 
-def _kept_before(home: Home) -> Plain | None:
-    """A backup of what is there now. A damaged database cannot be in one: it is kept as the file that it is."""
+def _back_up_current(home: Home) -> Plain | None:
+    """Back up the current home; a damaged database is copied as a plain file, since no backup can hold it."""
     try:
-        return back_up_by_itself(home)
+        return create_automatic_backup(home)
     except StoreError:
         if not home.database.exists() or not _is_damaged(home.database):
             raise
     # Nobody has it open, this process neither: a plain copy disturbs no lock of SQLite's.
     shutil.copyfile(home.database, home.backups / f"damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
-    return back_up_by_itself(home, database=False)
+    return create_automatic_backup(home, database=False)
 
 
 def _is_damaged(database: Path) -> bool:
@@ -137,34 +145,34 @@ def _is_damaged(database: Path) -> bool:
         return True
 
 
-def _commit(home: Home, stage: Path, names: list[str], what: str) -> None:
-    """Let the restored files count, unless somebody uses the home by now."""
-    gone = list(_INDEX) if DATABASE in names else []
+def _commit_restore(home: Home, stage: Path, names: list[str], what: str) -> None:
+    """Make the restored files current, unless somebody uses the home by now."""
+    gone = list(_INDEX_FILES) if DATABASE in names else []
     if DATABASE in names and home.database.exists():
         with contextlib.suppress(StoreError):  # what is damaged is what a restore is for
             close_log(home.database)
     restoring.commit(home.root, stage, names, gone)
     try:
-        must_be_idle(home, what)
+        require_no_open_session(home, what)
     except HermesError:
         restoring.withdraw(home.root)
         raise
 
 
 @contextlib.contextmanager
-def _staged(home: Home, archive: Archive, told: Told) -> Iterator[Path]:
-    """The files of a backup beside the home's, ready to be moved. The folder goes when nothing came of it."""
+def _stage_files(home: Home, archive: BackupArchive, report: ProgressCallback) -> Iterator[Path]:
+    """Unpack a backup beside the home, ready to be moved; delete the folder when nothing came of it."""
     stage = home.root / f"{restoring.STAGE}{os.urandom(4).hex()}"
     try:
         (stage / "new").mkdir(mode=0o700, parents=True)
-        _must_fit(home.root, archive.manifest.size)
+        _require_space(home.root, archive.manifest.size)
         for number, member in enumerate(archive.manifest.files, 1):
             if number % 200 == 1:
-                told(say("reading {n} of {all} files", n=number, all=len(archive.manifest.files)))
-            archive.extract(member, stage / "new" / member.name)
+                report(say("reading {n} of {all} files", n=number, all=len(archive.manifest.files)))
+            archive.extract_member(member, stage / "new" / member.name)
         database = stage / "new" / DATABASE
         if database.exists():
-            _must_be_sound(database)
+            _require_sound(database)
         yield stage
     except OSError as error:
         raise StoreError(
@@ -176,8 +184,8 @@ def _staged(home: Home, archive: Archive, told: Told) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _database_of(archive: Archive, home: Home) -> Iterator[None]:
-    """Look at the database of a backup: it must be ours, sound, and of a version that this Hermes knows."""
+def _check_database(archive: BackupArchive, home: Home) -> Iterator[None]:
+    """Check the database of a backup: it must be ours, sound, and of a version that this Hermes supports."""
     import tempfile
 
     member = next((one for one in archive.manifest.files if one.name == DATABASE), None)
@@ -187,12 +195,12 @@ def _database_of(archive: Archive, home: Home) -> Iterator[None]:
     near = home.root if home.root.is_dir() else None
     with tempfile.TemporaryDirectory(prefix=restoring.STAGE, dir=near, ignore_cleanup_errors=True) as folder:
         copy = Path(folder, DATABASE)
-        archive.extract(member, copy)
-        _must_be_sound(copy)
+        archive.extract_member(member, copy)
+        _require_sound(copy)
         yield
 
 
-def _must_be_sound(database: Path) -> None:
+def _require_sound(database: Path) -> None:
     must_be_usable(database)
     if wrong := examine_database(database):
         raise StoreError(
@@ -200,7 +208,7 @@ def _must_be_sound(database: Path) -> None:
         )
 
 
-def _must_fit(folder: Path, size: int) -> None:
+def _require_space(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise StoreError(
@@ -209,114 +217,114 @@ def _must_fit(folder: Path, size: int) -> None:
         )
 
 
-def _must_be_known(file: Path, manifest: Manifest) -> None:
-    """Raise StoreError for what no backup of ours holds."""
-    for name in manifest.tops():
-        if name not in KEPT:
+def _require_known_entries(file: Path, manifest: BackupManifest) -> None:
+    """Raise StoreError for entries that no backup of ours holds."""
+    for name in manifest.group_by_top():
+        if name not in BACKED_UP:
             raise StoreError(
                 phrase("{file} is not taken: {name} belongs into no backup.", file=file, name=name),
                 phrase("Nothing was changed."),
             )
 
 
-def _plan(home: Home, file: Path, manifest: Manifest) -> Plain:
-    """What restoring replaces, adds, and leaves as it is. Raises StoreError as `_must_be_known` does."""
-    _must_be_known(file, manifest)
-    tops = manifest.tops()
-    ordered = [name for name in KEPT if name in tops]
+def _build_plan(home: Home, file: Path, manifest: BackupManifest) -> Plain:
+    """Return what restoring replaces, adds and keeps. Raises StoreError as `_require_known_entries` does."""
+    _require_known_entries(file, manifest)
+    tops = manifest.group_by_top()
+    ordered = [name for name in BACKED_UP if name in tops]
     there = {name for name in tops if os.path.lexists(home.root / name)}
     return {
         "file": str(file),
         "home": str(home.root),
         "made_at": manifest.made_at,
         "version": manifest.version,
-        "replaced": [_part(name, tops[name]) for name in ordered if name in there],
-        "added": [_part(name, tops[name]) for name in ordered if name not in there],
-        "kept": [name for name in KEPT if name not in tops and os.path.lexists(home.root / name)],
+        "replaced": [_summarize_entry(name, tops[name]) for name in ordered if name in there],
+        "added": [_summarize_entry(name, tops[name]) for name in ordered if name not in there],
+        "kept": [name for name in BACKED_UP if name not in tops and os.path.lexists(home.root / name)],
         "keys": manifest.keys,
     }
 
 
-def _part(name: str, members: list[Member]) -> Plain:
+def _summarize_entry(name: str, members: list[BackupMember]) -> Plain:
     return {"name": name, "files": len(members), "bytes": sum(one.size for one in members)}
 
 
-def _written(home: Home, target: Path, *, left_out: Sequence[str], told: Told) -> Plain:
+def _write_backup(home: Home, target: Path, *, left_out: Sequence[str], report: ProgressCallback) -> Plain:
     quick = "skills" in left_out
-    wanted = [name for name in KEPT if name not in left_out]
+    wanted = [name for name in BACKED_UP if name not in left_out]
     links: list[str] = []
     schema = 0
-    with packing(target) as packer:
+    with create_archive(target) as packer:
         for name in wanted:
             source = home.root / name
             if name == DATABASE and source.exists():
-                schema = _add_database(packer, home, told)
+                schema = _add_database(packer, home, report)
                 continue
             _add_files(packer, home, source, links)
-        told(say("checking what was written"))
-        manifest = Manifest(
+        report(say("checking what was written"))
+        manifest = BackupManifest(
             format=FORMAT,
             made_at=time.time(),
             version=hermes.__version__,
             schema=schema,
             quick=quick,
-            keys=bool(_keys(packer.files)),
+            keys=bool(_list_key_files(packer.files)),
             files=tuple(packer.files),
         )
-        packer.seal(manifest)
+        packer.write_manifest(manifest)
     return {
         "file": str(target),
         "bytes": target.stat().st_size,
         "files": len(manifest.files),
         "quick": quick,
-        "keys": _keys(manifest.files),
-        "left_out": [*_others(home, wanted), *links],
+        "keys": _list_key_files(manifest.files),
+        "left_out": [*_list_left_out(home, wanted), *links],
     }
 
 
-def _keys(files: Sequence[Member]) -> list[str]:
-    return [one.name for one in files if one.name in KEYS]
+def _list_key_files(files: Sequence[BackupMember]) -> list[str]:
+    return [one.name for one in files if one.name in KEY_FILES]
 
 
-def _add_files(packer: Packer, home: Home, source: Path, links: list[str]) -> None:
-    for path in _files(source, links):
-        packer.add(path.relative_to(home.root).as_posix(), path)
+def _add_files(packer: BackupWriter, home: Home, source: Path, links: list[str]) -> None:
+    for path in _walk_files(source, links):
+        packer.add_file(path.relative_to(home.root).as_posix(), path)
 
 
-def _add_database(packer: Packer, home: Home, told: Told) -> int:
-    """Put a copy of the database into the archive, checked before; its version."""
+def _add_database(packer: BackupWriter, home: Home, report: ProgressCallback) -> int:
+    """Add a checked copy of the database to the archive and return its schema version."""
     copy = home.backups if home.backups.is_dir() else home.root
     copy = copy / f".{DATABASE}.{os.urandom(4).hex()}"
     try:
-        copy_database(home.database, copy, lambda share: told(say("copying the database: {share:.0%}", share=share)))
+        copy_database(home.database, copy, lambda share: report(say("copying the database: {share:.0%}", share=share)))
         if wrong := examine_database(copy):
             raise StoreError(
                 phrase("The database {file} is damaged: {what}.", file=home.database, what=wrong[0]),
                 phrase("`hermes doctor` says more."),
             )
-        packer.add(DATABASE, copy)
+        packer.add_file(DATABASE, copy)
         return must_be_usable(copy)
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
 
 
-def _files(path: Path, links: list[str]) -> Iterator[Path]:
-    """The plain files at or below a path, sorted; what is a link or something else is noted in `links`."""
+def _walk_files(path: Path, links: list[str]) -> Iterator[Path]:
+    """Yield the regular files at or below a path, sorted; links and special files are added to `links`."""
     if path.is_symlink():
         links.append(str(path))
     elif path.is_file():
         yield path
     elif path.is_dir():
         for one in sorted(path.iterdir()):
-            yield from _files(one, links)
+            yield from _walk_files(one, links)
     elif path.exists():
         links.append(str(path))
 
 
-def _others(home: Home, wanted: list[str]) -> list[str]:
-    """What lies in the home and was not taken, by name."""
-    known = _NEVER | {*wanted, restoring.JOURNAL}
+def _list_left_out(home: Home, wanted: list[str]) -> list[str]:
+    """List the names of the home's entries that the backup left out."""
+    known = _EXCLUDED | {*wanted, restoring.JOURNAL}
     return sorted(
         one.name
         for one in os.scandir(home.root)
@@ -324,14 +332,14 @@ def _others(home: Home, wanted: list[str]) -> list[str]:
     )
 
 
-def _row(file: Path) -> Plain:
+def _describe_backup(file: Path) -> Plain:
     status = file.stat()
     row: Plain = {"file": str(file), "name": file.name, "bytes": status.st_size, "made_at": status.st_mtime}
-    row["automatic"] = file.name.startswith(_AUTOMATIC) or file.suffix == ".db"
+    row["automatic"] = file.name.startswith(_AUTOMATIC_PREFIX) or file.suffix == ".db"
     row["wrong"] = ""
     if file.suffix == ".zip":
         try:
-            with Archive(file) as archive:
+            with BackupArchive(file) as archive:
                 found = archive.manifest
             row |= {"made_at": found.made_at, "version": found.version, "keys": found.keys, "quick": found.quick}
             row["files"] = len(found.files)
@@ -340,15 +348,15 @@ def _row(file: Path) -> Plain:
     return row
 
 
-def _age(file: Path) -> tuple[float, str]:
+def _modification_key(file: Path) -> tuple[float, str]:
     try:
         return file.stat().st_mtime, file.name
     except OSError:
         return 0.0, file.name
 
 
-def _unused(folder: Path, stem: str) -> Path:
-    """A file name with the time in it that nothing has yet."""
+def _choose_file_name(folder: Path, stem: str) -> Path:
+    """Return an unused file name with the current time in it."""
     named = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     number = 1
     while os.path.lexists(file := folder / (f"{named}.zip" if number == 1 else f"{named}-{number}.zip")):

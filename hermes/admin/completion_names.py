@@ -1,6 +1,6 @@
-"""Names that a shell completes: sessions, models, profiles and the like. Read as fast as can be, and never failing.
+"""The names that a shell completes: sessions, models, profiles and the like. Fast, and never failing.
 
-What cannot be read is no name; nothing is created, asked of a server, or changed.
+What cannot be read yields no name; nothing is created, asked of a server, or changed.
 """
 
 import re
@@ -10,40 +10,42 @@ from hermes.config.home import locate_home
 from hermes.config.profiles import base_folder, profile_names
 from hermes.core.errors import HermesError
 
-MOST = 50
+MAX_CANDIDATES = 50
 _SAFE = re.compile(r"[\w./:@+~-]{1,128}", re.ASCII)
 Names = Iterator[tuple[str, str]]
 
 
-def candidates(environ: Mapping[str, str], kind: str, begun: str) -> list[tuple[str, str]]:
-    """Names of a kind that begin with what was typed, each with what there is to say about it; few of them."""
+def list_candidates(environ: Mapping[str, str], kind: str, prefix: str) -> list[tuple[str, str]]:
+    """List a few names of a kind that begin with `prefix`, each with a description."""
     found: list[tuple[str, str]] = []
     try:
-        for name, about in KINDS[kind](environ, begun) if kind in KINDS else ():
-            if name.startswith(begun) and (name, about) not in found:
+        for name, about in NAME_SOURCES[kind](environ, prefix) if kind in NAME_SOURCES else ():
+            if name.startswith(prefix) and (name, about) not in found:
                 found.append((name, about))
-            if len(found) >= MOST:
+            if len(found) >= MAX_CANDIDATES:
                 break
     except (HermesError, OSError):
         return []
     return found
 
 
-def _sessions(environ: Mapping[str, str], begun: str) -> Names:
-    """Ids, the one used last first, with their titles; and titles that begin with what was typed."""
-    rows = _rows(environ, "SELECT id, title FROM sessions WHERE message_count > 0 ORDER BY updated_at DESC LIMIT 500")
+def _session_names(environ: Mapping[str, str], prefix: str) -> Names:
+    """Yield ids with their titles, the one used last first; then titles that begin with the prefix."""
+    rows = _query_rows(
+        environ, "SELECT id, title FROM sessions WHERE message_count > 0 ORDER BY updated_at DESC LIMIT 500"
+    )
     titles = []
     for session_id, title in rows:
         if _SAFE.fullmatch(session_id):
             yield session_id, title
-        if begun and title.isprintable():
+        if prefix and title.isprintable():
             titles.append((title, session_id))
     yield from titles
 
 
-def _models(environ: Mapping[str, str], begun: str) -> Names:
-    """What the settings name, and what sessions were held with."""
-    del begun
+def _model_names(environ: Mapping[str, str], prefix: str) -> Names:
+    """Yield the models that the settings name and those that sessions used."""
+    del prefix
     from hermes.config.load import load_settings
 
     try:
@@ -53,46 +55,48 @@ def _models(environ: Mapping[str, str], begun: str) -> Names:
             yield name, ""
     except HermesError:
         pass  # what is wrong with the settings is no matter of completion
-    for name, provider in _rows(environ, "SELECT DISTINCT model, provider FROM sessions WHERE model <> '' LIMIT 200"):
+    for name, provider in _query_rows(
+        environ, "SELECT DISTINCT model, provider FROM sessions WHERE model <> '' LIMIT 200"
+    ):
         if _SAFE.fullmatch(name):
             yield name, provider
 
 
-def _profiles(environ: Mapping[str, str], begun: str) -> Names:
-    del begun
+def _profile_names(environ: Mapping[str, str], prefix: str) -> Names:
+    del prefix
     yield from ((name, "") for name in profile_names(base_folder(environ)))
 
 
-def _providers(environ: Mapping[str, str], begun: str) -> Names:
-    del environ, begun
+def _provider_names(environ: Mapping[str, str], prefix: str) -> Names:
+    del environ, prefix
     from hermes.providers.records import provider_names
 
     yield from ((name, "") for name in provider_names())
 
 
-def _skills(environ: Mapping[str, str], begun: str) -> Names:
-    del begun
+def _skill_names(environ: Mapping[str, str], prefix: str) -> Names:
+    del prefix
     folder = locate_home(environ).skills
     for file in sorted(folder.rglob("SKILL.md")) if folder.is_dir() else ():
         if _SAFE.fullmatch(file.parent.name):
             yield file.parent.name, ""
 
 
-def _worktrees(environ: Mapping[str, str], begun: str) -> Names:
-    del begun
+def _worktree_names(environ: Mapping[str, str], prefix: str) -> Names:
+    del prefix
     for file in sorted(base_folder(environ).with_name(".hermes-worktrees").glob("*.json")):
         yield file.stem, ""
 
 
-def _backups(environ: Mapping[str, str], begun: str) -> Names:
-    del begun
+def _backup_names(environ: Mapping[str, str], prefix: str) -> Names:
+    del prefix
     for file in sorted(locate_home(environ).backups.glob("*.zip"), reverse=True):
         if _SAFE.fullmatch(file.name):
             yield file.name, ""
 
 
-def _rows(environ: Mapping[str, str], query: str) -> list[tuple[str, str]]:
-    """Two columns of the database, where there is one."""
+def _query_rows(environ: Mapping[str, str], query: str) -> list[tuple[str, str]]:
+    """Query two columns of the database; empty where there is none."""
     import contextlib
 
     import apsw
@@ -110,13 +114,13 @@ def _rows(environ: Mapping[str, str], query: str) -> list[tuple[str, str]]:
         return []
 
 
-KINDS: dict[str, Callable[[Mapping[str, str], str], Names]] = {
-    "session": _sessions,
-    "model": _models,
-    "profile": _profiles,
-    "provider": _providers,
-    "skill": _skills,
-    "worktree": _worktrees,
-    "backup": _backups,
+NAME_SOURCES: dict[str, Callable[[Mapping[str, str], str], Names]] = {
+    "session": _session_names,
+    "model": _model_names,
+    "profile": _profile_names,
+    "provider": _provider_names,
+    "skill": _skill_names,
+    "worktree": _worktree_names,
+    "backup": _backup_names,
 }
-"""The kinds of names there are."""
+"""The name sources by kind."""

@@ -1,4 +1,4 @@
-"""Looking at settings and changing them, shared by every front-end. No key is ever given back."""
+"""Reading and changing settings, shared by every front-end. No key is ever given back."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from hermes.sessions.toolset_names import check_toolsets
 _NAMED = re.compile(r"`([\w.\[\]*-]+)`")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _REFERENCE = re.compile(r"\$\{?\w+\}?")
-_ELSEWHERE = {
+_FOREIGN_VARIABLES = {
     "TERMINAL_ENV": "terminal.backend",
     "TERMINAL_TIMEOUT": "terminal.timeout",
     "HERMES_MODEL": "model.default",
@@ -40,86 +40,90 @@ _ELSEWHERE = {
     "HERMES_INFERENCE_PROVIDER": "model.provider",
     "HERMES_MAX_ITERATIONS": "agent.max_turns",
 }
-"""Variables by which other agents of this kind set what only the settings say here."""
+"""Variables by which other agents of this kind set what only config.yaml sets here."""
 
 
-class Level(StrEnum):
-    """How bad something is."""
+class ProblemLevel(StrEnum):
+    """The severity of a problem."""
 
     ERROR = "error"
     """Hermes does not start with it."""
     WARNING = "warning"
-    """It does not do what it seems to."""
+    """It has another effect than it seems to have."""
     NOTE = "note"
-    """Good to know."""
+    """It is only worth knowing."""
 
 
-class Problem(Struct, frozen=True):
-    """Something about the settings. `line` is 0 where it is not about a line of the file."""
+class ConfigProblem(Struct, frozen=True):
+    """A problem of the settings. `line` is 0 when it is not about a line of the file."""
 
-    level: Level
+    level: ProblemLevel
     line: int
     key: str
     message: str
     hint: str = ""
 
 
-def get(environ: Mapping[str, str], key: str) -> Plain:
-    """One setting, or a section: its value as it may be shown, and whether the file or the default says so.
+def get_setting(environ: Mapping[str, str], key: str) -> Plain:
+    """Return one setting or section: its value as it may be shown, and whether the file or the default sets
+    it.
 
-    Raises UsageError for a key that nobody knows, ConfigError for a file that cannot be read.
+    Raises UsageError for an unknown setting, ConfigError for a file that cannot be read.
     """
     home = locate_home(environ)
-    setting = find(_plain_key(key))
-    document = _document(home)
-    inside, given = _looked_up(document, setting.path)
-    value = given if inside else _default(setting)
-    if inside and isinstance(value, dict) and isinstance(default := _default(setting), dict):
-        value = _merged(default, value)
+    setting = find(_require_setting_key(key))
+    document = _load_document(home)
+    inside, given = _look_up(document, setting.path)
+    value = given if inside else _default_value(setting)
+    if inside and isinstance(value, dict) and isinstance(default := _default_value(setting), dict):
+        value = _merge_defaults(default, value)
     return {
         "key": setting.key,
         "value": masked(value, setting.path[-1]),
         "source": "config.yaml" if inside else "default" if setting.known else "",
-        "hidden": _hidden(value, setting.path[-1]),
+        "hidden": _is_secret(value, setting.path[-1]),
     }
 
 
-def rows(environ: Mapping[str, str]) -> list[Plain]:
-    """Every setting with its value and where that is from."""
-    document = _document(locate_home(environ))
+def list_settings(environ: Mapping[str, str]) -> list[Plain]:
+    """List every setting with its value and its source."""
+    document = _load_document(locate_home(environ))
     found: list[Plain] = []
     for setting in every_key():
-        inside, given = _looked_up(document, setting.path)
-        value = given if inside else _default(setting)
+        inside, given = _look_up(document, setting.path)
+        value = given if inside else _default_value(setting)
         source = "config.yaml" if inside else "default"
         found.append({"key": setting.key, "value": masked(value, setting.path[-1]), "source": source})
     return found
 
 
-def put(environ: Mapping[str, str], key: str, text: str) -> Plain:
-    """Set one key to what a person typed. Raises UsageError when the key or the value cannot be, with nothing changed.
+def set_setting(environ: Mapping[str, str], key: str, text: str) -> Plain:
+    """Set one key to the text that a person typed.
 
-    Raises ConfigError when the file cannot be changed by itself.
+    Raises UsageError, with nothing changed, when the key or the value is invalid, and ConfigError when the
+    file cannot be edited automatically.
     """
-    home = writable_home(environ)
-    setting = find(_plain_key(key))
+    home = locate_writable_home(environ)
+    setting = find(_require_setting_key(key))
     if setting.path == ("model",):
         setting = find("model.default")
     value = read_value(setting, text)
-    if _hidden(value, setting.path[-1]):
+    if _is_secret(value, setting.path[-1]):
         raise UsageError(
             phrase("A key on the command line would stand in the shell's history and in the list of processes."),
             phrase("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
         )
-    change(home, {setting.path: value})
+    change_settings(home, {setting.path: value})
     warning = (
         "" if setting.known else say("This version does not act on `{key}`; it was written all the same.", key=key)
     )
     return {"key": setting.key, "value": value, "file": str(home.config_file), "warning": warning}
 
 
-def change(home: Home, changes: Mapping[tuple[str, ...], object], removed: Sequence[tuple[str, ...]] = ()) -> None:
-    """Give settings values and take others out, all or none, when the file is usable then.
+def change_settings(
+    home: Home, changes: Mapping[tuple[str, ...], object], removed: Sequence[tuple[str, ...]] = ()
+) -> None:
+    """Set some settings and remove others, all or none, if the file is usable afterwards.
 
     Raises UsageError, ConfigError.
     """
@@ -129,23 +133,23 @@ def change(home: Home, changes: Mapping[tuple[str, ...], object], removed: Seque
         text = without_value(text, path, file)
     for path, value in changes.items():
         text = with_value(text, path, value, file)
-    known = {fault.message for fault in _faults(parsed(before, file), file)}
-    fresh = next((fault for fault in _faults(parsed(text, file), file) if fault.message not in known), None)
+    known = {fault.message for fault in _find_faults(parsed(before, file), file)}
+    fresh = next((fault for fault in _find_faults(parsed(text, file), file) if fault.message not in known), None)
     if fresh is not None:
-        raise UsageError(_capital(fresh.message), phrase("Nothing was changed."))
+        raise UsageError(_capitalize_first(fresh.message), phrase("Nothing was changed."))
     if text != before:
         home.ensure()
         write_text(file, text)
 
 
-def unset(environ: Mapping[str, str], key: str) -> bool:
-    """Take a key out of the file, so that its default counts; whether it was there."""
-    home = writable_home(environ)
-    return unset_value(home.config_file, find(_plain_key(key)).path)
+def unset_setting(environ: Mapping[str, str], key: str) -> bool:
+    """Remove a key from the file, so that its default applies; return whether it was there."""
+    home = locate_writable_home(environ)
+    return unset_value(home.config_file, find(_require_setting_key(key)).path)
 
 
-def writable_home(environ: Mapping[str, str]) -> Home:
-    """The home, when its settings are the person's to change from here. Raises ConfigError."""
+def locate_writable_home(environ: Mapping[str, str]) -> Home:
+    """Return the home if the person may change its settings from here. Raises ConfigError."""
     home = locate_home(environ)
     home.check()
     other = home.foreign()
@@ -157,32 +161,34 @@ def writable_home(environ: Mapping[str, str]) -> Home:
     return home
 
 
-def problems(environ: Mapping[str, str], text: str | None = None) -> list[Problem]:
-    """Everything that is wrong or odd with the settings (with `text`: as if the file held it), by line."""
+def find_problems(environ: Mapping[str, str], text: str | None = None) -> list[ConfigProblem]:
+    """List every problem of the settings by line; with `text`, as if the file held it."""
     home = locate_home(environ)
     try:
         text = read_text(home.config_file) if text is None else text
         document = parse_document(text.encode(), home.config_file)
     except ConfigError as error:
-        return [Problem(Level.ERROR, _line_said(error.message), "", error.message, error.hint)]
+        return [ConfigProblem(ProblemLevel.ERROR, _line_in_message(error.message), "", error.message, error.hint)]
     found = [
-        Problem(Level.ERROR, line_of(text, _steps(fault.key)), fault.key, _capital(fault.message))
-        for fault in _faults(document, home.config_file)
+        ConfigProblem(
+            ProblemLevel.ERROR, line_of(text, _split_key(fault.key)), fault.key, _capitalize_first(fault.message)
+        )
+        for fault in _find_faults(document, home.config_file)
     ]
     for key, near in odd_keys(document):
         message = say("Nobody knows the key `{key}`.", key=key)
-        found.append(Problem(Level.WARNING, line_of(text, _steps(key)), key, message, near))
+        found.append(ConfigProblem(ProblemLevel.WARNING, line_of(text, _split_key(key)), key, message, near))
     for key in document:
         if key not in Settings.__struct_fields__ and not any(key == one.key for one in found):
             message = say("This version does not act on `{key}`.", key=key)
-            found.append(Problem(Level.NOTE, line_of(text, [key]), key, message))
-    if not any(one.level is Level.ERROR for one in found):
-        found += _unusable(home, environ, document, text)
-    return sorted([*found, *_overridden(home, environ, document)], key=lambda one: (one.line == 0, one.line))
+            found.append(ConfigProblem(ProblemLevel.NOTE, line_of(text, [key]), key, message))
+    if not any(one.level is ProblemLevel.ERROR for one in found):
+        found += _find_model_problem(home, environ, document, text)
+    return sorted([*found, *_find_variable_notes(home, environ, document)], key=lambda one: (one.line == 0, one.line))
 
 
-def _faults(document: dict[str, object], file: Path) -> list[Fault]:
-    """What keeps the settings from being used, types first."""
+def _find_faults(document: dict[str, object], file: Path) -> list[Fault]:
+    """Return the faults that make the settings unusable, type faults first."""
     found = type_faults(known_part(document))
     if found:
         return found
@@ -190,81 +196,87 @@ def _faults(document: dict[str, object], file: Path) -> list[Fault]:
         settings = settings_of(document, file).settings
     except ConfigError as error:
         message = f"{error.message} {error.hint}".removeprefix(f"{file}: ").strip()
-        return [Fault(_key_said(message), message)]
-    return list(_chosen(settings))
+        return [Fault(_key_in_message(message), message)]
+    return list(_find_unknown_names(settings))
 
 
-def _chosen(settings: Settings) -> Iterator[Fault]:
-    """Names that nothing answers to."""
+def _find_unknown_names(settings: Settings) -> Iterator[Fault]:
+    """Yield a fault for each name in the settings that refers to nothing."""
     from hermes.providers.records import record
     from hermes.providers.wires import wire_name
     from hermes.sessions.backend_factory import BACKENDS
-    from hermes.sessions.gate_factory import policy_of
-    from hermes.sessions.options import Options
+    from hermes.sessions.gate_factory import build_policy
+    from hermes.sessions.options import SessionOptions
 
-    def looked(key: str, look: Callable[[], object]) -> Iterator[Fault]:
+    def fault_from(key: str, look: Callable[[], object]) -> Iterator[Fault]:
         try:
             look()
         except HermesError as error:
             yield Fault(key, f"{error.message} {error.hint}".strip())
 
-    yield from looked("approvals", lambda: policy_of(settings, Options()))
+    yield from fault_from("approvals", lambda: build_policy(settings, SessionOptions()))
     if settings.terminal.backend not in BACKENDS:
         known = ", ".join(BACKENDS)
         yield Fault("terminal.backend", say("`{key}` must be one of: {names}.", key="terminal.backend", names=known))
     provider, mode = settings.model.provider, settings.model.api_mode
     if provider and provider.lower() != "auto":
-        yield from looked("model.provider", lambda: record(provider))
+        yield from fault_from("model.provider", lambda: record(provider))
     if mode:
-        yield from looked("model.api_mode", lambda: wire_name(mode))
+        yield from fault_from("model.api_mode", lambda: wire_name(mode))
     for switch, names in (("toolsets", settings.toolsets), ("disabled_toolsets", settings.disabled_toolsets)):
         if names:
-            yield from looked(switch, partial(check_toolsets, settings, names))
+            yield from fault_from(switch, partial(check_toolsets, settings, names))
 
 
-def _unusable(home: Home, environ: Mapping[str, str], document: dict[str, object], text: str) -> Iterator[Problem]:
-    """Whether the model that is named can be called at all."""
+def _find_model_problem(
+    home: Home, environ: Mapping[str, str], document: dict[str, object], text: str
+) -> Iterator[ConfigProblem]:
+    """Yield a problem when the configured model cannot be called at all."""
     from hermes.providers.resolve import resolve
-    from hermes.sessions.model.credentials import with_stored
+    from hermes.sessions.model.credentials import with_stored_providers
     from hermes.sessions.model.endpoint import choose_model, is_embedded
-    from hermes.sessions.options import Options
+    from hermes.sessions.options import SessionOptions
 
     settings = settings_of(document, home.config_file).settings
     whole = with_dotenv(environ, home.env_file)
     try:
-        choice = with_stored(choose_model(settings.model, Options()), home)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
         if not is_embedded(choice, whole):
             resolve(choice, whole)
     except ConfigError as error:
-        yield Problem(Level.ERROR, line_of(text, ["model"]), "model", error.message, error.hint)
+        yield ConfigProblem(ProblemLevel.ERROR, line_of(text, ["model"]), "model", error.message, error.hint)
 
 
-def _overridden(home: Home, environ: Mapping[str, str], document: Mapping[str, object]) -> Iterator[Problem]:
-    """What variables of the environment have to say about settings."""
+def _find_variable_notes(
+    home: Home, environ: Mapping[str, str], document: Mapping[str, object]
+) -> Iterator[ConfigProblem]:
+    """Yield what environment variables change about the settings."""
     try:
         dotenv = parse_dotenv(home.env_file.read_text("utf-8", "replace"))
     except OSError:
         dotenv = {}
-    note = Level.NOTE
+    note = ProblemLevel.NOTE
     for name in sorted(dotenv):
         if environ.get(name) and environ[name] != dotenv[name]:
-            yield Problem(note, 0, "", say("{name} of .env is overridden by the environment.", name=name))
+            yield ConfigProblem(note, 0, "", say("{name} of .env is overridden by the environment.", name=name))
     whole = {**dotenv, **{name: value for name, value in environ.items() if value}}
     model = known_part(document).get("model")
     named = model if isinstance(model, dict) else {}
     if whole.get("OPENAI_BASE_URL") and not named.get("base_url"):
         text = phrase("OPENAI_BASE_URL is set: it says where `custom` and `openai` are.")
-        yield Problem(note, 0, "model.base_url", say(text), say("`model.base_url` in config.yaml goes before it."))
-    for name, key in _ELSEWHERE.items():
+        yield ConfigProblem(
+            note, 0, "model.base_url", say(text), say("`model.base_url` in config.yaml goes before it.")
+        )
+    for name, key in _FOREIGN_VARIABLES.items():
         if name in whole:
             text = say("{name} is set; nothing here reads it.", name=name)
-            yield Problem(Level.WARNING, 0, key, text, say("Use `{key}` in config.yaml.", key=key))
+            yield ConfigProblem(ProblemLevel.WARNING, 0, key, text, say("Use `{key}` in config.yaml.", key=key))
 
 
-def _plain_key(key: str) -> str:
-    """The key, unless it is a variable's name. Raises UsageError for one."""
+def _require_setting_key(key: str) -> str:
+    """Return the key. Raises UsageError for the name of a variable."""
     if _VARIABLE.fullmatch(key):
-        other = _ELSEWHERE.get(key)
+        other = _FOREIGN_VARIABLES.get(key)
         hint = (
             phrase("Use `{key}`.", key=other) if other else phrase("Variables stand in .env; keys: `hermes auth add`.")
         )
@@ -272,7 +284,7 @@ def _plain_key(key: str) -> str:
     return key
 
 
-def _document(home: Home) -> dict[str, object]:
+def _load_document(home: Home) -> dict[str, object]:
     text = read_text(home.config_file)
     document = parse_document(text.encode(), home.config_file)
     if isinstance(document.get("model"), str):
@@ -280,7 +292,7 @@ def _document(home: Home) -> dict[str, object]:
     return document
 
 
-def _looked_up(document: object, path: tuple[str, ...]) -> tuple[bool, object]:
+def _look_up(document: object, path: tuple[str, ...]) -> tuple[bool, object]:
     for name in path:
         if not isinstance(document, dict) or name not in document:
             return False, None
@@ -288,42 +300,42 @@ def _looked_up(document: object, path: tuple[str, ...]) -> tuple[bool, object]:
     return True, document
 
 
-def _default(setting: Setting) -> object:
+def _default_value(setting: Setting) -> object:
     value: object = Settings()
     for name in setting.path if setting.known else ():
         value = getattr(value, name, None) if isinstance(value, Struct) else None
     return msgspec.to_builtins(value) if setting.known else None
 
 
-def _merged(default: dict[str, object], given: dict[str, object]) -> dict[str, object]:
-    """The defaults of a section with what the file says in their place."""
+def _merge_defaults(default: dict[str, object], given: dict[str, object]) -> dict[str, object]:
+    """Merge the file's values over the defaults of a section."""
     whole = dict(default)
     for name, value in given.items():
         below = whole.get(name)
-        whole[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        whole[name] = _merge_defaults(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return whole
 
 
-def _hidden(value: object, name: str) -> bool:
-    """Whether a value is a key or holds one."""
+def _is_secret(value: object, name: str) -> bool:
+    """Return whether a value is a key or holds one."""
     if isinstance(value, str) and _REFERENCE.fullmatch(value.strip()):
         return False
     return masked(value, name) != value or holds_key(value, name)
 
 
-def _steps(key: str) -> list[str]:
+def _split_key(key: str) -> list[str]:
     return [step for step in re.split(r"[.\[]", key.replace("]", "")) if step]
 
 
-def _key_said(message: str) -> str:
+def _key_in_message(message: str) -> str:
     match = _NAMED.search(message)
     return match[1] if match else ""
 
 
-def _line_said(message: str) -> int:
+def _line_in_message(message: str) -> int:
     match = re.search(r"line (\d+)", message)
     return int(match[1]) if match else 0
 
 
-def _capital(text: str) -> str:
+def _capitalize_first(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""Jobs on a clock: the verbs about them that every front-end shares, and what runs them."""
+"""The administration of scheduled jobs, shared by every front-end, and the scheduler that runs them."""
 
 import asyncio
 import secrets
@@ -24,11 +24,11 @@ from hermes.i18n.messages import phrase, say_many
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.features.cron_deps import CronBase, gateway_running, jobs_of
-from hermes.sessions.features.skills import skills_of, told
+from hermes.sessions.features.cron_deps import CronDeps, build_jobs, is_gateway_running
+from hermes.sessions.features.skills import build_skills, told
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.options import Options
-from hermes.sessions.secrets import redactor_for
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.secrets import build_redactor
 from hermes.store.jobs import JobRow
 from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
@@ -42,20 +42,20 @@ _LOOK = 5.0
 """Seconds between looks at whether a run still gives signs of life."""
 
 
-class Opens(Protocol):
-    """What a run needs of an `App`."""
+class SessionOpener(Protocol):
+    """The part of an `App` that a run needs."""
 
     async def open_session(self) -> SessionActor:
-        """A fresh session."""
+        """Open a fresh session."""
         ...
 
 
-OpenApp = Callable[[Options], AbstractAsyncContextManager[Opens]]
-"""Opens a Hermes with these choices. Leaving it ends all that it started."""
+OpenApp = Callable[[SessionOptions], AbstractAsyncContextManager[SessionOpener]]
+"""Opens an App with these options. Leaving the context ends all that it started."""
 
 
-class SessionRunner:
-    """Runs each job in a Hermes of its own, so that its model, tool sets, folder and cap are its own, too."""
+class CronSessionRunner:
+    """Runs each job in an App of its own, so that it has its own model, tool sets, folder and spending limit."""
 
     def __init__(self, open_app: OpenApp, clock: Clock, *, cwd: str) -> None:
         self._open_app = open_app
@@ -64,9 +64,9 @@ class SessionRunner:
         self._live: dict[str, SessionActor] = {}
 
     async def run(self, job: Job, instant: float, prompt: Prompt) -> Outcome:
-        """Answer the prompt. Raises HermesError when the session cannot be opened."""
+        """Run the prompt in a session. Raises HermesError when the session cannot be opened."""
         spec = job.spec
-        options = Options(
+        options = SessionOptions(
             model=spec.model,
             provider=spec.provider,
             enabled_toolsets=spec.toolsets or None,
@@ -78,55 +78,55 @@ class SessionRunner:
             actor = await app.open_session()
             self._live[job.id] = actor
             try:
-                return await self._answered(actor, job, prompt, options.cwd)
+                return await self._run_turn(actor, job, prompt, options.cwd)
             finally:
                 del self._live[job.id]
 
     def stop(self, job_id: str) -> None:
-        """Stop the job's running turn."""
+        """Stop the running turn of a job."""
         actor = self._live.get(job_id)
         if actor is not None:
             actor.stop()
 
-    async def _answered(self, actor: SessionActor, job: Job, prompt: Prompt, cwd: str) -> Outcome:
-        async def brought(_: Inbound) -> Sequence[ImagePart | TextPart]:
+    async def _run_turn(self, actor: SessionActor, job: Job, prompt: Prompt, cwd: str) -> Outcome:
+        async def bring_prompt_parts(_: Inbound) -> Sequence[ImagePart | TextPart]:
             return prompt.parts
 
-        actor.bringing.bringers.insert(0, brought)
-        life = _Life(self._clock)
-        unsubscribe = actor.subscribe(life.sign)
+        actor.bringing.bringers.insert(0, bring_prompt_parts)
+        life = _IdleWatch(self._clock)
+        unsubscribe = actor.subscribe(life.note_event)
         posted = actor.post(Inbound(text=prompt.text, cwd=cwd))
-        watch = asyncio.create_task(life.ebbs(job.spec.idle_seconds, actor), name=f"life of {job.name}")
+        watch = asyncio.create_task(life.stop_when_idle(job.spec.idle_seconds, actor), name=f"life of {job.name}")
         try:
             ended = await posted
         finally:
             watch.cancel()
             await asyncio.wait({watch})
             unsubscribe()
-        return _outcome(actor, ended, idle=life.gone, seconds=job.spec.idle_seconds)
+        return _build_outcome(actor, ended, idle=life.timed_out, seconds=job.spec.idle_seconds)
 
 
-class _Life:
-    """When a session gave its last sign of life."""
+class _IdleWatch:
+    """Watches when a session was last active."""
 
     def __init__(self, clock: Clock) -> None:
-        self.gone = False
+        self.timed_out = False
         self._clock = clock
         self._last = clock.monotonic()
 
-    def sign(self, _: Event) -> None:
-        """Something happened."""
+    def note_event(self, _: Event) -> None:
+        """Note that the session was active now."""
         self._last = self._clock.monotonic()
 
-    async def ebbs(self, seconds: float, actor: SessionActor) -> None:
-        """Stop the session's turn once nothing has happened for so long."""
+    async def stop_when_idle(self, seconds: float, actor: SessionActor) -> None:
+        """Stop the session's turn once it was idle for so many seconds."""
         while self._clock.monotonic() - self._last < seconds:
             await self._clock.sleep(min(_LOOK, seconds))
-        self.gone = True
+        self.timed_out = True
         actor.stop()
 
 
-def _outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds: float) -> Outcome:
+def _build_outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds: float) -> Outcome:
     ok = ended.reason.completed
     reason = ""
     if idle:
@@ -143,77 +143,77 @@ def _outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds: floa
     return Outcome(ok=ok, text=ended.text, reason=reason, session_id=actor.session_id, nano=ended.cost.nano)
 
 
-def scheduler_of(base: CronBase, courier: Courier, open_app: OpenApp, *, cwd: str) -> Scheduler:
-    """Who lets jobs run in this process; in `cwd`, where a job names no folder.
+def build_scheduler(base: CronDeps, courier: Courier, open_app: OpenApp, *, cwd: str) -> Scheduler:
+    """Build the scheduler of this process; `cwd` is the folder of jobs that name none.
 
     `open_app` opens a Hermes for a run: `lambda options: App(environ, options)`.
     """
 
-    async def parts(names: Sequence[str]) -> Sequence[TextPart]:
-        return await told(skills_of(base.home, base.settings, base.environ, base.store), names)
+    async def load_skill_parts(names: Sequence[str]) -> Sequence[TextPart]:
+        return await told(build_skills(base.home, base.settings, base.environ, base.store), names)
 
     means = Means(
         store=base.store,
         clock=base.clock,
-        runner=SessionRunner(open_app, base.clock, cwd=cwd),
+        runner=CronSessionRunner(open_app, base.clock, cwd=cwd),
         courier=courier,
         outputs=base.outputs,
         scripts=base.scripts,
-        skills=parts,
+        skills=load_skill_parts,
         owner=f"{this_process()} {secrets.token_hex(4)}",
     )
     return Scheduler(means, most_running=base.settings.cron.max_running)
 
 
-class CronDesk:
-    """What a person can do with jobs: plain rows for a front-end to show."""
+class CronAdmin:
+    """The operations on scheduled jobs; they return plain rows for a front-end to show."""
 
-    def __init__(self, base: CronBase, open_app: OpenApp) -> None:
+    def __init__(self, base: CronDeps, open_app: OpenApp) -> None:
         self.base = base
         self._open_app = open_app
-        self.jobs = jobs_of(base)
+        self.jobs = build_jobs(base)
 
     @staticmethod
-    def wish(**values: object) -> Wish:
-        """A wish of what is given by name. Raises UsageError for a value of a wrong kind."""
+    def build_wish(**values: object) -> Wish:
+        """Build a wish from values by name. Raises UsageError for a value of the wrong type."""
         return wish_of(values)
 
-    async def rows(self) -> list[Plain]:
-        """Every job; of one that cannot be read, why."""
-        return [_row(row) for row in await self.jobs.all()]
+    async def list_jobs(self) -> list[Plain]:
+        """List every job; for one that cannot be read, the reason."""
+        return [_plain_row(row) for row in await self.jobs.all()]
 
-    async def row(self, name: str) -> Plain:
-        """One job."""
-        return _plain(await self.jobs.find(name))
+    async def get_job(self, name: str) -> Plain:
+        """Return one job."""
+        return _plain_job(await self.jobs.find(name))
 
-    async def add(self, wish: Wish, maker: Maker = THE_PERSON) -> Plain:
-        """Make one."""
-        return _plain(await self.jobs.make(wish, maker))
+    async def add_job(self, wish: Wish, maker: Maker = THE_PERSON) -> Plain:
+        """Create a job."""
+        return _plain_job(await self.jobs.make(wish, maker))
 
-    async def edit(self, name: str, wish: Wish) -> Plain:
-        """Change one."""
-        return _plain(await self.jobs.edit(name, wish))
+    async def edit_job(self, name: str, wish: Wish) -> Plain:
+        """Change a job."""
+        return _plain_job(await self.jobs.edit(name, wish))
 
-    async def moved(self, verb: str, name: str) -> Plain:
-        """Pause, resume or remove one."""
+    async def change_state(self, verb: str, name: str) -> Plain:
+        """Pause, resume or remove a job."""
         verbs = {"pause": self.jobs.pause, "resume": self.jobs.resume, "remove": self.jobs.remove}
-        return _plain(await verbs[verb](name))
+        return _plain_job(await verbs[verb](name))
 
-    async def stop(self, name: str) -> int:
-        """Stop its run; how many instants that were."""
+    async def stop_job(self, name: str) -> int:
+        """Stop the job's run; return how many scheduled instants that ended."""
         return await self.jobs.stop(name)
 
-    async def history(self, name: str | None, limit: int) -> list[Plain]:
-        """What became of a job's instants, or of all jobs', the newest first."""
+    async def list_history(self, name: str | None, limit: int) -> list[Plain]:
+        """List the outcomes of a job's instants, or of all jobs', the newest first."""
         job_id = (await self.jobs.find(name)).id if name else None
         names = {row.id: row.name for row in await self.jobs.all()}
         rows = await self.base.store.job_history(job_id, limit)
         return [instant_shown(row, names.get(row.job_id, row.job_id)) for row in rows]
 
-    async def run(self, name: str) -> Plain:
-        """Run one now, in this process; how that ended, with what it said."""
+    async def run_job(self, name: str) -> Plain:
+        """Run a job now in this process; return how that ended, with its output."""
         job = await self.jobs.find(name)
-        scheduler = self.scheduler()
+        scheduler = self.create_scheduler()
         try:
             row = await scheduler.run_now(job)
         finally:
@@ -221,15 +221,15 @@ class CronDesk:
         text = await asyncio.to_thread(self.base.outputs.read, row.output) if row.output else ""
         return instant_shown(row, job.name) | {"text": text or ""}
 
-    async def run_elsewhere(self, name: str) -> Plain:
-        """Have it run by the process that runs jobs; the job."""
+    async def request_run(self, name: str) -> Plain:
+        """Request a run by the process that runs jobs; return the job."""
         job = await self.jobs.find(name)
         await self.jobs.due_now(job)
-        return _plain(job)
+        return _plain_job(job)
 
-    async def tick(self) -> int:
-        """Do once what a gateway does all the time, and wait for what was begun; how many runs that were."""
-        scheduler = self.scheduler()
+    async def run_due_jobs(self) -> int:
+        """Run the due jobs once and wait for them; return how many ran."""
+        scheduler = self.create_scheduler()
         try:
             await scheduler.tick()
             count = scheduler.running
@@ -238,53 +238,53 @@ class CronDesk:
             await scheduler.close()
         return count
 
-    def scheduler(self) -> Scheduler:
-        """A scheduler for this process, which reaches no platform."""
-        return scheduler_of(self.base, NoCourier(), self._open_app, cwd=self.base.process.get("HOME") or "/")
+    def create_scheduler(self) -> Scheduler:
+        """Create a scheduler for this process; it delivers to no platform."""
+        return build_scheduler(self.base, NoCourier(), self._open_app, cwd=self.base.process.get("HOME") or "/")
 
     @property
-    def served(self) -> bool:
-        """Whether a process runs jobs now."""
-        return gateway_running(self.base.home)
+    def is_served(self) -> bool:
+        """Whether a process runs scheduled jobs now."""
+        return is_gateway_running(self.base.home)
 
 
-def _row(row: JobRow) -> Plain:
+def _plain_row(row: JobRow) -> Plain:
     try:
-        return _plain(job_of(row))
+        return _plain_job(job_of(row))
     except HermesError as error:
         return {"id": row.id, "name": row.name, "state": "unreadable", "wrong": str(error)}
 
 
-def _plain(job: Job) -> Plain:
+def _plain_job(job: Job) -> Plain:
     row: Plain = to_builtins(job_shown(job))
     return row | {"wrong": ""}
 
 
-def desk_of(app: App) -> CronDesk:
-    """What the person can do with jobs, where Hermes is open already."""
-    on = app.premises
-    base = CronBase(
-        home=on.home,
-        settings=on.settings,
-        process=on.environ,
-        store=on.store,
-        redactor=on.redactor,
-        clock=on.clock,
+def cron_admin_of_app(app: App) -> CronAdmin:
+    """Return the job administration of an App that is open already."""
+    services = app.services
+    base = CronDeps(
+        home=services.home,
+        settings=services.settings,
+        process=services.environ,
+        store=services.store,
+        redactor=services.redactor,
+        clock=services.clock,
     )
-    return CronDesk(base, lambda options: App(on.environ, options, clock=on.clock))
+    return CronAdmin(base, lambda options: App(services.environ, options, clock=services.clock))
 
 
 @asynccontextmanager
-async def open_cron(environ: Mapping[str, str], clock: Clock | None = None) -> AsyncIterator[CronDesk]:
-    """The desk of this home, for a front-end that has no session. Makes the home when there is none."""
+async def open_cron_admin(environ: Mapping[str, str], clock: Clock | None = None) -> AsyncIterator[CronAdmin]:
+    """Open the job administration of this home for a front-end without a session; creates a missing home."""
     home = locate_home(environ)
     home.check()
     settings = load_settings(home).settings
     home.ensure()
-    redactor = await asyncio.to_thread(redactor_for, with_dotenv(environ, home.env_file), home, settings)
+    redactor = await asyncio.to_thread(build_redactor, with_dotenv(environ, home.env_file), home, settings)
     store = await Store.open(home.root, clock or SystemClock())
     try:
-        base = CronBase(
+        base = CronDeps(
             home=home,
             settings=settings,
             process=environ,
@@ -292,6 +292,6 @@ async def open_cron(environ: Mapping[str, str], clock: Clock | None = None) -> A
             redactor=redactor,
             clock=clock or SystemClock(),
         )
-        yield CronDesk(base, lambda options: App(environ, options, clock=clock))
+        yield CronAdmin(base, lambda options: App(environ, options, clock=clock))
     finally:
         await store.close()

@@ -1,4 +1,4 @@
-"""One session as a file: JSON lines, Markdown, or a web page that stands alone and runs nothing."""
+"""Exports one session as a file: JSON lines, Markdown, or a self-contained web page without scripts."""
 
 import html
 import time
@@ -20,90 +20,91 @@ _STYLE = (
 )
 
 
-def exported(found: Plain, form: str) -> bytes:
-    """A session with its messages, as `Sessions.show` gives it, in one of `FORMATS`."""
+def export_session(found: Plain, format_name: str) -> bytes:
+    """Export a session with its messages, as `Sessions.show` returns it, in one of `FORMATS`."""
     session = {name: value for name, value in found.items() if name != "messages"}
     messages = found["messages"]
     assert isinstance(messages, list)
-    if form == "jsonl":
+    if format_name == "jsonl":
         return b"".join(msgspec.json.encode(entry) + b"\n" for entry in [session, *messages])
-    made = _markdown(session, messages) if form == "md" else _page(session, messages)
+    made = _render_markdown(session, messages) if format_name == "md" else _render_page(session, messages)
     return made.encode("utf-8", "replace")
 
 
-def _markdown(session: Plain, messages: Sequence[Plain]) -> str:
-    """Headings and texts; what tools said is fenced, so that nothing in it counts as Markdown."""
-    lines = [f"# {_heading(_title(session))}", "", _about(session), ""]
+def _render_markdown(session: Plain, messages: Sequence[Plain]) -> str:
+    """Render headings and texts; tool output is fenced, so that nothing in it counts as Markdown."""
+    lines = [f"# {_clean_heading(_session_title(session))}", "", _describe_session(session), ""]
     for message in messages:
-        text = inert(_text(message))
-        lines += [f"## {_speaker(message)} · {_when(message)}", ""]
+        text = inert(_message_text(message))
+        lines += [f"## {_speaker_name(message)} · {_format_time(message)}", ""]
         if message["role"] == "tool":
-            text = _fenced(text)
+            text = _fence_text(text)
         lines += [text, ""] if text else []
-        for name, arguments in _calls(message):
-            lines += [f"`{inert(name).replace('`', '')}`", "", _fenced(inert(arguments), "json"), ""]
+        for name, arguments in _list_calls(message):
+            lines += [f"`{inert(name).replace('`', '')}`", "", _fence_text(inert(arguments), "json"), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _page(session: Plain, messages: Sequence[Plain]) -> str:
-    """A page in which every word is text: no script, no link, no picture, nothing loaded from anywhere."""
-    title = _escaped(_title(session))
+def _render_page(session: Plain, messages: Sequence[Plain]) -> str:
+    """Render a page in which every word is text: no script, no link, no picture, nothing loaded from anywhere."""
+    title = _escape_html(_session_title(session))
     parts = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>',
-        f"<h1>{title}</h1><p>{_escaped(_about(session))}</p>",
+        f"<h1>{title}</h1><p>{_escape_html(_describe_session(session))}</p>",
     ]
     for message in messages:
         calls = "".join(
-            f'<pre class="call">{_escaped(name)} {_escaped(arguments)}</pre>' for name, arguments in _calls(message)
+            f'<pre class="call">{_escape_html(name)} {_escape_html(arguments)}</pre>'
+            for name, arguments in _list_calls(message)
         )
-        text = _text(message)
-        said = f"<pre>{_escaped(text)}</pre>" if text else ""
+        text = _message_text(message)
+        said = f"<pre>{_escape_html(text)}</pre>" if text else ""
         kind = str(message["role"]) if message["role"] in _SPEAKERS else "other"
-        head = f"<h2>{_escaped(_speaker(message))} <time>{_when(message)}</time></h2>"
+        head = f"<h2>{_escape_html(_speaker_name(message))} <time>{_format_time(message)}</time></h2>"
         parts.append(f'<article class="{kind}">{head}{said}{calls}</article>')
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
 
-def _text(message: Plain) -> str:
-    """What a message says; a picture only leaves its place."""
+def _message_text(message: Plain) -> str:
+    """Return the text of a message; a picture leaves a placeholder."""
     content = message["content"]
     if isinstance(content, list):
         return "\n".join(str(part["text"]) if part.get("type") == "text" else "[picture]" for part in content)
     return str(content or "")
 
 
-def _calls(message: Plain) -> list[tuple[str, str]]:
+def _list_calls(message: Plain) -> list[tuple[str, str]]:
     calls = message.get("tool_calls", [])
     assert isinstance(calls, list)
     return [(str(call["function"]["name"]), str(call["function"]["arguments"])) for call in calls]
 
 
-def _speaker(message: Plain) -> str:
+def _speaker_name(message: Plain) -> str:
     name = f" {inert(str(message['name']))}" if message.get("name") else ""
     return _SPEAKERS.get(str(message["role"]), str(message["role"])) + name
 
 
-def _about(session: Plain) -> str:
-    return f"Session {session['id']}, {_when(session)}, {session.get('model') or 'no model'}"
+def _describe_session(session: Plain) -> str:
+    return f"Session {session['id']}, {_format_time(session)}, {session.get('model') or 'no model'}"
 
 
-def _title(session: Plain) -> str:
+def _session_title(session: Plain) -> str:
     return inert(str(session.get("title") or session["id"]))
 
 
-def _when(row: Plain) -> str:
+def _format_time(row: Plain) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(str(row["created_at"]))))
 
 
-def _heading(text: str) -> str:
+def _clean_heading(text: str) -> str:
     return " ".join(text.replace("#", "").split())
 
 
-def _fenced(text: str, kind: str = "") -> str:
-    """The text between fences that are longer than any in it."""
+def _fence_text(text: str, kind: str = "") -> str:
+    """Put the text between fences that are longer than any in it."""
     longest, run = 2, 0
     for one in text:
         run = run + 1 if one == "`" else 0
@@ -112,5 +113,5 @@ def _fenced(text: str, kind: str = "") -> str:
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
-def _escaped(text: str) -> str:
+def _escape_html(text: str) -> str:
     return html.escape(inert(text))

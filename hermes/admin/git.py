@@ -1,8 +1,8 @@
-"""Git, run for Hermes itself: nothing that a repository brings along is run by it.
+"""Runs git for Hermes itself, without running anything that a repository brings along.
 
-Hooks, filters, the file system monitor and pagers are switched off on the command line, which comes before every
-setting of the repository; the person's own settings stay. Differences, which a repository's programs may show, are
-never asked for.
+Hooks, filters, the file system monitor and pagers are switched off on the command line, which overrides
+every setting of the repository; the person's own settings stay. Differences, which a repository's
+programs may show, are never asked for.
 """
 
 import os
@@ -15,7 +15,7 @@ from hermes.i18n.messages import phrase
 from hermes.util.text import one_line, visible
 
 _SECONDS = 120.0
-_ALWAYS = (
+_SAFE_SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.pager=cat",
@@ -26,12 +26,12 @@ _ALWAYS = (
     "gc.auto=0",
     "maintenance.auto=false",
 )
-_OF_THE_REPOSITORY = ("local", "worktree")
-_ASKED = r"^(filter\..*|remote\..*\.promisor|extensions\.partialclone)$"
+_REPOSITORY_SCOPES = ("local", "worktree")
+_RISKY_SETTINGS = r"^(filter\..*|remote\..*\.promisor|extensions\.partialclone)$"
 
 
 class Git:
-    """Git in one folder. Methods raise StoreError with git's own words when it fails."""
+    """Git in one folder. Methods raise StoreError with git's own message when it fails."""
 
     def __init__(
         self, folder: Path, environ: Mapping[str, str], *, seconds: float = _SECONDS, trusted: bool = False
@@ -43,49 +43,51 @@ class Git:
         self._environ = kept | {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         self._off: list[str] | None = None
 
-    def run(self, *arguments: str) -> str:
-        """What git prints, without the last line's end."""
-        code, said, wrong = self.tried(*arguments)
+    def run_git(self, *arguments: str) -> str:
+        """Run git and return its output without the last newline. Raises StoreError when it fails."""
+        code, said, wrong = self.try_git(*arguments)
         if code:
             raise StoreError(
                 phrase("git {verb} failed: {what}", verb=arguments[0], what=one_line(wrong or said, 300) or str(code))
             )
         return said
 
-    def tried(self, *arguments: str) -> tuple[int, str, str]:
-        """The exit code and what git prints, on standard output and on standard error."""
-        return self._git([*self._switches(), *arguments])
+    def try_git(self, *arguments: str) -> tuple[int, str, str]:
+        """Run git and return the exit code, standard output and standard error."""
+        return self._run_process([*self._safety_options(), *arguments])
 
-    def _switches(self) -> Sequence[str]:
-        """The options that switch off what the repository's own settings would run."""
+    def _safety_options(self) -> Sequence[str]:
+        """Return the options that switch off what the repository's own settings would run."""
         if self._off is None:
-            off = list(_ALWAYS)
-            code, said, _ = self._git(["config", "-z", "--show-scope", "--name-only", "--get-regexp", _ASKED])
+            off = list(_SAFE_SETTINGS)
+            code, said, _ = self._run_process(
+                ["config", "-z", "--show-scope", "--name-only", "--get-regexp", _RISKY_SETTINGS]
+            )
             words = said.split("\0") if not code else []
             for scope, name in zip(words[::2], words[1::2], strict=False):
-                if scope not in _OF_THE_REPOSITORY:
+                if scope not in _REPOSITORY_SCOPES:
                     continue
                 if name.startswith("filter."):
-                    self._must_be_plain(name)
+                    self._require_plain_name(name)
                     off.append(f"{name}={'false' if name.endswith('.required') else ''}")
                 elif not self._trusted:
-                    raise self._refused(name)
+                    raise self._refusal_error(name)
             self._off = [word for setting in off for word in ("-c", setting)]
         return self._off
 
-    def _must_be_plain(self, name: str) -> None:
-        """Raise for a name that cannot be switched off: git would read it in another way on the command line."""
+    def _require_plain_name(self, name: str) -> None:
+        """Raise for a name that cannot be switched off: git would read it differently on the command line."""
         if "=" in name or not name.isprintable():
-            raise self._refused(name)
+            raise self._refusal_error(name)
 
-    def _refused(self, name: str) -> StoreError:
+    def _refusal_error(self, name: str) -> StoreError:
         what = one_line(visible(name), 100)
         return StoreError(
             phrase("A setting of the repository {folder} could run programs: {what}.", folder=self.folder, what=what),
             phrase("Take it out of .git/config, or use the repository without Hermes' worktrees."),
         )
 
-    def _git(self, arguments: Sequence[str]) -> tuple[int, str, str]:
+    def _run_process(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         try:
             done = subprocess.run(
                 ["git", "--no-pager", *arguments],
@@ -106,9 +108,9 @@ class Git:
         return done.returncode, out, wrong
 
 
-def repository_of(folder: Path, environ: Mapping[str, str]) -> Path:
-    """The top of the work tree that a folder is in. Raises UsageError where there is none."""
-    code, top, _ = Git(folder, environ).tried("rev-parse", "--show-toplevel")
+def find_repository(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the top of the work tree that a folder is in. Raises UsageError where there is none."""
+    code, top, _ = Git(folder, environ).try_git("rev-parse", "--show-toplevel")
     if code or not top:
         raise UsageError(
             phrase("{folder} is in no git repository.", folder=folder), phrase("Go to one, or leave --worktree out.")

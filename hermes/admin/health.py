@@ -1,4 +1,4 @@
-"""What holds on this machine: the lines of `hermes doctor`."""
+"""The summary of this machine at the top of `hermes doctor`: home, terminal backend, approvals, trust."""
 
 from collections.abc import Mapping
 
@@ -10,59 +10,62 @@ from hermes.core.errors import ConfigError
 from hermes.execution.supervisor import Wardens
 from hermes.i18n.messages import phrase
 from hermes.safety.places import Places
-from hermes.sessions.backend_factory import Place, places_of
-from hermes.sessions.gate_factory import mode_of, policy_of
-from hermes.sessions.options import Options
+from hermes.sessions.backend_factory import BackendFactory, places_of
+from hermes.sessions.gate_factory import approval_mode, build_policy
+from hermes.sessions.options import SessionOptions
 
-PROBLEM = "Problem:"
+PROBLEM_PREFIX = "Problem:"
 
 
-async def examine(environ: Mapping[str, str], folder: str) -> list[str]:
-    """A line each about the home, the place where commands run, the questions and the folder. Nothing is created.
+async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]:
+    """Return lines about the home, the terminal backend, approvals and the folder. Creates nothing.
 
-    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged file.
+    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged
+    file.
     """
     home = locate_home(environ)
     loaded = load_settings(home)
     settings = loaded.settings
     places = places_of(environ, home, folder)
     trusted = is_trusted(places.workspace, trusted_folders(home.trust_file))
-    commands, contained = await commands_line(environ, settings, places)
+    commands, contained = await describe_backend(environ, settings, places)
     return [
         *loaded.warnings,
         phrase("Home: {root}", root=home.root),
         *commands,
-        _questions(settings, contained),
-        _trust_line(places.workspace, trusted=trusted),
+        _describe_approvals(settings, contained),
+        _describe_trust(places.workspace, trusted=trusted),
     ]
 
 
-async def commands_line(
+async def describe_backend(
     environ: Mapping[str, str], settings: Settings, places: Places, *, whole: bool = True
 ) -> tuple[list[str], str]:
-    """What is to be said about the back end, and its name where it holds commands back; `whole`: with lesser gaps."""
-    wardens = Wardens(environ)
+    """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser
+    gaps.
+    """
+    supervisors = Wardens(environ)
     try:
-        backend, remark = Place(environ, settings, wardens).backend(places, -1)
+        backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)
         try:
             held = await backend.line(whole=whole)
         finally:
             await backend.close()
     except ConfigError as error:
-        return [f"{PROBLEM} {error}"], ""
+        return [f"{PROBLEM_PREFIX} {error}"], ""
     finally:
-        await wardens.close()
+        await supervisors.close()
     return [
         phrase("Commands: {held}", held=held),
         *([remark] if remark else []),
     ], backend.name if backend.contained else ""
 
 
-def _questions(settings: Settings, contained: str) -> str:
+def _describe_approvals(settings: Settings, contained: str) -> str:
     try:
-        mode, policy = mode_of(settings), policy_of(settings, Options())
+        mode, policy = approval_mode(settings), build_policy(settings, SessionOptions())
     except ConfigError as error:
-        return f"{PROBLEM} {error}"
+        return f"{PROBLEM_PREFIX} {error}"
     if mode == "off":
         counts = policy.off_in == contained
         none = phrase("off in {place} (nothing is asked about commands there)", place=policy.off_in)
@@ -78,7 +81,7 @@ def _questions(settings: Settings, contained: str) -> str:
     )
 
 
-def _trust_line(folder: str, *, trusted: bool) -> str:
+def _describe_trust(folder: str, *, trusted: bool) -> str:
     if trusted:
         return phrase("Folder: {folder} is trusted.", folder=folder)
     return phrase(

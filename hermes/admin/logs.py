@@ -1,4 +1,4 @@
-"""The log files of a home as entries, and following them as they grow and are begun anew."""
+"""Reads the log files of a home as entries, and follows them while they grow and are rotated."""
 
 import asyncio
 import os
@@ -15,19 +15,19 @@ from hermes.core.errors import UsageError
 from hermes.i18n.messages import phrase
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-_FILES = ("errors.old.log", "errors.log")
+_LOG_FILES = ("errors.old.log", "errors.log")
 _HEAD = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) (?P<pid>\d+) (?P<level>[A-Z]+) (?P<source>\S+): (?P<text>.*)"
 )
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _POLL = 0.2
-_LARGEST = 16 << 20
-"""Bytes of one file that are read, its end."""
+_MAX_BYTES = 16 << 20
+"""Bytes that are read from the end of one file."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """One entry of a log with all its lines. `at` is in seconds since the epoch, None where a line has no time."""
+class LogEntry(Struct, frozen=True, kw_only=True):
+    """One log entry with all its lines. `at` is in seconds since the epoch, None where a line has no time."""
 
     at: float | None
     level: str
@@ -36,15 +36,15 @@ class Entry(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which entries are wanted: of this level or a graver one, of a session, since a moment."""
+class LogFilter(Struct, frozen=True, kw_only=True):
+    """Selects log entries by minimum level, session, and time."""
 
     level: str = ""
     session: str = ""
     since: float = 0.0
 
-    def has(self, entry: Entry) -> bool:
-        """Whether an entry is."""
+    def matches_entry(self, entry: LogEntry) -> bool:
+        """Return whether an entry passes the filter."""
         if self.level and entry.level in LEVELS and LEVELS.index(entry.level) < LEVELS.index(self.level):
             return False
         if self.since and (entry.at is None or entry.at < self.since):
@@ -52,8 +52,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return not self.session or self.session in entry.text
 
 
-def since(text: str, now: float) -> float:
-    """The moment that `2h`, `30m`, `7d` or a date means. Raises UsageError."""
+def parse_since(text: str, now: float) -> float:
+    """Parse the moment that `2h`, `30m`, `7d` or a date means. Raises UsageError."""
     found = _AGO.fullmatch(text.strip())
     if found is not None:
         return now - float(found[1]) * _UNITS[found[2]]
@@ -65,101 +65,103 @@ def since(text: str, now: float) -> float:
         ) from None
 
 
-def read_log(home: Home, wanted: Wanted, count: int) -> list[Entry]:
-    """The last `count` entries that are wanted, the oldest first; none where there is no log."""
-    found: list[Entry] = []
-    for name in _FILES:
-        found += [one for one in entries(file_lines(home.logs / name), "errors") if wanted.has(one)]
+def read_log(home: Home, log_filter: LogFilter, count: int) -> list[LogEntry]:
+    """Return the last `count` entries that pass the filter, the oldest first; none where there is no log."""
+    found: list[LogEntry] = []
+    for name in _LOG_FILES:
+        found += [
+            one for one in parse_entries(read_file_lines(home.logs / name), "errors") if log_filter.matches_entry(one)
+        ]
     for file in sorted(home.logs.glob("mcp-*.log")):
-        found += [one for one in entries(file_lines(file), file.stem) if wanted.has(one)]
+        found += [one for one in parse_entries(read_file_lines(file), file.stem) if log_filter.matches_entry(one)]
     found.sort(key=lambda one: one.at or 0.0)  # stable: what has no time stays in its file's order, in front
     return found[-count:] if count else []
 
 
-async def follow_log(home: Home, wanted: Wanted) -> AsyncIterator[Entry]:
-    """Entries that are written from now on, without an end. A file that is begun anew is followed on."""
-    file = home.logs / _FILES[1]
-    tail = Tail(file)
+async def follow_log(home: Home, log_filter: LogFilter) -> AsyncIterator[LogEntry]:
+    """Yield entries that are written from now on, without an end. A rotated file is followed on."""
+    file = home.logs / _LOG_FILES[1]
+    tail = LogTail(file)
     try:
         while True:
-            for entry in entries(tail.more(), "errors"):
-                if wanted.has(entry):
+            for entry in parse_entries(tail.read_new_lines(), "errors"):
+                if log_filter.matches_entry(entry):
                     yield entry
             await asyncio.sleep(_POLL)
     finally:
         tail.close()
 
 
-def entries(lines: Iterable[str], source: str) -> Iterator[Entry]:
-    """Lines as entries: what does not begin with a time belongs to the entry before, or is one of its own."""
+def parse_entries(lines: Iterable[str], source: str) -> Iterator[LogEntry]:
+    """Parse lines into entries: a line without a time belongs to the entry before, or is one of its own."""
     head: re.Match[str] | None = None
     body: list[str] = []
     for line in lines:
         found = _HEAD.fullmatch(line)
         if found is not None:
             if head is not None:
-                yield _entry(head, body)
+                yield _build_entry(head, body)
             head, body = found, [found["text"]]
         elif head is not None:
             body.append(line)
         elif line.strip():
-            yield Entry(at=None, level="", source=source, pid=None, text=line)
+            yield LogEntry(at=None, level="", source=source, pid=None, text=line)
     if head is not None:
-        yield _entry(head, body)
+        yield _build_entry(head, body)
 
 
-def _entry(head: re.Match[str], body: list[str]) -> Entry:
+def _build_entry(head: re.Match[str], body: list[str]) -> LogEntry:
     moment = time.mktime(time.strptime(head["at"], "%Y-%m-%d %H:%M:%S")) + int(head["ms"]) / 1000
     text = "\n".join(body).rstrip()
-    return Entry(at=moment, level=head["level"].lower(), source=head["source"], pid=int(head["pid"]), text=text)
+    return LogEntry(at=moment, level=head["level"].lower(), source=head["source"], pid=int(head["pid"]), text=text)
 
 
-def file_lines(file: Path) -> list[str]:
-    """The lines of the end of a file; none where it cannot be read."""
+def read_file_lines(file: Path) -> list[str]:
+    """Return the lines at the end of a file; none where it cannot be read."""
     try:
-        with open(file, "rb", opener=_plain) as opened:
+        with open(file, "rb", opener=_open_no_follow) as opened:
             size = os.fstat(opened.fileno()).st_size
-            opened.seek(max(size - _LARGEST, 0))
+            opened.seek(max(size - _MAX_BYTES, 0))
             return opened.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return []
 
 
-class Tail:
-    """What a file gains, in whole lines, also when another one takes its name."""
+class LogTail:
+    """Reads the whole lines that a file gains, also when another file takes its name."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._handle = self._open()
+        self._handle = self._open_file()
         self._rest = b""
         if self._handle >= 0:
             os.lseek(self._handle, 0, os.SEEK_END)
 
-    def more(self) -> list[str]:
-        """The lines that were added since."""
-        gained = self._read()
-        if self._replaced():
-            gained += self._read()
+    def read_new_lines(self) -> list[str]:
+        """Return the lines that were added since the last call."""
+        gained = self._read_bytes()
+        if self._is_replaced():
+            gained += self._read_bytes()
             self.close()
-            self._handle = self._open()
-            gained += self._read()
+            self._handle = self._open_file()
+            gained += self._read_bytes()
         text = self._rest + gained
         whole, newline, self._rest = text.rpartition(b"\n")
         return whole.decode("utf-8", "replace").splitlines() if newline else []
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         try:
-            return _plain(str(self._file), os.O_RDONLY)
+            return _open_no_follow(str(self._file), os.O_RDONLY)
         except OSError:
             return -1
 
-    def _read(self) -> bytes:
+    def _read_bytes(self) -> bytes:
         if self._handle < 0:
             return b""
         if os.lseek(self._handle, 0, os.SEEK_CUR) > os.fstat(self._handle).st_size:
@@ -169,7 +171,7 @@ class Tail:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _replaced(self) -> bool:
+    def _is_replaced(self) -> bool:
         try:
             there = os.stat(self._file)
         except OSError:
@@ -177,5 +179,5 @@ class Tail:
         return self._handle < 0 or not os.path.samestat(there, os.fstat(self._handle))
 
 
-def _plain(path: str, flags: int) -> int:
+def _open_no_follow(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -11,8 +11,8 @@ from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import NotFoundError, ToolError
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.mcp_servers import _names, open_servers
-from hermes.sessions.secrets import redactor_for
+from hermes.sessions.mcp_servers import _server_names, open_servers
+from hermes.sessions.secrets import build_redactor
 
 if TYPE_CHECKING:
     pass
@@ -29,7 +29,7 @@ def listed(environ: Mapping[str, str]) -> list[Plain]:
             "target": " ".join((server.command, *server.args)) if server.command else server.url,
             "trust": str(server.trust),
         }
-        for name, server in ((name, settings.mcp_servers[given]) for name, given in _names(settings).items())
+        for name, server in ((name, settings.mcp_servers[given]) for name, given in _server_names(settings).items())
     ]
 
 
@@ -45,7 +45,7 @@ async def tried(environ: Mapping[str, str], name: str) -> Plain:
     environ = with_dotenv(environ, home.env_file)
     wardens = Wardens(environ)
     found = open_servers(
-        settings, environ, home, wardens, redactor_for(environ, home, settings), workspace=os.getcwd(), only=name
+        settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=name
     )
     if not found.servers:
         raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")

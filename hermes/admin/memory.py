@@ -14,9 +14,9 @@ from hermes.memory.files import Target
 from hermes.memory.journal import MemoryJournal, Operation, Origin, change_of, described
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.features.memory import journal_of
+from hermes.sessions.features.memory import memory_journal
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.secrets import redactor_for
+from hermes.sessions.secrets import build_redactor
 from hermes.store.revisions import Author, Revision
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -25,14 +25,14 @@ from hermes.util.text import escaped
 PERSON = Origin(author=Author.PERSON)
 
 
-class MemoryDesk:
-    """What a person can do with memories: plain rows and lines for a front-end to show."""
+class MemoryAdmin:
+    """Operations of a person on their memories; returns plain rows and lines for a front-end to show."""
 
     def __init__(self, journal: MemoryJournal) -> None:
         self.journal = journal
 
-    async def rows(self) -> list[Plain]:
-        """Each file with its entries; of one that cannot be read, why."""
+    async def list_files(self) -> list[Plain]:
+        """List each memory file with its entries, or the reason why it cannot be read."""
         rows: list[Plain] = []
         for target, book in self.journal.books.items():
             row: Plain = {"target": str(target), "file": str(book.path), "limit": book.limit}
@@ -44,61 +44,61 @@ class MemoryDesk:
             rows.append(row)
         return rows
 
-    async def add(self, target: str, text: str) -> str:
-        """Add an entry; what came of it."""
-        return await self._written(target, Operation(action="add", content=text))
+    async def add_entry(self, target: str, text: str) -> str:
+        """Add an entry and return what came of it."""
+        return await self._write_operation(target, Operation(action="add", content=text))
 
-    async def remove(self, target: str, words: str) -> str:
-        """Remove the entry that holds these words; what came of it."""
-        return await self._written(target, Operation(action="remove", old_text=words))
+    async def remove_entry(self, target: str, words: str) -> str:
+        """Remove the entry that holds these words and return what came of it."""
+        return await self._write_operation(target, Operation(action="remove", old_text=words))
 
-    async def pending(self) -> list[Plain]:
-        """The changes that wait for a yes."""
+    async def list_pending(self) -> list[Plain]:
+        """List the changes that wait for approval."""
         return [revision_row(one) for one in await self.journal.pending()]
 
-    async def log(self) -> list[Plain]:
-        """The newest changes."""
+    async def list_log(self) -> list[Plain]:
+        """List the newest changes."""
         return [revision_row(one) for one in await self.journal.log()]
 
-    async def approve(self, revision_id: int) -> Plain:
-        """Say yes."""
+    async def approve_change(self, revision_id: int) -> Plain:
+        """Approve a pending change."""
         return revision_row(await self.journal.apply(revision_id, "person"))
 
-    async def reject(self, revision_id: int) -> Plain:
-        """Say no."""
+    async def reject_change(self, revision_id: int) -> Plain:
+        """Reject a pending change."""
         return revision_row(await self.journal.reject(revision_id, "person"))
 
-    async def undo(self, revision_id: int) -> Plain:
-        """Take a change back."""
+    async def undo_change(self, revision_id: int) -> Plain:
+        """Undo an applied change."""
         return revision_row(await self.journal.undo(revision_id, "person"))
 
-    async def _written(self, target: str, operation: Operation) -> str:
+    async def _write_operation(self, target: str, operation: Operation) -> str:
         which = Target(target)
         done = await self.journal.write(which, (operation,), PERSON)
         said = f"Change {done.ids[0]}." if done.ids else "That is already there."
         return f"{said} {which.file}: {self.journal.book(which).usage(done.entries)} characters."
 
 
-def memory_admin(app: App, actor: SessionActor) -> MemoryDesk:
+def memory_admin(app: App, actor: SessionActor) -> MemoryAdmin:
     """Return what the person whom a live session works for can do with their memories."""
-    on, person = app.premises, app.live(actor).options.person
-    return MemoryDesk(journal_of(on.home, on.settings, on.store, on.redactor, person=person))
+    on, person = app.services, app.live_session(actor).options.person
+    return MemoryAdmin(memory_journal(on.home, on.settings, on.store, on.redactor, person=person))
 
 
 @asynccontextmanager
-async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIterator[MemoryDesk]:
+async def open_desk(environ: Mapping[str, str], *, person: str = "") -> AsyncIterator[MemoryAdmin]:
     """The desk of this home, for a front-end that has no session; of its owner's memories, or of this person's. Makes
     the home when there is none."""
     home = locate_home(environ)
     home.check()
     settings = load_settings(home).settings
     home.ensure()
-    redactor = await asyncio.to_thread(redactor_for, with_dotenv(environ, home.env_file), home, settings)
+    redactor = await asyncio.to_thread(build_redactor, with_dotenv(environ, home.env_file), home, settings)
     store = await Store.open(home.root, SystemClock())
     try:
-        journal = journal_of(home, settings, store, redactor, person=person)
+        journal = memory_journal(home, settings, store, redactor, person=person)
         await journal.settle()
-        yield MemoryDesk(journal)
+        yield MemoryAdmin(journal)
     finally:
         await store.close()
 

@@ -1,4 +1,4 @@
-"""What `hermes send` and `hermes gateway status` stand on where no gateway runs: the settings and the store."""
+"""The settings and the store of a home, for verbs that need neither model nor gateway."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,8 +12,8 @@ from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
 
 
-class SendDesk(Struct, frozen=True, kw_only=True):
-    """A home that is open, without a model."""
+class HomeServices(Struct, frozen=True, kw_only=True):
+    """The services of a home that is open without a model."""
 
     home: Home
     environ: Mapping[str, str]
@@ -23,8 +23,8 @@ class SendDesk(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[SendDesk]:
-    """Open this home. Makes it when there is none. Raises ConfigError, StoreError."""
+async def open_home_services(environ: Mapping[str, str]) -> AsyncIterator[HomeServices]:
+    """Open this home, and create it when there is none. Raises ConfigError, StoreError."""
     home = locate_home(environ)
     home.check()
     settings = load_settings(home).settings
@@ -32,6 +32,6 @@ async def open_desk(environ: Mapping[str, str]) -> AsyncIterator[SendDesk]:
     clock = SystemClock()
     store = await Store.open(home.root, clock)
     try:
-        yield SendDesk(home=home, environ=environ, settings=settings, store=store, clock=clock)
+        yield HomeServices(home=home, environ=environ, settings=settings, store=store, clock=clock)
     finally:
         await store.close()

@@ -1,4 +1,4 @@
-"""Administration of sessions, shared by every front-end."""
+"""Administer stored sessions, for every front-end."""
 
 import shutil
 import time
@@ -12,33 +12,36 @@ from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import phrase
 from hermes.runtime.locks import session_lock
 from hermes.sessions.formats.openai_format import Plain, to_openai
-from hermes.sessions.session_lookup import find_session, to_plain
+from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import inert, one_line
 
-MOST_TITLE = 200
-"""Characters of a session's title."""
+MAX_TITLE_LENGTH = 200
+"""The most characters of a session's title."""
 
 
 @asynccontextmanager
-async def stored_sessions(environ: Mapping[str, str]) -> "AsyncIterator[Sessions]":
-    """The sessions of this home. Raises NotFoundError when the home has none yet, so that looking creates nothing."""
+async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[SessionAdmin]":
+    """Open the sessions of this home.
+
+    Raises NotFoundError when the home has none yet, so that looking creates nothing.
+    """
     home = locate_home(environ)
     home.check()
     if not home.database.exists():
         raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
     store = await Store.open(home.root, SystemClock())
     try:
-        yield Sessions(store, home)
+        yield SessionAdmin(store, home)
     finally:
         await store.close()
 
 
 @asynccontextmanager
-async def open_store(home: Home) -> "AsyncIterator[Store | None]":
-    """The home's store; None, with nothing created, when there is none yet."""
+async def open_existing_store(home: Home) -> "AsyncIterator[Store | None]":
+    """Open the home's store; yield None, with nothing created, when there is none yet."""
     home.check()
     if not home.database.exists():
         yield None
@@ -50,39 +53,39 @@ async def open_store(home: Home) -> "AsyncIterator[Store | None]":
         await store.close()
 
 
-class Node(Struct, kw_only=True):
-    """A session in the tree; of a branch `turns` says with how many turns of the one above it began."""
+class SessionNode(Struct, kw_only=True):
+    """A session in the tree; `turns` says with how many turns of its parent a branch began."""
 
     id: str
     title: str
     updated_at: float
     messages: int
     turns: int = 0
-    branches: "list[Node]" = field(default_factory=list)
+    branches: "list[SessionNode]" = field(default_factory=list)
 
     @property
-    def newest(self) -> float:
-        """When something was said last, here or below."""
-        return max([self.updated_at, *(one.newest for one in self.branches)])
+    def latest_update(self) -> float:
+        """The time of the last message, in this session or its branches."""
+        return max([self.updated_at, *(one.latest_update for one in self.branches)])
 
 
-class Sessions:
-    """What can be done with stored sessions."""
+class SessionAdmin:
+    """Operations on stored sessions."""
 
     def __init__(self, store: Store, home: Home) -> None:
         self._store = store
         self._home = home
 
-    async def newest(self, limit: int) -> list[Plain]:
-        """The newest sessions, newest first."""
-        return [to_plain(row) | {"kind": row.kind} for row in await self._store.list_sessions(limit)]
+    async def list_newest(self, limit: int) -> list[Plain]:
+        """List the newest sessions, newest first."""
+        return [row_to_dict(row) | {"kind": row.kind} for row in await self._store.list_sessions(limit)]
 
-    async def tree(self, limit: int) -> "list[Node]":
-        """The newest sessions with those that branched from them, and those that they branched from."""
-        nodes: dict[str, Node] = {}
-        roots: list[Node] = []
+    async def list_tree(self, limit: int) -> "list[SessionNode]":
+        """List the newest sessions with their branches and with the sessions that they branched from."""
+        nodes: dict[str, SessionNode] = {}
+        roots: list[SessionNode] = []
         for row, parent in await self._store.session_tree(limit):
-            node = nodes[row.id] = Node(
+            node = nodes[row.id] = SessionNode(
                 id=row.id,
                 title=row.title,
                 updated_at=row.updated_at,
@@ -91,64 +94,66 @@ class Sessions:
             )
             above = nodes.get(parent) if parent is not None else None
             (roots if above is None else above.branches).append(node)
-        return sorted(roots, key=lambda node: -node.newest)
+        return sorted(roots, key=lambda node: -node.latest_update)
 
-    async def find(self, name: str) -> Plain:
-        """The session that `name` means, without its messages."""
+    async def find_session_row(self, name: str) -> Plain:
+        """Find the session that `name` means, without its messages."""
         row = await find_session(self._store, name)
-        return to_plain(row) | {"kind": row.kind}
+        return row_to_dict(row) | {"kind": row.kind}
 
-    async def show(self, name: str, *, hidden: bool = False) -> Plain:
-        """One session with all that was said in it, condensed by now or not; `hidden` shows what Hermes itself wrote
-        too."""
+    async def show_session(self, name: str, *, hidden: bool = False) -> Plain:
+        """Return one session with all its messages, compressed or not.
+
+        `hidden` includes the messages that Hermes itself wrote.
+        """
         row = await find_session(self._store, name)
-        rows = await self._said(row.id, hidden=hidden)
+        rows = await self._visible_messages(row.id, hidden=hidden)
         epoch = await self._store.current_epoch(row.id)
         messages: list[Plain] = []
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
             messages += [place | plain for plain in to_openai(stored.message, hidden=hidden)]
         return {
-            **to_plain(row),
+            **row_to_dict(row),
             "kind": row.kind,
             "system_prompt": epoch.frame.system if epoch is not None else "",
             "messages": messages,
         }
 
-    async def _said(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
-        """What was not taken back, in order; what stands for other messages only with `hidden`."""
+    async def _visible_messages(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
+        """List what was not undone, in order; messages that stand for others only with `hidden`."""
         compactions = await self._store.compactions(await self._store.tip(session_id))
         made = {one for compaction in compactions for one in compaction.made}
         rows = await self._store.transcript(session_id, everything=True)
         return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
 
-    async def search(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
-        """Messages that hold the words, newest or best first."""
+    async def search_messages(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
+        """Find messages that hold the words, newest or best first."""
         hits = await self._store.search(query, limit=limit, newest=newest)
-        return [to_plain(hit) for hit in hits]
+        return [row_to_dict(hit) for hit in hits]
 
-    async def rename(self, name: str, title: str) -> Plain:
-        """Give a session another title; the row as it is then. Raises UsageError for a title that says nothing."""
+    async def rename_session(self, name: str, title: str) -> Plain:
+        """Change a session's title and return its row. Raises UsageError for an empty title."""
         row = await find_session(self._store, name)
-        title = one_line(inert(title), MOST_TITLE)
+        title = one_line(inert(title), MAX_TITLE_LENGTH)
         if not title:
             raise UsageError(phrase("The title is empty."))
         await self._store.rename_session(row.id, title)
-        return to_plain(row) | {"title": title}
+        return row_to_dict(row) | {"title": title}
 
-    async def idle(self, seconds: float) -> list[Plain]:
-        """Conversations in which nothing was said for so long, the oldest first."""
-        return [to_plain(row) for row in await self._store.idle_sessions(time.time() - seconds)]
+    async def list_idle(self, seconds: float) -> list[Plain]:
+        """List sessions without a new message for that many seconds, the oldest first."""
+        return [row_to_dict(row) for row in await self._store.idle_sessions(time.time() - seconds)]
 
-    async def prune(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
-        """Delete those with every word of them, but for what is open; what went, and what is open."""
+    async def delete_idle(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
+        """Delete idle sessions with all their data, except open ones; return the deleted and the open ones."""
         gone: list[Plain] = []
         open_ones: list[Plain] = []
-        for row in await self.idle(seconds):
+        for row in await self.list_idle(seconds):
             session_id = str(row["id"])
             try:
                 async with session_lock(self._home.locks, session_id):
-                    _delete_files(self._home, session_id)
+                    _delete_session_files(self._home, session_id)
                     await self._store.delete_session(session_id, purge=False)
                     (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
             except BusyError:
@@ -159,8 +164,8 @@ class Sessions:
             await self._store.purge()
         return gone, open_ones
 
-    async def stats(self) -> Plain:
-        """How much there is: sessions, messages, tokens, in all and by model and front-end, and the files' sizes."""
+    async def compute_statistics(self) -> Plain:
+        """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""
         sums = await self._store.session_sums()
         _, count, messages, tokens = sums[0] if sums else ("", 0, 0, 0)
         files = {name: self._home.root / name for name in ("hermes.db", "search.db")}
@@ -168,36 +173,36 @@ class Sessions:
             "sessions": count,
             "messages": messages,
             "tokens": tokens,
-            "models": [_sum_row(one) for one in await self._store.session_sums("model")],
-            "sources": [_sum_row(one) for one in await self._store.session_sums("source")],
+            "models": [_totals_row(one) for one in await self._store.session_sums("model")],
+            "sources": [_totals_row(one) for one in await self._store.session_sums("source")],
             "bytes": {name: file.stat().st_size for name, file in files.items() if file.exists()},
         }
 
-    async def _forget_copies(self) -> None:
+    async def _delete_unused_copies(self) -> None:
         """Delete the copies of files that only the deleted session's checkpoints had. Raises StoreError."""
         if not self._home.checkpoints.is_dir():
             return
         from hermes.checkpoints.object_store import ObjectStore
-        from hermes.checkpoints.retention import Keep, collect
+        from hermes.checkpoints.retention import CheckpointRetention, collect_contents
 
         try:
-            await collect(self._store, ObjectStore(self._home.checkpoints), Keep(total=1 << 62))
+            await collect_contents(self._store, ObjectStore(self._home.checkpoints), CheckpointRetention(total=1 << 62))
         except OSError as error:
             raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
 
-    async def delete(self, name: str) -> str:
-        """Delete a session with every word of it, files that belong to it included; what was done, in words.
+    async def delete_session(self, name: str) -> str:
+        """Delete a session with all its data and files, and describe what was done.
 
-        Raises BusyError while another process has it open, or what goes on from it.
+        Raises BusyError while another process has it, or a session that continues it, open.
         """
         row = await find_session(self._store, name)
         tip = await self._store.tip(row.id)
         before = set(await self._store.lineage(tip))
         async with session_lock(self._home.locks, tip):
-            _delete_files(self._home, row.id)
+            _delete_session_files(self._home, row.id)
             await self._store.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
-        await self._forget_copies()
+        await self._delete_unused_copies()
         if tip == row.id:
             return row.id
         gone = len(before) - len(await self._store.lineage(tip)) - 1
@@ -205,12 +210,12 @@ class Sessions:
         return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
 
 
-def _sum_row(row: tuple[str, int, int, int]) -> Plain:
+def _totals_row(row: tuple[str, int, int, int]) -> Plain:
     return dict(zip(("key", "sessions", "messages", "tokens"), row, strict=True))
 
 
-def _delete_files(home: Home, session_id: str) -> None:
-    """Delete the results that were too large for the transcript, and the trajectories. Raises StoreError."""
+def _delete_session_files(home: Home, session_id: str) -> None:
+    """Delete the oversized tool results and the trajectories. Raises StoreError."""
     import glob
 
     try:

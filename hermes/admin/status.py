@@ -1,4 +1,4 @@
-"""How things stand, on one screen. For `hermes status` and `/status`."""
+"""Collect the state of Hermes for `hermes status` and `/status`."""
 
 import asyncio
 import os
@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 
 import hermes
-from hermes.admin.auth import stored_keys
-from hermes.admin.health import commands_line
-from hermes.admin.sessions import open_store
-from hermes.admin.usage import Savings, cap_row, total_row
+from hermes.admin.auth import open_key_admin
+from hermes.admin.health import describe_backend
+from hermes.admin.sessions import open_existing_store
+from hermes.admin.usage import CacheSavings, cap_row, total_row
 from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
@@ -23,12 +23,12 @@ from hermes.providers.http import http_transport
 from hermes.providers.resolve import resolve
 from hermes.sessions.backend_factory import places_of
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.model.credentials import with_stored
+from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.model.endpoint import choose_model, is_embedded
-from hermes.sessions.model.spending import configured_caps, midnights
-from hermes.sessions.open_sessions import open_sessions
-from hermes.sessions.options import Options
-from hermes.sessions.session_lookup import to_plain
+from hermes.sessions.model.spending import configured_caps, period_starts
+from hermes.sessions.open_sessions import list_open_sessions
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.session_lookup import row_to_dict
 from hermes.store.revisions import RevisionState
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
@@ -36,24 +36,24 @@ from hermes.util.clock import SystemClock
 from hermes.util.text import shown_address
 
 REACH_SECONDS = 2.0
-"""What asking the model's server may take in all."""
-_MOST_FILES = 50_000
-_NOTHING: Plain = {"sessions": 0, "open": 0, "last_session": None, "today": None, "month": None, "caps": []}
+"""The time limit for asking the model's server."""
+_MAX_COUNTED_FILES = 50_000
+_EMPTY_TOTALS: Plain = {"sessions": 0, "open": 0, "last_session": None, "today": None, "month": None, "caps": []}
 
 
-async def status(environ: Mapping[str, str], folder: str, *, offline: bool = False) -> Plain:
-    """Version, home, model, keys by name, sandbox, sessions, money, what waits, disk. Nothing is created.
+async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bool = False) -> Plain:
+    """Collect version, home, model, keys by name, sandbox, sessions, money, pending changes and disk use.
 
-    `offline` asks no server. Raises ConfigError for settings that cannot be used.
+    Nothing is created. `offline` asks no server. Raises ConfigError for settings that cannot be used.
     """
     home = locate_home(environ)
     home.check()
     settings = load_settings(home).settings
     places = places_of(environ, home, folder)
     model, held, keys = await asyncio.gather(
-        _model(environ, home, settings, offline=offline),
-        commands_line(environ, settings, places, whole=False),
-        _keys(environ),
+        _model_status(environ, home, settings, offline=offline),
+        describe_backend(environ, settings, places, whole=False),
+        _key_states(environ),
     )
     return {
         "version": hermes.__version__,
@@ -65,28 +65,30 @@ async def status(environ: Mapping[str, str], folder: str, *, offline: bool = Fal
         "model": model,
         "keys": keys,
         "commands": held[0],
-        "disk": await asyncio.to_thread(_disk, home),
-        **await _stored(home, settings),
+        "disk": await asyncio.to_thread(_disk_usage, home),
+        **await _database_status(home, settings),
     }
 
 
-async def _model(environ: Mapping[str, str], home: Home, settings: Settings, *, offline: bool) -> Plain:
-    """The model that would answer, and whether its server does: `reached` is None where nobody was asked."""
+async def _model_status(environ: Mapping[str, str], home: Home, settings: Settings, *, offline: bool) -> Plain:
+    """Describe the model that would answer, and whether its server does; `reached` is None where it was not
+    asked.
+    """
     whole = with_dotenv(environ, home.env_file)
     row: Plain = {"model": "", "provider": "", "base_url": "", "reached": None, "seconds": None, "wrong": ""}
     try:
-        choice = with_stored(choose_model(settings.model, Options()), home)
+        choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
         if is_embedded(choice, whole):
             return row | {"model": "smollm2-135m-instruct", "provider": "local", "reached": True}
         endpoint = resolve(choice, whole)
     except HermesError as error:
         return row | {"wrong": str(error)}
     row |= {"model": endpoint.model, "provider": endpoint.record.name, "base_url": shown_address(endpoint.base_url)}
-    return row if offline else row | await _reached(whole, endpoint.base_url, settings.model.ca_bundle)
+    return row if offline else row | await _probe_server(whole, endpoint.base_url, settings.model.ca_bundle)
 
 
-async def _reached(environ: Mapping[str, str], base_url: str, ca_file: str) -> Plain:
-    """Whether a server answers at all, whatever it says to somebody without a key."""
+async def _probe_server(environ: Mapping[str, str], base_url: str, ca_file: str) -> Plain:
+    """Test whether a server answers at all, even if it refuses a request without a key."""
     began = time.monotonic()
     timeouts = HttpTimeouts(connect=REACH_SECONDS, read=REACH_SECONDS)
     try:
@@ -107,33 +109,33 @@ async def _reached(environ: Mapping[str, str], base_url: str, ca_file: str) -> P
     return {"reached": True, "seconds": round(time.monotonic() - began, 3), "status": answered}
 
 
-async def _keys(environ: Mapping[str, str]) -> list[Plain]:
-    """The keys by name and state; nothing of their values, not even how they end."""
+async def _key_states(environ: Mapping[str, str]) -> list[Plain]:
+    """List the keys by name and state, without any part of their values."""
     try:
-        async with stored_keys(environ) as auth:
-            rows = await auth.rows()
+        async with open_key_admin(environ) as auth:
+            rows = await auth.list_keys()
     except HermesError as error:
         return [{"provider": "", "label": "", "state": str(error)}]
     return [{"provider": row["provider"], "label": row["label"], "state": row["state"]} for row in rows]
 
 
-async def _stored(home: Home, settings: Settings) -> Plain:
-    """What the database knows; of a home without one, nothing."""
-    async with open_store(home) as store:
+async def _database_status(home: Home, settings: Settings) -> Plain:
+    """Summarize the database; of a home without one, return zeros."""
+    async with open_existing_store(home) as store:
         if store is None:
-            return {**_NOTHING, "pending": {"approvals": 0, "memory": 0, "skills": 0}}
+            return {**_EMPTY_TOTALS, "pending": {"approvals": 0, "memory": 0, "skills": 0}}
         await store.settle_lost()
         now = SystemClock().now()
         last = await store.latest_session()
         caps = [cap for cap in configured_caps(settings, now) if cap.name in ("day", "month")]
-        day, month = midnights(now)
-        savings = Savings(settings)
+        day, month = period_starts(now)
+        savings = CacheSavings(settings)
         return {
             "sessions": (await store.session_totals(0)).sessions,
-            "open": len(open_sessions(home)),
-            "last_session": None if last is None else _last(to_plain(last)),
-            "today": await _spent(store, savings, day),
-            "month": await _spent(store, savings, month),
+            "open": len(list_open_sessions(home)),
+            "last_session": None if last is None else _session_summary(row_to_dict(last)),
+            "today": await _spend_since(store, savings, day),
+            "month": await _spend_since(store, savings, month),
             "caps": [cap_row(one) for one in await store.standings(caps)],
             "pending": {
                 "approvals": len(await store.pending_approvals()),
@@ -143,17 +145,20 @@ async def _stored(home: Home, settings: Settings) -> Plain:
         }
 
 
-def _last(row: Plain) -> Plain:
+def _session_summary(row: Plain) -> Plain:
     return {name: row[name] for name in ("id", "title", "updated_at", "message_count", "model")}
 
 
-async def _spent(store: Store, savings: Savings, since: float) -> Plain:
+async def _spend_since(store: Store, savings: CacheSavings, since: float) -> Plain:
     total = next(iter(await store.spend_totals(since)), SpendTotal())
-    return total_row(total, savings.of(await store.spend_totals(since, by="model")))
+    return total_row(total, savings.compute_saved(await store.spend_totals(since, by="model")))
 
 
-def _disk(home: Home) -> Plain:
-    """Bytes of the home by its parts, largest first; counting ends after so many files, which is said."""
+def _disk_usage(home: Home) -> Plain:
+    """Measure the bytes of the home by its parts, largest first.
+
+    Counting ends after a number of files, and the result says so.
+    """
     parts: dict[str, int] = {}
     count = 0
     for folder, _, names in os.walk(home.root):
@@ -166,7 +171,7 @@ def _disk(home: Home) -> Plain:
                 continue
             top = name if inside == "." else inside
             parts[top] = parts.get(top, 0) + size
-        if count > _MOST_FILES:
+        if count > _MAX_COUNTED_FILES:
             break
     sorted_parts = dict(sorted(parts.items(), key=lambda one: one[1], reverse=True))
-    return {"bytes": sum(parts.values()), "parts": sorted_parts, "whole": count <= _MOST_FILES}
+    return {"bytes": sum(parts.values()), "parts": sorted_parts, "whole": count <= _MAX_COUNTED_FILES}

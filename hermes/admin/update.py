@@ -1,4 +1,4 @@
-"""Updating this installation: what it is, what updates it, and going back when the new version does not work."""
+"""Update this installation, and roll back when the new version does not work."""
 
 import json
 import os
@@ -10,23 +10,23 @@ from pathlib import Path
 from msgspec import Struct
 
 import hermes
-from hermes.admin.backup import back_up_by_itself
+from hermes.admin.backup import create_automatic_backup
 from hermes.admin.git import Git
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.i18n.messages import phrase, say
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.open_sessions import must_be_idle
+from hermes.sessions.open_sessions import require_no_open_session
 from hermes.util.text import one_line
 
 DISTRIBUTION = "hermes-anew"
 CLONE, PIP, UV, UV_TOOL, PIPX, UNKNOWN = "clone", "pip", "uv", "uv tool", "pipx", "unknown"
-_SECONDS = 600.0
-_LOCKED = "requirements/run.txt"
+_COMMAND_SECONDS = 600.0
+_LOCK_FILE = "requirements/run.txt"
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """How a Hermes was installed: `root` is the clone's folder, or where the package lies; `python` runs it."""
+    """How Hermes is installed: `root` is the clone's folder or the package's; `python` runs it."""
 
     kind: str
     root: str
@@ -34,22 +34,22 @@ class Installation(Struct, frozen=True, kw_only=True):
     version: str
 
 
-class Ran(Struct, frozen=True):
-    """How a command ended, and what it said."""
+class UpdateCommandResult(Struct, frozen=True):
+    """The exit code of a command, and its output."""
 
     code: int
     out: str
     wrong: str
 
 
-class Runner:
-    """Runs the commands of an update, with the environment that it was made with."""
+class UpdateCommandRunner:
+    """Runs the commands of an update, with the environment that it was created with."""
 
-    def __init__(self, environ: Mapping[str, str], *, seconds: float = _SECONDS) -> None:
+    def __init__(self, environ: Mapping[str, str], *, seconds: float = _COMMAND_SECONDS) -> None:
         self.environ = dict(environ)
         self._seconds = seconds
 
-    def run(self, command: Sequence[str], folder: str) -> Ran:
+    def run_command(self, command: Sequence[str], folder: str) -> UpdateCommandResult:
         """Run a command to its end. One that cannot be started or takes too long is a failure like any other."""
         try:
             done = subprocess.run(
@@ -64,24 +64,26 @@ class Runner:
                 check=False,
             )
         except OSError as error:
-            return Ran(127, "", f"{command[0]}: {error.strerror}")
+            return UpdateCommandResult(127, "", f"{command[0]}: {error.strerror}")
         except subprocess.TimeoutExpired:
-            return Ran(124, "", say("{program} did not end within {n} s", program=command[0], n=f"{self._seconds:g}"))
-        return Ran(done.returncode, done.stdout, done.stderr)
+            return UpdateCommandResult(
+                124, "", say("{program} did not end within {n} s", program=command[0], n=f"{self._seconds:g}")
+            )
+        return UpdateCommandResult(done.returncode, done.stdout, done.stderr)
 
 
-def this_installation() -> Installation:
-    """The installation that runs now."""
+def detect_installation() -> Installation:
+    """Describe the installation that runs now."""
     package = Path(hermes.__file__).resolve().parent
     return Installation(
-        kind=_kind(package, Path(sys.prefix)),
+        kind=_detect_kind(package, Path(sys.prefix)),
         root=str(package.parent),
         python=sys.executable,
         version=hermes.__version__,
     )
 
 
-def _kind(package: Path, prefix: Path) -> str:
+def _detect_kind(package: Path, prefix: Path) -> str:
     if (package.parent / ".git").exists() and (package.parent / "pyproject.toml").exists():
         return CLONE
     if (prefix / "uv-receipt.toml").exists():
@@ -98,15 +100,17 @@ def _kind(package: Path, prefix: Path) -> str:
 
 
 class Updater:
-    """What can be done to update an installation. Nothing happens by itself."""
+    """Updates an installation. Nothing happens automatically."""
 
-    def __init__(self, installed: Installation, environ: Mapping[str, str], runner: Runner | None = None) -> None:
+    def __init__(
+        self, installed: Installation, environ: Mapping[str, str], runner: UpdateCommandRunner | None = None
+    ) -> None:
         self.installed = installed
         self._environ = environ
-        self._runner = runner or Runner(environ)
+        self._runner = runner or UpdateCommandRunner(environ)
 
-    def command(self) -> list[str]:
-        """The command that updates; empty where nobody knows one."""
+    def update_command(self) -> list[str]:
+        """Return the command that updates; empty where none is known."""
         python = self.installed.python
         return {
             CLONE: ["git", "merge", "--ff-only", "@{upstream}"],
@@ -116,42 +120,42 @@ class Updater:
             PIPX: ["pipx", "upgrade", DISTRIBUTION],
         }.get(self.installed.kind, [])
 
-    def about(self) -> Plain:
-        """What this installation is and what would be run; nobody is asked."""
+    def describe_installation(self) -> Plain:
+        """Describe this installation and what would be run, without using the network."""
         return {
             "version": self.installed.version,
             "kind": self.installed.kind,
             "root": self.installed.root,
             "python": self.installed.python,
-            "command": self.command(),
-            "changed_files": self._changed(),
+            "command": self.update_command(),
+            "changed_files": self._changed_files(),
         }
 
-    def check(self) -> Plain:
-        """What there is that is newer; asks the index, or the repository that the clone came from.
+    def check_for_update(self) -> Plain:
+        """Look for a newer version in the index, or in the repository that the clone came from.
 
         `newer` is the newer version, or for a clone how many commits are new; empty when there is nothing new.
         """
-        row = self.about()
+        row = self.describe_installation()
         if self.installed.kind == CLONE:
-            git = self._git()
-            git.run("fetch", "--quiet")
-            count = git.run("rev-list", "--count", "HEAD..@{upstream}")
+            git = self._open_git()
+            git.run_git("fetch", "--quiet")
+            count = git.run_git("rev-list", "--count", "HEAD..@{upstream}")
             return row | {"newer": "" if count == "0" else say("{count} new commits", count=count)}
         if not row["command"]:
             raise UsageError(
                 phrase("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
                 phrase("Update it the way it was installed."),
             )
-        return row | {"newer": self._newer()}
+        return row | {"newer": self._newer_version()}
 
-    def update(self) -> Plain:
-        """Back up, update, try the new version out, and go back to the old one when that fails.
+    def update_installation(self) -> Plain:
+        """Back up, update, test the new version, and roll back to the old one when that fails.
 
-        Raises UsageError for a clone with changes, BusyError while a session is open, StoreError when it failed: then
-        the old version is there again.
+        Raises UsageError for a clone with changes, BusyError while a session is open, StoreError when it
+        failed: then the old version is restored.
         """
-        row = self.check()
+        row = self.check_for_update()
         if changed := row["changed_files"]:
             assert isinstance(changed, list)
             raise UsageError(
@@ -165,46 +169,46 @@ class Updater:
         if not row["newer"]:
             return row | {"updated": False}
         home = locate_home(self._environ)
-        must_be_idle(home, say("Hermes cannot be updated"))
-        before = back_up_by_itself(home)
+        require_no_open_session(home, say("Hermes cannot be updated"))
+        before = create_automatic_backup(home)
         row["backup"] = before["file"] if before is not None else None
-        old = self._git().run("rev-parse", "HEAD") if self.installed.kind == CLONE else self.installed.version
-        why = self._forward(old) or self._tried_out()
+        old = self._open_git().run_git("rev-parse", "HEAD") if self.installed.kind == CLONE else self.installed.version
+        why = self._install_new(old) or self._verify_version()
         if why:
-            back = self._back(old)
+            back = self._roll_back(old)
             if back:
                 raise StoreError(
                     phrase("The update failed ({why}), and going back failed, too: {what}.", why=why, what=back),
-                    phrase("To go back by hand: {command}", command=" ".join(self._way_back(old))),
+                    phrase("To go back by hand: {command}", command=" ".join(self._rollback_command(old))),
                 )
             raise StoreError(
                 phrase("The update failed: {why}.", why=why),
                 phrase("Version {old} is there again.", old=self.installed.version),
             )
-        return row | {"updated": True, "now": self._version()}
+        return row | {"updated": True, "now": self._installed_version()}
 
-    def _forward(self, old: str) -> str:
-        """Bring the new version; what went wrong, in words."""
+    def _install_new(self, old: str) -> str:
+        """Install the new version; return what went wrong, in words."""
         if self.installed.kind != CLONE:
-            return self._failed(self.command())
+            return self._run_step(self.update_command())
         try:
-            self._git().run(*self.command()[1:])
+            self._open_git().run_git(*self.update_command()[1:])
         except HermesError as error:
             return str(error)
-        return self._locked(old, "HEAD")
+        return self._install_requirements(old, "HEAD")
 
-    def _back(self, old: str) -> str:
+    def _roll_back(self, old: str) -> str:
         if self.installed.kind != CLONE:
-            return self._failed(self._way_back(old))
+            return self._run_step(self._rollback_command(old))
         try:
-            git = self._git()
-            new = git.run("rev-parse", "HEAD")
-            git.run(*self._way_back(old)[1:])
+            git = self._open_git()
+            new = git.run_git("rev-parse", "HEAD")
+            git.run_git(*self._rollback_command(old)[1:])
         except HermesError as error:
             return str(error)
-        return self._locked(new, "HEAD")
+        return self._install_requirements(new, "HEAD")
 
-    def _way_back(self, old: str) -> list[str]:
+    def _rollback_command(self, old: str) -> list[str]:
         python, pinned = self.installed.python, f"{DISTRIBUTION}=={old}"
         return {
             CLONE: ["git", "reset", "--quiet", "--keep", old],
@@ -214,70 +218,74 @@ class Updater:
             PIPX: ["pipx", "install", "--force", pinned],
         }[self.installed.kind]
 
-    def _locked(self, before: str, after: str) -> str:
-        """Install what a clone's lock file names, when that has changed; what went wrong."""
-        if not self._git().run("diff", "--no-ext-diff", "--no-textconv", "--name-only", before, after, "--", _LOCKED):
+    def _install_requirements(self, before: str, after: str) -> str:
+        """Install the requirements of a clone's lock file when it has changed; return what went wrong."""
+        if not self._open_git().run_git(
+            "diff", "--no-ext-diff", "--no-textconv", "--name-only", before, after, "--", _LOCK_FILE
+        ):
             return ""
-        options = ["--quiet", "--no-deps", "--require-hashes", "-r", _LOCKED]
-        return self._failed([self.installed.python, "-m", "pip", "install", *options])
+        options = ["--quiet", "--no-deps", "--require-hashes", "-r", _LOCK_FILE]
+        return self._run_step([self.installed.python, "-m", "pip", "install", *options])
 
-    def _tried_out(self) -> str:
-        """What is wrong with the version that is there now: it must start, and be able to examine itself."""
-        why = self._failed([self.installed.python, "-m", "hermes", "version"])
+    def _verify_version(self) -> str:
+        """Return what is wrong with the installed version: it must start, and be able to run its doctor."""
+        why = self._run_step([self.installed.python, "-m", "hermes", "version"])
         if why:
             return why
-        ran = self._runner.run([self.installed.python, "-m", "hermes", "doctor", "--json"], self._stand())
+        ran = self._runner.run_command(
+            [self.installed.python, "-m", "hermes", "doctor", "--json"], self._working_folder()
+        )
         try:
             json.loads(ran.out)
         except ValueError:
             return say("the new version cannot examine itself: {what}", what=one_line(ran.wrong, 200))
         return "" if ran.code in (0, 1) else one_line(ran.wrong, 200)
 
-    def _version(self) -> str:
-        ran = self._runner.run([self.installed.python, "-m", "hermes", "version"], self._stand())
+    def _installed_version(self) -> str:
+        ran = self._runner.run_command([self.installed.python, "-m", "hermes", "version"], self._working_folder())
         return ran.out.strip().rpartition(" ")[2]
 
-    def _newer(self) -> str:
-        """The version that the index has, when that is another one."""
+    def _newer_version(self) -> str:
+        """Return the version that the index has, when it is another one."""
         where = [self.installed.python, "-m", "pip"]
         if self.installed.kind in (UV, UV_TOOL):
-            ran = self._runner.run(
+            ran = self._runner.run_command(
                 ["uv", "pip", "install", "--python", self.installed.python, "--dry-run", "--upgrade", DISTRIBUTION],
-                self._stand(),
+                self._working_folder(),
             )
             lines = [line for line in ran.wrong.splitlines() if line.strip().startswith(f"+ {DISTRIBUTION}==")]
             found = lines[0].rpartition("==")[2].strip() if lines else ""
         else:
             options = ["--dry-run", "--quiet", "--no-deps", "--upgrade", "--report", "-"]
-            ran = self._runner.run([*where, "install", *options, DISTRIBUTION], self._stand())
-            found = _reported(ran.out)
+            ran = self._runner.run_command([*where, "install", *options, DISTRIBUTION], self._working_folder())
+            found = _version_in_report(ran.out)
         if ran.code:
             raise StoreError(phrase("The index cannot be asked: {what}.", what=one_line(ran.wrong, 300)))
         return "" if found == self.installed.version else found
 
-    def _failed(self, command: Sequence[str]) -> str:
-        ran = self._runner.run(command, self._stand())
+    def _run_step(self, command: Sequence[str]) -> str:
+        ran = self._runner.run_command(command, self._working_folder())
         if not ran.code:
             return ""
         said = one_line(ran.wrong.strip() or ran.out.strip(), 300)
         return say("{command} ended with {code}: {said}", command=" ".join(command), code=ran.code, said=said)
 
-    def _stand(self) -> str:
+    def _working_folder(self) -> str:
         return self.installed.root if self.installed.kind == CLONE else os.path.dirname(self.installed.python)
 
-    def _git(self) -> Git:
+    def _open_git(self) -> Git:
         return Git(Path(self.installed.root), self._runner.environ)
 
-    def _changed(self) -> list[str]:
-        """The changed files of a clone; files that git does not know count for nothing."""
+    def _changed_files(self) -> list[str]:
+        """List the changed files of a clone; files that git does not track do not count."""
         if self.installed.kind != CLONE:
             return []
-        lines = self._git().run("status", "--porcelain", "--untracked-files=no").splitlines()
+        lines = self._open_git().run_git("status", "--porcelain", "--untracked-files=no").splitlines()
         return [line[3:] for line in lines]
 
 
-def _reported(text: str) -> str:
-    """The version that pip's report of an installation names; empty when nothing would be installed."""
+def _version_in_report(text: str) -> str:
+    """Return the version in pip's report of an installation; empty when nothing would be installed."""
     try:
         entries = json.loads(text)["install"]
         return str(entries[0]["metadata"]["version"]) if entries else ""

@@ -1,4 +1,4 @@
-"""What was spent: totals, by model and by session, how sure they are, and what the caps leave. For `hermes usage`."""
+"""Report what was spent: totals, by model and by session, their certainty, and what the caps leave."""
 
 import time
 from collections import defaultdict
@@ -17,8 +17,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.conversation import Conversation
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.model.spending import configured_caps, midnights, own_prices
-from hermes.sessions.session_lookup import find_session, to_plain
+from hermes.sessions.model.spending import configured_caps, configured_prices, period_starts
+from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.rows import Cap, SpendTotal, Standing
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
@@ -27,16 +27,16 @@ _DAY = "%Y-%m-%d"
 _SHOWN_SESSIONS = 20
 
 
-async def usage_report(environ: Mapping[str, str], *, since: str = "", session: str = "") -> Plain:
-    """Everything that `hermes usage` shows; calls of dead processes are settled first.
+async def build_usage_report(environ: Mapping[str, str], *, since: str = "", session: str = "") -> Plain:
+    """Build the report of `hermes usage`; calls of dead processes are settled first.
 
     `since` is a local date (`2026-11-01`); without it models and sessions are those of this month. Raises
-    NotFoundError when the home holds nothing yet, UsageError for what is no date.
+    NotFoundError when the home holds nothing yet, UsageError for an invalid date.
     """
     home = locate_home(environ)
     home.check()
     clock = SystemClock()
-    begin = _date(since) if since else None
+    begin = _parse_date(since) if since else None
     if not home.database.exists():
         raise NotFoundError(f"Nothing was spent in {home.root} yet.", 'Start a session: hermes -z "..."')
     settings = load_settings(home).settings
@@ -45,31 +45,32 @@ async def usage_report(environ: Mapping[str, str], *, since: str = "", session: 
         session_id = (await find_session(store, session)).id if session else None
         await store.settle_lost()
         now = clock.now()
-        spent = await _spent(store, Savings(settings), now, begin, session_id)
+        spent = await _spend_sections(store, CacheSavings(settings), now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
-        return spent | await _caps(store, caps, with_session=session_id is not None)
+        return spent | await _cap_sections(store, caps, with_session=session_id is not None)
     finally:
         await store.close()
 
 
-class Savings:
-    """What the providers' caches saved, by list prices."""
+class CacheSavings:
+    """Computes what the providers' caches saved, by list prices."""
 
     def __init__(self, settings: Settings) -> None:
-        self._own = own_prices(settings)
+        self._own = configured_prices(settings)
         caching = settings.prompt_caching
         self._hour = caching.enabled and caching.cache_ttl == "1h"
         self._prices: dict[str, Price | None] = {}
 
-    def of(self, totals: Sequence[SpendTotal]) -> int | None:
-        """In nano-dollars, for totals whose keys end in `PROVIDER/MODEL`; None where no model has a known price.
+    def compute_saved(self, totals: Sequence[SpendTotal]) -> int | None:
+        """Return the saved nano-dollars of totals with keys that end in `PROVIDER/MODEL`.
 
-        All calls count at the price of short prompts, and writes at that of the time that is configured now.
+        Returns None where no model has a known price. All calls count at the price of short prompts, and cache
+        writes at that of the configured lifetime.
         """
-        amounts = [saved(total.usage, price) for total in totals if (price := self._price(total.key)) is not None]
+        amounts = [saved(total.usage, price) for total in totals if (price := self._price_of(total.key)) is not None]
         return sum(amounts) if amounts else None
 
-    def _price(self, key: str) -> Price | None:
+    def _price_of(self, key: str) -> Price | None:
         key = key.rpartition(" ")[2]
         if key not in self._prices:
             provider, _, name = key.partition("/")
@@ -86,12 +87,12 @@ class Savings:
 
 async def session_usage(app: App, actor: SessionActor) -> Plain:
     """Return what the calls of a live session used, cost and got from caches; its epochs and what each cost."""
-    services = app.premises
-    return await session_report(services.store, services.settings, actor.conversation)
+    services = app.services
+    return await build_session_report(services.store, services.settings, actor.conversation)
 
 
-async def session_report(store: Store, settings: Settings, conversation: Conversation) -> Plain:
-    """What `/usage` shows: the session's sums, and its epochs with their reasons and costs.
+async def build_session_report(store: Store, settings: Settings, conversation: Conversation) -> Plain:
+    """Build the report of `/usage`: the session's sums, and its epochs with their reasons and costs.
 
     Bytes are known of epochs that this process began; prompt tokens are those of an epoch's first answer.
     """
@@ -112,62 +113,68 @@ async def session_report(store: Store, settings: Settings, conversation: Convers
         for one in (found.epochs if found is not None else ())
     ]
     total = await store.spend_totals(0, session_id=session_id)
-    return _sum(total, Savings(settings).of(models)) | {"epochs": epochs}
+    return _total_without_key(total, CacheSavings(settings).compute_saved(models)) | {"epochs": epochs}
 
 
-async def _spent(store: Store, savings: Savings, now: float, begin: float | None, session_id: str | None) -> Plain:
-    day, month = midnights(now)
+async def _spend_sections(
+    store: Store, savings: CacheSavings, now: float, begin: float | None, session_id: str | None
+) -> Plain:
+    day, month = period_starts(now)
     start = month if begin is None else begin
 
-    async def totals(since: float, by: str = "") -> Sequence[SpendTotal]:
+    async def load_totals(since: float, by: str = "") -> Sequence[SpendTotal]:
         return await store.spend_totals(since, session_id=session_id, by=by)
 
-    async def summed(since: float) -> Plain:
-        return _sum(await totals(since), savings.of(await totals(since, "model")))
+    async def sum_since(since: float) -> Plain:
+        return _total_without_key(await load_totals(since), savings.compute_saved(await load_totals(since, "model")))
 
     of_session: defaultdict[str, list[SpendTotal]] = defaultdict(list)
-    for one in await totals(start, "session_model"):
+    for one in await load_totals(start, "session_model"):
         of_session[one.key.partition(" ")[0]].append(one)
-    sessions = (await totals(start, "session"))[:_SHOWN_SESSIONS]
+    sessions = (await load_totals(start, "session"))[:_SHOWN_SESSIONS]
     return {
-        "today": await summed(day),
-        "month": await summed(month),
+        "today": await sum_since(day),
+        "month": await sum_since(month),
         "since": time.strftime(_DAY, time.localtime(start)),
-        "total": await summed(start),
-        "models": [total_row(one, savings.of([one])) for one in await totals(start, "model")],
-        "sessions": [total_row(one, savings.of(of_session[one.key])) for one in sessions],
+        "total": await sum_since(start),
+        "models": [total_row(one, savings.compute_saved([one])) for one in await load_totals(start, "model")],
+        "sessions": [total_row(one, savings.compute_saved(of_session[one.key])) for one in sessions],
     }
 
 
-async def _caps(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Plain:
-    """The caps and what they leave; of caps for a run or for a session that was not named only what they are."""
+async def _cap_sections(store: Store, caps: Sequence[Cap], *, with_session: bool) -> Plain:
+    """List the caps and what they leave; of caps for a run, or a session that was not named, only their
+    limits.
+    """
     apart = ("run",) if with_session else ("run", "session")
     standings = await store.standings([cap for cap in caps if cap.name not in apart])
     return {
         "caps": [cap_row(one) for one in standings],
         "caps_per_run_or_session": [
-            {"name": cap.name, "usd": _usd(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
+            {"name": cap.name, "usd": _dollars(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [to_plain(one) | {"usd": _usd(one.nano)} for one in await store.calls_under_way()],
+        "under_way": [row_to_dict(one) | {"usd": _dollars(one.nano)} for one in await store.calls_under_way()],
     }
 
 
-def _date(text: str) -> float:
+def _parse_date(text: str) -> float:
     try:
         return time.mktime(time.strptime(text, _DAY))
     except (ValueError, OverflowError):
         raise UsageError(f"{text!r} is not a date.", "Write it as 2026-11-01.") from None
 
 
-def _sum(totals: Sequence[SpendTotal], saving: int | None) -> Plain:
-    """The one sum there is; of nothing, when there was no call."""
+def _total_without_key(totals: Sequence[SpendTotal], saving: int | None) -> Plain:
+    """Return the only total there is, or zeros when there was no call."""
     plain = total_row(totals[0] if totals else SpendTotal(), saving)
     del plain["key"]
     return plain
 
 
 def total_row(total: SpendTotal, saving: int | None) -> Plain:
-    """A sum of calls under the names that JSON output has; `saving` is what caches saved, where that is known."""
+    """Return a sum of calls with the keys of the JSON output; `saving` is what caches saved, where that is
+    known.
+    """
     usage = total.usage
     return {
         "key": total.key,
@@ -176,19 +183,19 @@ def total_row(total: SpendTotal, saving: int | None) -> Plain:
         "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write,
         "cache_hit_rate": usage.hit_rate,
-        "cache_saved_usd": _usd(saving),
+        "cache_saved_usd": _dollars(saving),
         "output_tokens": usage.output,
         "reasoning_tokens": usage.reasoning,
-        "usd": _usd(total.nano),
-        "cost_status": _status(total),
+        "usd": _dollars(total.nano),
+        "cost_status": _cost_status(total),
         "calls_reported": total.reported,
         "calls_at_upper_bound": total.bounds,
         "calls_of_unknown_cost": total.uncounted,
     }
 
 
-def _status(total: SpendTotal) -> str:
-    """How sure the whole sum is: as sure as its least sure part."""
+def _cost_status(total: SpendTotal) -> str:
+    """Return the certainty of the whole sum, which is that of its least certain part."""
     if total.uncounted:
         return "unknown"
     if total.bounds:
@@ -197,16 +204,16 @@ def _status(total: SpendTotal) -> str:
 
 
 def cap_row(standing: Standing) -> Plain:
-    """A cap with what it leaves."""
+    """Return a cap with what it leaves."""
     cap = standing.cap
     spent, held = standing.nano, standing.held_nano
     used, held_tokens = standing.tokens, standing.held_tokens
     return {
         "name": cap.name,
-        "usd": _usd(cap.nano),
-        "usd_spent": _usd(spent),
-        "usd_held": _usd(held),
-        "usd_left": None if cap.nano is None else _usd(max(cap.nano - spent - held, 0)),
+        "usd": _dollars(cap.nano),
+        "usd_spent": _dollars(spent),
+        "usd_held": _dollars(held),
+        "usd_left": None if cap.nano is None else _dollars(max(cap.nano - spent - held, 0)),
         "tokens": cap.tokens,
         "tokens_used": used,
         "tokens_held": held_tokens,
@@ -214,5 +221,5 @@ def cap_row(standing: Standing) -> Plain:
     }
 
 
-def _usd(nano: int | None) -> float | None:
+def _dollars(nano: int | None) -> float | None:
     return None if nano is None else nano / NANO

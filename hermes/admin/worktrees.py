@@ -1,6 +1,6 @@
-"""Git worktrees of their own for runs: `-w`. They lie in `~/.hermes-worktrees`, outside of the repository and the home.
+"""Create git worktrees for runs (`-w`) in `~/.hermes-worktrees`, outside of the repository and the home.
 
-Beside each stands a record of what it is of, which nothing in the worktree can change.
+Beside each is a record of its repository and branch, which nothing in the worktree can change.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.admin.git import Git, repository_of
+from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_home
 from hermes.config.profiles import base_folder
 from hermes.config.trusted import change_trust, is_trusted, trusted_folders
@@ -23,16 +23,16 @@ from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError
 from hermes.i18n.messages import phrase, say, say_many
 from hermes.plugins import suggestion
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.open_sessions import is_held
-from hermes.tools.permissions.git_hooks import programs_around
+from hermes.sessions.open_sessions import is_lock_held
+from hermes.tools.permissions.git_hooks import list_repository_programs
 from hermes.util.atomic import write_atomic
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_WORKTREE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-class Record(Struct, frozen=True, kw_only=True):
-    """What a worktree is of: its repository, branch, and the commit that it began at."""
+class WorktreeRecord(Struct, frozen=True, kw_only=True):
+    """The stored record of a worktree: its repository, branch, and the commit that it began at."""
 
     repository: str
     branch: str
@@ -41,7 +41,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
-    """A worktree that is ready: `folder` is where the run stands in it, as it stood in the repository."""
+    """A worktree that is ready: `folder` is where the run starts in it, as it did in the repository."""
 
     name: str
     folder: str
@@ -50,30 +50,30 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 class Worktrees:
-    """The worktrees of a person. Methods raise HermesError."""
+    """The worktrees of a user. Methods raise HermesError."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._root = base_folder(environ).with_name(".hermes-worktrees")
 
     @contextlib.contextmanager
-    def using(self, folder: Path, name: str = "") -> Iterator[tuple[Worktree, list[str]]]:
-        """A worktree for a run that was started in `folder`: a new one, or the one of that name.
+    def open_worktree(self, folder: Path, name: str = "") -> Iterator[tuple[Worktree, list[str]]]:
+        """Open a worktree for a run that was started in `folder`: a new one, or the one of that name.
 
-        It comes with a list that afterwards holds what there is to say about it. One without changes and commits is
-        removed again, any other stays. It is trusted as the repository's folder is. Raises UsageError outside of a
-        repository, BusyError while another run uses the worktree.
+        It comes with a list that afterwards holds the messages about it. One without changes and commits is
+        removed again, any other stays. It is trusted as the repository's folder is. Raises UsageError outside
+        of a repository, BusyError while another run uses the worktree.
         """
-        top = repository_of(folder, self._environ)
-        self._must_be_safe(top)
-        name = self._checked(name) if name else self._named_after(top)
+        top = find_repository(folder, self._environ)
+        self._require_safe_git(top)
+        name = self._check_name(name) if name else self._generate_name(top)
         self._root.mkdir(mode=0o700, exist_ok=True)
         said: list[str] = []
-        with self._lock(name):
-            record = self._record(name)
+        with self._lock_worktree(name):
+            record = self._read_record(name)
             fresh = record is None
             if record is None:
-                record = self._made(name, top)
+                record = self._create_worktree(name, top)
             elif Path(record.repository) != top:
                 raise UsageError(
                     phrase("The worktree {name} is of {folder}.", name=name, folder=record.repository),
@@ -85,34 +85,36 @@ class Worktrees:
             try:
                 yield Worktree(name=name, folder=str(stands), branch=record.branch, fresh=fresh), said
             finally:
-                said += self._ended(name, record)
+                said += self._finish_worktree(name, record)
 
-    def rows(self) -> list[Plain]:
-        """Every worktree with what is in it, the newest first."""
-        return sorted((self._row(name) for name in self._names()), key=lambda row: -float(str(row["made_at"])))
+    def list_worktrees(self) -> list[Plain]:
+        """List every worktree with what is in it, the newest first."""
+        return sorted(
+            (self._worktree_row(name) for name in self._worktree_names()), key=lambda row: -float(str(row["made_at"]))
+        )
 
-    def remove(self, name: str, *, force: bool = False) -> Plain:
-        """Remove a worktree. With changes or commits that are on no other branch only by `force`."""
-        if name not in self._names():
-            hint = suggestion(name, self._names()) or phrase("`hermes worktree list` shows those there are.")
+    def remove_worktree(self, name: str, *, force: bool = False) -> Plain:
+        """Remove a worktree. One with changes, or with commits that are on no other branch, needs `force`."""
+        if name not in self._worktree_names():
+            hint = suggestion(name, self._worktree_names()) or phrase("`hermes worktree list` shows those there are.")
             raise NotFoundError(phrase("There is no worktree {name!r}.", name=name), hint)
-        with self._lock(name):
-            record = self._record(name)
+        with self._lock_worktree(name):
+            record = self._read_record(name)
             assert record is not None
-            row = self._row(name)
+            row = self._worktree_row(name)
             if not force and (row["changes"] or row["commits"] or row["wrong"]):
                 raise UsageError(
-                    phrase("The worktree {name} holds work: {what}.", name=name, what=_work(row)),
+                    phrase("The worktree {name} holds work: {what}.", name=name, what=_describe_work(row)),
                     phrase("--force removes it with its branch all the same."),
                 )
-            self._take_away(name, record, force=True)
+            self._delete_worktree(name, record, force=True)
         return row
 
-    def _must_be_safe(self, top: Path) -> None:
-        """Raise UsageError where git could run programs that a repository names, and nobody has vouched for it."""
-        if self._vouched(top):
+    def _require_safe_git(self, top: Path) -> None:
+        """Raise UsageError where git could run programs that an untrusted repository names."""
+        if self._is_trusted(top):
             return
-        found = programs_around(str(top))
+        found = list_repository_programs(str(top))
         if found == []:
             return
         names = ", ".join(os.path.relpath(one, top) for one in (found or ())[:5])
@@ -123,15 +125,15 @@ class Worktrees:
             phrase("Look at them; if they are yours, `hermes trust {folder}`.", folder=top),
         )
 
-    def _git(self, top: Path) -> Git:
-        return Git(top, self._environ, trusted=self._vouched(top))
+    def _open_git(self, top: Path) -> Git:
+        return Git(top, self._environ, trusted=self._is_trusted(top))
 
-    def _ended(self, name: str, record: Record) -> list[str]:
-        """What there is to say once a run is over; what is clean is taken away."""
+    def _finish_worktree(self, name: str, record: WorktreeRecord) -> list[str]:
+        """Remove a worktree without changes after its run; return the messages about it."""
         try:
-            row = self._row(name)
+            row = self._worktree_row(name)
             if not row["wrong"] and not row["changes"] and not row["commits"]:
-                self._take_away(name, record, force=False)
+                self._delete_worktree(name, record, force=False)
                 return [say("The worktree {name} had no changes and is removed.", name=name)]
         except HermesError as error:
             return [str(error)]
@@ -140,7 +142,7 @@ class Worktrees:
                 "Work is left in {folder}, on the branch {branch}: {what}.",
                 folder=row["folder"],
                 branch=record.branch,
-                what=_work(row),
+                what=_describe_work(row),
             )
         ]
         if row["changes"]:
@@ -149,41 +151,41 @@ class Worktrees:
         lines.append(say("To remove it: hermes worktree remove {name} --force", name=name))
         return lines
 
-    def _made(self, name: str, top: Path) -> Record:
-        git = self._git(top)
-        code, base, _ = git.tried("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    def _create_worktree(self, name: str, top: Path) -> WorktreeRecord:
+        git = self._open_git(top)
+        code, base, _ = git.try_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if code:
             raise UsageError(phrase("{folder} has no commit yet.", folder=top), phrase("Commit something first."))
-        record = Record(repository=str(top), branch=f"hermes/{name}", base=base, made_at=time.time())
+        record = WorktreeRecord(repository=str(top), branch=f"hermes/{name}", base=base, made_at=time.time())
         root = self._root / name
-        git.run("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
+        git.run_git("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
         try:
             root.chmod(0o700)
-            write_atomic(self._file(name), msgspec.json.encode(record), mode=0o600)
-            self._trust(root, trusted=self._vouched(top))
+            write_atomic(self._record_file(name), msgspec.json.encode(record), mode=0o600)
+            self._set_trust(root, trusted=self._is_trusted(top))
         except OSError as error:
             raise StoreError(phrase("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None
         return record
 
-    def _take_away(self, name: str, record: Record, *, force: bool) -> None:
-        """Remove the folder, its branch where that has nothing of its own (or by `force`), and the record."""
+    def _delete_worktree(self, name: str, record: WorktreeRecord, *, force: bool) -> None:
+        """Remove the folder, its branch where that has no own commits (or by `force`), and the record."""
         root = self._root / name
         if os.path.isdir(record.repository):
-            git = self._git(Path(record.repository))
-            code, _, _ = git.tried("worktree", "remove", *(["--force"] if force else []), str(root))
+            git = self._open_git(Path(record.repository))
+            code, _, _ = git.try_git("worktree", "remove", *(["--force"] if force else []), str(root))
             if code and not force:
                 return
             if force:
                 shutil.rmtree(root, ignore_errors=True)
-                git.tried("worktree", "prune")
-            git.tried("branch", "--quiet", "-D", record.branch)
+                git.try_git("worktree", "prune")
+            git.try_git("branch", "--quiet", "-D", record.branch)
         else:
             shutil.rmtree(root, ignore_errors=True)
-        self._trust(root, trusted=False)
-        self._file(name).unlink(missing_ok=True)
+        self._set_trust(root, trusted=False)
+        self._record_file(name).unlink(missing_ok=True)
 
-    def _row(self, name: str) -> Plain:
-        record = self._record(name)
+    def _worktree_row(self, name: str) -> Plain:
+        record = self._read_record(name)
         assert record is not None
         root = self._root / name
         row: Plain = {
@@ -194,29 +196,35 @@ class Worktrees:
             "made_at": record.made_at,
             "changes": 0,
             "commits": 0,
-            "in_use": is_held(self._file(name, ".lock")),
+            "in_use": is_lock_held(self._record_file(name, ".lock")),
             "wrong": "",
         }
         try:
             # The repository's own notion of the worktree counts: what stands in the worktree's `.git` may be anything.
-            git = self._inside(root, record)
-            row["changes"] = len(git.run("status", "--porcelain", "--untracked-files=all").splitlines())
-            commits = self._git(Path(record.repository)).run("rev-list", "--count", f"{record.base}..{record.branch}")
+            git = self._git_of_worktree(root, record)
+            row["changes"] = len(git.run_git("status", "--porcelain", "--untracked-files=all").splitlines())
+            commits = self._open_git(Path(record.repository)).run_git(
+                "rev-list", "--count", f"{record.base}..{record.branch}"
+            )
             row["commits"] = int(commits)
         except (HermesError, ValueError) as error:
             row["wrong"] = str(error)
         return row
 
-    def _inside(self, root: Path, record: Record) -> Git:
-        """Git for the worktree, told where its data lies by the repository and not by a file in the worktree."""
-        common = self._git(Path(record.repository)).run("rev-parse", "--path-format=absolute", "--git-common-dir")
+    def _git_of_worktree(self, root: Path, record: WorktreeRecord) -> Git:
+        """Return git for the worktree, with its data folder named by the repository and not by a file in the
+        worktree.
+        """
+        common = self._open_git(Path(record.repository)).run_git(
+            "rev-parse", "--path-format=absolute", "--git-common-dir"
+        )
         for place in Path(common, "worktrees").iterdir() if Path(common, "worktrees").is_dir() else ():
             with contextlib.suppress(OSError):
                 if Path((place / "gitdir").read_text("utf-8").strip()) == root / ".git":
-                    return _Placed(root, self._environ, place, trusted=self._vouched(Path(record.repository)))
+                    return _WorktreeGit(root, self._environ, place, trusted=self._is_trusted(Path(record.repository)))
         raise StoreError(phrase("git knows no worktree at {folder}.", folder=root))
 
-    def _trust(self, root: Path, *, trusted: bool) -> None:
+    def _set_trust(self, root: Path, *, trusted: bool) -> None:
         home = locate_home(self._environ)
         if trusted:
             home.ensure()
@@ -224,43 +232,45 @@ class Worktrees:
             with contextlib.suppress(HermesError):
                 change_trust(home.trust_file, str(root), trusted=trusted)
 
-    def _vouched(self, top: Path) -> bool:
+    def _is_trusted(self, top: Path) -> bool:
         return is_trusted(os.path.realpath(top), trusted_folders(locate_home(self._environ).trust_file))
 
-    def _names(self) -> list[str]:
+    def _worktree_names(self) -> list[str]:
         return sorted(one.stem for one in self._root.glob("*.json")) if self._root.is_dir() else []
 
-    def _record(self, name: str) -> Record | None:
+    def _read_record(self, name: str) -> WorktreeRecord | None:
         try:
-            return msgspec.json.decode(self._file(name).read_bytes(), type=Record)
+            return msgspec.json.decode(self._record_file(name).read_bytes(), type=WorktreeRecord)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError):
-            raise StoreError(phrase("{file} cannot be read.", file=self._file(name)), phrase("Remove it.")) from None
+            raise StoreError(
+                phrase("{file} cannot be read.", file=self._record_file(name)), phrase("Remove it.")
+            ) from None
 
-    def _file(self, name: str, suffix: str = ".json") -> Path:
+    def _record_file(self, name: str, suffix: str = ".json") -> Path:
         return self._root / f"{name}{suffix}"
 
-    def _checked(self, name: str) -> str:
-        if not _NAME.fullmatch(name) or name.endswith((".json", ".lock", ".")) or ".." in name:
+    def _check_name(self, name: str) -> str:
+        if not _WORKTREE_NAME.fullmatch(name) or name.endswith((".json", ".lock", ".")) or ".." in name:
             raise UsageError(
                 phrase("{name!r} cannot be a worktree's name.", name=name[:80]),
                 phrase("Use letters, digits, `_`, `-` and `.`, 64 at most."),
             )
         return name
 
-    def _named_after(self, top: Path) -> str:
-        stem = _ODD.sub("-", top.name).strip("-_")[:40] or "work"
+    def _generate_name(self, top: Path) -> str:
+        stem = _UNSAFE_CHARACTERS.sub("-", top.name).strip("-_")[:40] or "work"
         return f"{stem}-{time.strftime('%m%d')}-{os.urandom(2).hex()}"
 
     @contextlib.contextmanager
-    def _lock(self, name: str) -> Iterator[None]:
-        file = self._file(name, ".lock")
+    def _lock_worktree(self, name: str) -> Iterator[None]:
+        file = self._record_file(name, ".lock")
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
-            if not self._file(name).exists():
+            if not self._record_file(name).exists():
                 file.unlink(missing_ok=True)
         except BlockingIOError:
             raise BusyError(
@@ -270,16 +280,16 @@ class Worktrees:
             os.close(handle)
 
 
-class _Placed(Git):
-    """Git with its folders named, so that none is looked for."""
+class _WorktreeGit(Git):
+    """Git with its folders given, so that it looks for none."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], place: Path, *, trusted: bool) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], git_folder: Path, *, trusted: bool) -> None:
         super().__init__(root, environ, trusted=trusted)
-        self._environ |= {"GIT_DIR": str(place), "GIT_WORK_TREE": str(root)}
+        self._environ |= {"GIT_DIR": str(git_folder), "GIT_WORK_TREE": str(root)}
 
 
-def _work(row: Plain) -> str:
-    """What a worktree holds, in words."""
+def _describe_work(row: Plain) -> str:
+    """Describe what a worktree holds."""
     changes, commits = int(str(row["changes"])), int(str(row["commits"]))
     parts = [
         *([say_many("{n} changed file", "{n} changed files", changes)] if changes else []),

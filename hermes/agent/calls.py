@@ -12,8 +12,8 @@ from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
-from hermes.tools.calls import check_arguments, deduplicate, repair_name
-from hermes.tools.executor import Batch
+from hermes.tools.calls import check_arguments, deduplicate_calls, repair_name
+from hermes.tools.executor import CallBatch
 
 MAX_INVALID_ROUNDS = 3
 """Batches in a row without one valid call that are answered with what is wrong; the next one ends the turn."""
@@ -26,7 +26,7 @@ def incomplete_calls(message: Message) -> list[str]:
 
 async def run_calls(answer: Answer, deps: Deps, state: TurnState, emit: Emit) -> None:
     """Append the assistant's message, run what can be run, and append one message with all results in call order."""
-    message = _mended(answer.message, deps.toolbox.names())
+    message = _mended(answer.message, deps.toolbox.list_names())
     message = await state.append(message, emit, answer.usage)
     await finish_calls(message, {}, deps, state, emit)
 
@@ -36,9 +36,9 @@ async def finish_calls(
 ) -> None:
     """Run the calls of an appended message that have no `known` result, and append one message with all results."""
     calls = tuple(message.calls())
-    checked = deduplicate(calls)
+    checked = deduplicate_calls(calls)
     state.answered = {result.call_id: result for result in checked.answered} | dict(known)
-    state.batch = Batch(tuple(call for call in checked.run if call.call_id not in known))
+    state.batch = CallBatch(tuple(call for call in checked.run if call.call_id not in known))
     await deps.executor.run(state.batch, deps.context, deps.journal, deps.publish)
     results = state.known_results()
     state.refused += sum(result.status is ToolStatus.REFUSED for result in results.values())
@@ -46,7 +46,7 @@ async def finish_calls(
     state.invalid_rounds = state.invalid_rounds + 1 if invalid else 0
     if all(_refunds(call, deps) for call in calls):
         state.budget.refund()
-    found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed), deps.toolbox)
+    found = state.guard.observe(Round(calls=calls, results=results, failed=state.batch.failed_ids), deps.toolbox)
     joining = list(deps.steering())
     if found.warning:
         joining.append(TextPart(text=prompts.IN_CIRCLES.format(found=found.warning), provenance=PROGRAM))

@@ -20,7 +20,7 @@ from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Meter
-from hermes.tools.executor import Batch, Executor
+from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
@@ -112,7 +112,7 @@ class TurnState(Struct):
     """Names of the tools that only keep the agent's own house in order."""
     final: bool = False
     """The budget is spent: the next answer is the last."""
-    batch: Batch | None = None
+    batch: CallBatch | None = None
     """The calls of the last assistant message while their results are not in the transcript yet."""
     answered: dict[str, ToolResultPart] = field(default_factory=dict)
     """Results of that message's calls that were answered without being run, by call id."""
@@ -128,7 +128,7 @@ class TurnState(Struct):
         """
         message = scrubbed_message(message, self.redact)
         self.lineage.extend((message,))
-        self.taint.note(message)
+        self.taint.add_message(message)
         self.messages.append(message)
         if message.role is not Role.ASSISTANT:
             self.batch, self.answered = None, {}
@@ -144,7 +144,7 @@ class TurnState(Struct):
 
     def known_results(self) -> dict[str, ToolResultPart]:
         """What is known about the open calls, by call id; for a batch that was cut short, that it was."""
-        ran = self.batch.results() if self.batch is not None else ()
+        ran = self.batch.collect_results() if self.batch is not None else ()
         return self.answered | {result.call_id: result for result in ran}
 
     def end(self, reason: ExitReason, error: str = "") -> None:

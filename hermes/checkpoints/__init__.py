@@ -1,1 +1,3 @@
-"""Copies of what is about to be changed, taken before it is, and put back when the person wants that."""
+"""Checkpoints: copies of what is about to be changed, taken before the change and restored when the person
+wants that.
+"""

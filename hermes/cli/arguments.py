@@ -102,12 +102,12 @@ def _with_marks(text: str) -> str:
 
 def broken(text: str, columns: int) -> list[str]:
     """The text in lines of so many columns; Chinese may break between any two characters, but not before a mark."""
-    from hermes.markup.charts import width
+    from hermes.markup.charts import text_width
 
     lines: list[str] = []
     line, room = "", max(columns, 20)
     for piece in _UNITS.findall(" ".join(text.split())):
-        if line and width(line) + width(piece.rstrip()) > room and piece[0] not in _CLOSING:
+        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING:
             lines.append(line.rstrip())
             line = ""
         line += piece if line else piece.lstrip()

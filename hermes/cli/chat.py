@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.admin.models.local_servers import USUAL_PORTS, FoundServer
+from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
 from hermes.cli.errors import failed
 from hermes.cli.options import app_options, parser
 from hermes.config.environment import process_environment
@@ -17,7 +17,7 @@ from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
 
 
-def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS) -> int:
+def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
     """Parse the options and talk; `servers` are looked for when no model is configured."""
     given = parser("hermes" if not arguments else "hermes chat").read(arguments)
     text = given.oneshot if given.oneshot is not None else given.query
@@ -33,7 +33,7 @@ def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS)
 
 
 def _talk(
-    given: argparse.Namespace, text: str | None, environ: Mapping[str, str], servers: tuple[FoundServer, ...]
+    given: argparse.Namespace, text: str | None, environ: Mapping[str, str], servers: tuple[LocalModelServer, ...]
 ) -> int:
     if text is None and (settings := full_settings(given, environ)) is not None:
         return _full(given, environ, settings)
@@ -45,24 +45,24 @@ def _talk(
     return chat.once(given, text) if text is not None else chat.chat(given, servers)
 
 
-def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple[FoundServer, ...]) -> int | None:
+def _first(given: argparse.Namespace, environ: Mapping[str, str], servers: tuple[LocalModelServer, ...]) -> int | None:
     """What is offered when no model was chosen yet, unless a server runs here, which is offered in its place. An exit
     code when there is to be no chat; who would rather look around is not told a second time that no model is set up."""
-    from hermes.admin.models.local_servers import find_servers
+    from hermes.admin.models.local_servers import find_local_servers
     from hermes.cli.first import first_start
     from hermes.cli.plain.readline import lenient
-    from hermes.sessions.model.endpoint import nothing_configured
+    from hermes.sessions.model.endpoint import is_nothing_configured
 
     lenient()
-    if not nothing_configured(app_options(given), environ) or asyncio.run(find_servers(servers)):
+    if not is_nothing_configured(app_options(given), environ) or asyncio.run(find_local_servers(servers)):
         return None
     return _looking_around(given, environ, first_start(app_options(given), environ))
 
 
 def _looking_around(given: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
-    from hermes.sessions.model.endpoint import nothing_configured
+    from hermes.sessions.model.endpoint import is_nothing_configured
 
-    if code is None and nothing_configured(app_options(given), environ):
+    if code is None and is_nothing_configured(app_options(given), environ):
         given.provider = "local"
         print(say("`hermes setup` sets a model up at any time."))
     return code

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from hermes.cli.plain.menu import LeftError, choose
 from hermes.i18n.messages import say
-from hermes.sessions.model.endpoint import nothing_configured
-from hermes.sessions.options import Options
+from hermes.sessions.model.endpoint import is_nothing_configured
+from hermes.sessions.options import SessionOptions
 
 STOPPED = 130
 
 
-def first_start(options: Options, environ: Mapping[str, str]) -> int | None:
+def first_start(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
     """Offer to set a model up; an exit code when there is to be no chat, None when there is."""
-    if not nothing_configured(options, environ):
+    if not is_nothing_configured(options, environ):
         return None
     ways = [
         say("Set a model up now: it takes a minute"),

@@ -45,9 +45,9 @@ def redaction(environ: Mapping[str, str], home: Home) -> Redact:
 
     @cache
     def made() -> Redact:
-        from hermes.sessions.secrets import redactor_of
+        from hermes.sessions.secrets import build_lenient_redactor
 
-        return redactor_of(environ, home).redact
+        return build_lenient_redactor(environ, home).redact
 
     def redact(text: str) -> str:
         return made()(text)

@@ -8,7 +8,7 @@ from hermes.cli.arguments import Parser
 from hermes.core.errors import UsageError
 from hermes.core.money import is_amount
 from hermes.i18n.messages import say
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.util.text import clean_surrogates
 
 
@@ -52,7 +52,7 @@ def parser(program: str) -> Parser:
     return made
 
 
-def app_options(given: argparse.Namespace) -> Options:
+def app_options(given: argparse.Namespace) -> SessionOptions:
     """What the command line chose."""
     toolsets = None
     if given.toolsets is not None:
@@ -69,7 +69,7 @@ def app_options(given: argparse.Namespace) -> Options:
     if given.max_turns is not None and given.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
     _check_caps(given)
-    return Options(
+    return SessionOptions(
         model=given.model,
         provider=given.provider,
         base_url=given.base_url,

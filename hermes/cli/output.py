@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.cli.errors import complain
 from hermes.i18n.messages import say
-from hermes.markup.charts import folded, width
+from hermes.markup.charts import fold_line, text_width
 
 YES = ("y", "yes", "是", "好")
 
@@ -37,7 +37,7 @@ def on_lines(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     columns = shutil.get_terminal_size((80, 24)).columns
-    return "\n".join(part for line in text.split("\n") for part in folded(line, columns))
+    return "\n".join(part for line in text.split("\n") for part in fold_line(line, columns))
 
 
 class Flow:
@@ -68,7 +68,7 @@ class Flow:
         if piece == "\n":
             self._at = 0
             return piece
-        size = width(piece)
+        size = text_width(piece)
         if not self._at or self._at + size <= columns:
             self._at += size
             return piece

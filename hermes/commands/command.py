@@ -1,7 +1,7 @@
-"""What a slash command is, how it is found, and how a line that begins with `/` is carried out.
+"""Slash commands: what one is, how it is found, and how a line that begins with `/` is run.
 
-Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`; `slash.py` finds
-them. Help and completion are made from what is found.
+Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`;
+`slash.py` finds them. Help and completion are generated from these.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,16 +9,16 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from hermes.commands.context import Desk, Option, Surface
+from hermes.commands.context import CommandContext, MenuOption, Surface
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import phrase
 
 EVERYWHERE = frozenset(Surface)
-HERE_ONLY = frozenset({Surface.TERMINAL})
+TERMINAL_ONLY = frozenset({Surface.TERMINAL})
 
 
-class Group(StrEnum):
-    """What a command is about; `/help` shows them in this order."""
+class CommandGroup(StrEnum):
+    """The topic of a command; `/help` shows the groups in this order."""
 
     SESSION = phrase("Conversation")
     WORK = phrase("While it works")
@@ -27,21 +27,21 @@ class Group(StrEnum):
     LOOKS = phrase("How it looks")
     ABOUT = phrase("About this")
     ELSEWHERE = phrase("Known from elsewhere")
-    """Names for which there is something else here; they are in no list."""
+    """Names that other agents know and that have a counterpart here; no list shows them."""
 
 
-class Call(Struct, frozen=True):
-    """A command as it was typed: where, under which name, and with what behind it."""
+class CommandCall(Struct, frozen=True):
+    """A slash command as it was typed: its context, its name, and the text behind it."""
 
-    desk: Desk
+    context: CommandContext
     name: str
     text: str = ""
-    commands: "Registry | None" = None
-    """All that this front-end has."""
+    commands: "CommandRegistry | None" = None
+    """All commands of this front-end."""
 
     @property
     def words(self) -> list[str]:
-        """What stands behind the name, word by word; quotes keep words together."""
+        """The words behind the name; quotes keep words together."""
         import shlex
 
         try:
@@ -49,8 +49,8 @@ class Call(Struct, frozen=True):
         except ValueError:
             return self.text.split()
 
-    def nothing_behind(self) -> None:
-        """Raise UsageError when something stands behind a name that takes nothing."""
+    def require_no_arguments(self) -> None:
+        """Raise UsageError when text follows the name of a command without arguments."""
         if self.text:
             raise UsageError(
                 phrase("/{name} takes nothing behind it.", name=self.name),
@@ -58,42 +58,44 @@ class Call(Struct, frozen=True):
             )
 
 
-Run = Callable[[Call], Awaitable[None]]
-Complete = Callable[[Call], Awaitable[Sequence[Option]]]
+RunCommand = Callable[[CommandCall], Awaitable[None]]
+CompleteArguments = Callable[[CommandCall], Awaitable[Sequence[MenuOption]]]
 
 
-class Command(Struct, frozen=True, kw_only=True):
-    """A slash command. `about` and `usage` are phrases; `usage` is what may stand behind the name."""
+class SlashCommand(Struct, frozen=True, kw_only=True):
+    """A slash command. `about` and `usage` are texts to translate; `usage` describes the arguments."""
 
     name: str
     about: str
-    group: Group
-    run: Run
+    group: CommandGroup
+    run: RunCommand
     usage: str = ""
     aliases: tuple[str, ...] = ()
     surfaces: frozenset[Surface] = EVERYWHERE
     while_busy: bool = True
-    """Whether it can be carried out while a turn runs."""
-    complete: Complete | None = None
-    """What may stand where the typed text ends; what does not begin with that is left out by the front-end."""
+    """Whether it can run while a turn runs."""
+    complete: CompleteArguments | None = None
+    """Returns what may stand where the typed text ends; the front-end leaves out what does not begin with it."""
     opens: bool = False
-    """Whether it goes over to another session."""
+    """Whether it switches to another session."""
     risky: bool = False
-    """Whether it is suggested only for a slip of one letter: it takes protection away."""
+    """Whether it removes protection; it is then suggested only for a slip of one letter."""
 
     @property
     def travels(self) -> bool:
-        """Whether it is carried out where the session lives, when that is another process than the person's."""
+        """Whether it runs in the process of the session when that is another than the person's."""
         return Surface.CHAT in self.surfaces and not self.opens
 
 
-class Registry:
-    """The commands of a surface by name and alias. Names are unique; the first file in order wins nothing: a second one
-    of the same name is a mistake of ours and raises."""
+class CommandRegistry:
+    """The slash commands of a surface by name and alias.
 
-    def __init__(self, commands: Sequence[Command], surface: Surface) -> None:
+    Names are unique: a second command of the same name is a programming error and raises ValueError.
+    """
+
+    def __init__(self, commands: Sequence[SlashCommand], surface: Surface) -> None:
         self.commands = tuple(one for one in commands if surface in one.surfaces)
-        self._named: dict[str, Command] = {}
+        self._named: dict[str, SlashCommand] = {}
         for one in self.commands:
             for name in (one.name, *one.aliases):
                 if name in self._named:
@@ -101,53 +103,53 @@ class Registry:
                 self._named[name] = one
 
     @property
-    def listed(self) -> tuple[Command, ...]:
-        """Those that help and completion list."""
-        return tuple(one for one in self.commands if one.group is not Group.ELSEWHERE)
+    def listed(self) -> tuple[SlashCommand, ...]:
+        """The commands that help and completion list."""
+        return tuple(one for one in self.commands if one.group is not CommandGroup.ELSEWHERE)
 
     def __contains__(self, name: object) -> bool:
         return name in self._named
 
-    def names(self) -> list[str]:
-        """Every name and alias."""
+    def list_names(self) -> list[str]:
+        """Return every name and alias."""
         return list(self._named)
 
-    def find(self, name: str) -> Command | None:
-        """The command of that name or alias, however its letters are written."""
+    def find_command(self, name: str) -> SlashCommand | None:
+        """Return the command with that name or alias in any letter case, or None."""
         return self._named.get(name) or self._named.get(name.lower())
 
-    def near(self, name: str, others: Sequence[str] = ()) -> str:
-        """The known name that is nearest to a mistyped one; empty when none is near."""
+    def suggest_name(self, name: str, others: Sequence[str] = ()) -> str:
+        """Return the known name nearest to a mistyped one; empty when none is near."""
         import difflib
 
         typed = name.lower()
         risky = {one.name for one in self.commands if one.risky}
-        elsewhere = {name for name, one in self._named.items() if one.group is Group.ELSEWHERE}
+        elsewhere = {name for name, one in self._named.items() if one.group is CommandGroup.ELSEWHERE}
         names = [
             one
             for one in (*self._named, *others)
-            if one not in elsewhere and (one not in risky or _one_slip(typed, one))
+            if one not in elsewhere and (one not in risky or _is_one_slip(typed, one))
         ]
         found = difflib.get_close_matches(typed, names, n=1, cutoff=0.6)
         return found[0] if found else ""
 
-    async def run(self, desk: Desk, name: str, text: str) -> None:
-        """Carry a command out. Raises NotFoundError for a name that is none, and what the command raises."""
-        command = self.find(name)
+    async def run_command(self, context: CommandContext, name: str, text: str) -> None:
+        """Run a command. Raises NotFoundError for an unknown name, and what the command raises."""
+        command = self.find_command(name)
         if command is None:
             raise NotFoundError(phrase("There is no command /{name}.", name=name))
-        if not command.while_busy and desk.port.busy:
+        if not command.while_busy and context.port.busy:
             raise BusyError(
                 phrase("/{name} waits until the turn has ended.", name=command.name),
                 phrase("Ctrl-C or /stop ends it."),
             )
-        await command.run(Call(desk, name, text, self))
+        await command.run(CommandCall(context, name, text, self))
 
 
-def parse(line: str) -> tuple[str, str] | None:
-    """The name and the rest of a line that is a command; None for a message.
+def parse_command_line(line: str) -> tuple[str, str] | None:
+    """Return the name and the rest of a line that is a command; None for a message.
 
-    A path has a second slash, and a line that begins with a space is a message whatever follows.
+    A path has a second slash, and a line that begins with a space is always a message.
     """
     parts = line[1:].split(None, 1) if line.startswith("/") and not line[1:2].isspace() else []
     if not parts or not parts[0].replace("-", "").replace("_", "").isalnum():
@@ -155,8 +157,8 @@ def parse(line: str) -> tuple[str, str] | None:
     return parts[0], parts[1].strip() if len(parts) > 1 else ""
 
 
-def _one_slip(one: str, other: str) -> bool:
-    """Whether at most one letter was left out, added, or taken for another."""
+def _is_one_slip(one: str, other: str) -> bool:
+    """Return whether the words differ by at most one letter left out, added, or replaced."""
     pairs = zip(one, other, strict=False)
     start = next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
     ends = (one[start:], other[start + 1 :]), (one[start + 1 :], other[start:]), (one[start + 1 :], other[start + 1 :])

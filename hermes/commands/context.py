@@ -1,4 +1,4 @@
-"""What a front-end offers to the slash commands: where a person sits and talks with one session after the other."""
+"""What a front-end offers to slash commands: its person, its session, and ways to show and ask."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,7 +11,7 @@ from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 
 if TYPE_CHECKING:
-    from hermes.admin.people.identity import Person
+    from hermes.admin.people.identity import PersonIdentity
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound
     from hermes.sessions.app import App
@@ -29,18 +29,18 @@ class Surface(StrEnum):
     """An editor, through its protocol."""
 
 
-class Option(Struct, frozen=True):
+class MenuOption(Struct, frozen=True):
     """One row of a menu."""
 
     label: str
     detail: str = ""
 
 
-class Delivery(StrEnum):
-    """How a message gets to its session."""
+class PostMode(StrEnum):
+    """How a message reaches its session."""
 
     USUAL = "usual"
-    """As the person has set for while a turn runs."""
+    """As the person has configured it for a running turn."""
     QUEUE = "queue"
     STEER = "steer"
     INTERRUPT = "interrupt"
@@ -51,25 +51,25 @@ class Terminal(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether there is a screen with an input line and keys of its own; else there are lines only."""
+        """Whether it has a screen with an input line and keys of its own; otherwise it only prints lines."""
         ...
 
     @property
     def width(self) -> int:
-        """Columns for what is shown."""
+        """The number of columns for output."""
         ...
 
     @property
     def display(self) -> DisplaySettings:
-        """How it shows things now; `/skin` and others change it for this chat."""
+        """The current display settings; `/skin` and others change them for this chat."""
         ...
 
     def set_display(self, display: DisplaySettings) -> None:
-        """Show things this way from now on. Raises UsageError for a skin that does not exist."""
+        """Use these display settings from now on. Raises UsageError for an unknown skin."""
         ...
 
-    def skins(self) -> Sequence[str]:
-        """The names of the skins there are."""
+    def list_skins(self) -> Sequence[str]:
+        """Return the names of the available skins."""
         ...
 
     def clear(self) -> None:
@@ -77,104 +77,106 @@ class Terminal(Protocol):
         ...
 
     def redraw(self) -> None:
-        """Draw everything anew."""
+        """Redraw everything."""
         ...
 
-    async def copy(self, text: str) -> str:
-        """Put a text into the clipboard; says how that was done, or why it could not be."""
+    async def copy_text(self, text: str) -> str:
+        """Copy a text to the clipboard; return how that was done, or why it failed."""
         ...
 
-    async def edit(self, text: str) -> str | None:
-        """Let the person write in their editor; None when they left it unchanged and empty."""
+    async def edit_text(self, text: str) -> str | None:
+        """Let the person edit a text in their editor; None when they left it unchanged and empty."""
         ...
 
-    def attach(self, path: str) -> None:
-        """Send a picture along with the next message. Raises UsageError when the file is none."""
+    def attach_picture(self, path: str) -> None:
+        """Attach a picture to the next message. Raises UsageError when the file is not a picture."""
         ...
 
     async def paste_picture(self) -> bool:
-        """Attach the picture in the clipboard; False when there is none to be had."""
+        """Attach the picture in the clipboard; False when there is none."""
         ...
 
 
-class Desk(Protocol):
-    """One conversation's place at a front-end. Texts are shown inert: nothing in them is obeyed."""
+class CommandContext(Protocol):
+    """The context of a slash command: one chat of a front-end. Text is shown without its control sequences."""
 
     @property
     def app(self) -> "App":
-        """The process's Hermes."""
+        """The App of the process."""
         ...
 
     @property
     def actor(self) -> "SessionActor":
-        """The session that is talked with now. Raises BusyError where it lives in another process."""
+        """The current session. Raises BusyError when it lives in another process."""
         ...
 
     @property
     def port(self) -> "SessionPort":
-        """The same, wherever it lives."""
+        """The port of the current session, wherever it lives."""
         ...
 
     @property
     def surface(self) -> Surface:
-        """What kind of front-end this is."""
+        """The kind of front-end."""
         ...
 
     @property
-    def person(self) -> "Person":
-        """Who sits there; at a terminal and in an editor the owner."""
+    def person(self) -> "PersonIdentity":
+        """The person who types; at a terminal and in an editor the owner."""
         ...
 
     @property
     def terminal(self) -> Terminal | None:
-        """What only a terminal can do; None elsewhere."""
+        """The features of a terminal; None elsewhere."""
         ...
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
-        """Show lines as they are."""
+        """Show plain lines unchanged."""
         ...
 
     def show(self, markdown: str) -> None:
-        """Show a text that is written in markdown."""
+        """Show a markdown text."""
         ...
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
-        """Let the person pick one; None when they would rather not."""
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
+        """Let the person pick an option; None when they decline."""
         ...
 
     async def confirm(self, question: str) -> bool:
-        """A yes or no; Enter alone, and nobody there, mean no."""
+        """Ask a yes-or-no question; Enter alone, or nobody there, means no."""
         ...
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
-        """A line from the person; None when they would rather not."""
+        """Ask the person for a line; None when they decline."""
         ...
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
-        """Talk with another session from now on: a fresh one, or that which `name` means; the one before is closed
-        and kept. Raises what `App.open_session` raises, and then nothing has changed."""
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
+        """Switch to another session: a fresh one, or the one that `name` means; the one before is closed and kept.
+
+        Raises what `App.open_session` raises, and then nothing has changed.
+        """
         ...
 
-    async def beside(self) -> "SessionActor":
-        """A fresh session beside the one that is talked with; it is not shown, but its questions are asked here."""
+    async def open_background_session(self) -> "SessionActor":
+        """Open a fresh session in the background; it is not shown, but its questions are asked here."""
         ...
 
-    def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
-        """Say something to the session in the person's name."""
+    def post_message(self, inbound: "Inbound", delivery: PostMode = PostMode.USUAL) -> None:
+        """Post a message to the session in the person's name."""
         ...
 
-    async def answered(self, inbound: "Inbound") -> ExitReason:
-        """Say something, and wait for the end of the turn that answers it."""
+    async def post_and_wait(self, inbound: "Inbound") -> ExitReason:
+        """Post a message and wait for the end of the turn that answers it."""
         ...
 
-    def prefill(self, text: str) -> None:
-        """Put a text where the person types next, to be changed and sent; elsewhere it is shown."""
+    def prefill_input(self, text: str) -> None:
+        """Put a text into the input line, to be edited and sent; elsewhere it is shown."""
         ...
 
-    async def refresh(self) -> None:
-        """Bring what is shown of the session up to date."""
+    async def refresh_view(self) -> None:
+        """Update what is shown of the session."""
         ...
 
-    def leave(self, *, delete: bool = False) -> None:
-        """End the chat; with `delete` the session and every word of it go, too."""
+    def leave_chat(self, *, delete: bool = False) -> None:
+        """End the chat; with `delete` the session is deleted, too."""
         ...

@@ -11,7 +11,7 @@ from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.parts import TextPart
 from hermes.safety.fencing import TAG, fence
 from hermes.store.rows import StoredMessage
-from hermes.tools.taint import inherited
+from hermes.tools.taint import inherit_provenance
 
 PREFIX = "[CONTEXT COMPACTION — REFERENCE ONLY]"
 _OPENING = """\
@@ -58,7 +58,7 @@ def record(pins: Pins, past: Sequence[StoredMessage], notes: str, sources: Itera
 
     No notes can pass for another part of the record.
     """
-    strange = inherited(sources)
+    strange = inherit_provenance(sources)
     notes = re.sub(_OURS, "(in the notes) ", notes, flags=re.IGNORECASE | re.MULTILINE)
     told = notes if strange is None else fence(notes, strange)
     parts = (

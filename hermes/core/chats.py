@@ -77,8 +77,8 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     """Whether the agent wrote it."""
 
 
-class Arrival(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened on a platform: something was said, or (`press`) a button was pressed."""
+class InboundEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event that happened on a platform: a message, or (`press`) a pressed button."""
 
     event_id: str
     """The platform's id of it in this account: what is delivered twice carries the same."""
@@ -106,7 +106,7 @@ class Arrival(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Batch(Struct, frozen=True):
     """Arrivals that are written down together, and the cursors that are true once they are."""
 
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[InboundEvent, ...] = ()
     cursors: tuple[tuple[str, str], ...] = ()
     """Names and values of the platform's own: from where it goes on after a restart."""
 
@@ -166,7 +166,7 @@ class StoredArrival(Struct, frozen=True):
     """Something that came in, with its number in the journal."""
 
     id: int
-    arrival: Arrival
+    arrival: InboundEvent
     letter_id: str = ""
     turn_id: str = ""
 
@@ -188,8 +188,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     turn_id: str = ""
 
 
-class Owed(Struct, frozen=True, kw_only=True):
-    """Something that is to be owed from now on. With `state` open it is still being written."""
+class OutboxItem(Struct, frozen=True, kw_only=True):
+    """A message that is to be put into the outbox. With `state` open it is still being written."""
 
     key: str
     message: Outgoing
@@ -228,7 +228,7 @@ class Unanswered(Struct, frozen=True, kw_only=True):
     """Whether the turn has ended."""
     reason: str = ""
     error: str = ""
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[InboundEvent, ...] = ()
 
 
 class KnownPerson(Struct, frozen=True, kw_only=True):
@@ -261,8 +261,8 @@ class WaitingCode(Struct, frozen=True, kw_only=True):
     expires_at: float
 
 
-class Deed(Struct, frozen=True, kw_only=True):
-    """Something that somebody did from outside."""
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """An entry of the audit trail: something that somebody did from outside."""
 
     platform: str
     account: str

@@ -9,7 +9,7 @@ from hermes.cron.job import Job
 from hermes.cron.runner import Prompt
 from hermes.cron.schedule import zone_of
 from hermes.safety.fencing import fence
-from hermes.tools.taint import derived
+from hermes.tools.taint import provenance_from_sources
 
 SILENT = "[SILENT]"
 """The whole answer of a run that has nothing to say."""
@@ -35,7 +35,7 @@ def prompt_for(
     parts = [TextPart(_head(job, instant), PROGRAM), *skills]
     text = spec.prompt
     if spec.made_by != "person" or spec.sources:
-        origin = derived(spec.sources)
+        origin = provenance_from_sources(spec.sources)
         under = f" while text from {', '.join(spec.sources)} stood in its conversation" if spec.sources else ""
         made = TextPart(_MADE.format(under=under, prompt=spec.prompt), origin or Provenance(Source.MODEL))
         parts.append(made)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import phrase
 from hermes.safety.environment import public_environment
-from hermes.tools.output import HeadTail
+from hermes.tools.output import HeadTailBuffer
 from hermes.util.cancellation import finished, unbroken
 from hermes.util.text import inert
 
@@ -84,7 +84,7 @@ class Scripts:
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(phrase("The script {name} cannot be started: {why}.", name=name, why=why)) from None
-        kept = HeadTail()
+        kept = HeadTailBuffer()
         reading = asyncio.create_task(_read(process, kept), name=f"script {name}")
         failed, ended = "", False
         try:
@@ -98,7 +98,7 @@ class Scripts:
         finally:
             if not ended:
                 await unbroken(_end(process))
-        return Said(self._redact(inert(kept.text())), failed)
+        return Said(self._redact(inert(kept.to_text())), failed)
 
     def _place(self, name: str) -> Path:
         """Where a script lies. Raises UsageError for a path that leads out of the folder, by links too."""
@@ -120,7 +120,7 @@ class Scripts:
         return wanted
 
 
-async def _read(process: asyncio.subprocess.Process, kept: HeadTail) -> None:
+async def _read(process: asyncio.subprocess.Process, kept: HeadTailBuffer) -> None:
     assert process.stdout is not None
     while data := await process.stdout.read(65_536):
         kept.feed(data)

@@ -16,7 +16,7 @@ from hermes.safety.shell.findings import Finding, Verdict
 from hermes.store.jobs import InstantRow, JobAccess
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import derived
+from hermes.tools.taint import provenance_from_sources
 from hermes.tools.tool import Tool, ToolOutput, tool
 from hermes.util.text import escaped, one_line
 
@@ -109,7 +109,7 @@ async def _done(desk: Desk, ctx: ToolContext, call: CronCall) -> ToolOutput:
 async def _moved(desk: Desk, ctx: ToolContext, call: CronCall) -> str:
     """What came of an action that changes something."""
     jobs, name = desk.jobs, call.job_id
-    maker = Maker(by="model", sources=ctx.state.taint.sources(), origin=desk.origin)
+    maker = Maker(by="model", sources=ctx.state.taint.list_sources(), origin=desk.origin)
     match call.action:
         case "create":
             return f"Made. {_line(await jobs.make(_wish(desk, ctx, call), maker))}{'' if desk.runs() else _IDLE}"
@@ -154,7 +154,7 @@ def _wish(desk: Desk, ctx: ToolContext, call: CronCall) -> Wish:
         "zone": call.timezone,
         "deliver": tuple(filter(None, call.deliver.split(","))),
         "toolsets": call.enabled_toolsets or (desk.limit if fresh else None),
-        "cwd": str(ctx.resolve(call.workdir)) if call.workdir else ctx.places.workspace if fresh else "",
+        "cwd": str(ctx.resolve_path(call.workdir)) if call.workdir else ctx.places.workspace if fresh else "",
     }
     return wish_of({name: value for name, value in given.items() if value not in ("", (), None)})
 
@@ -165,7 +165,7 @@ def _plainly(jobs: Sequence[Job], more: Sequence[str] = (), *, whole: bool = Fal
     if whole:
         lines += [f"  prompt: {job.spec.prompt}" for job in jobs]
     sources = dict.fromkeys(source for job in jobs for source in job.spec.sources)
-    return ToolOutput(text=escaped("\n".join([*lines, *more])), provenance=derived(sources))
+    return ToolOutput(text=escaped("\n".join([*lines, *more])), provenance=provenance_from_sources(sources))
 
 
 def _line(job: Job) -> str:

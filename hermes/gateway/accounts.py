@@ -1,4 +1,4 @@
-"""Accounts on platforms: what the settings say of each, and its life from its start to its end."""
+"""Platform accounts: read from the settings, and kept connected from start to close."""
 
 import asyncio
 import contextlib
@@ -18,39 +18,46 @@ import hermes.gateway.platforms
 from hermes.config.gateway import AccountSettings
 from hermes.core.chats import Batch
 from hermes.core.errors import ConfigError, StoreError
-from hermes.gateway.platform import Descriptor, Options, Platform, PlatformError, PlatformRefusedError, Surroundings
+from hermes.gateway.platform import (
+    Descriptor,
+    Platform,
+    PlatformContext,
+    PlatformError,
+    PlatformOptions,
+    PlatformRefusedError,
+)
 from hermes.i18n.messages import phrase
 from hermes.plugins import builtin_names, load_builtin, load_outside, suggestion
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_LISTS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
+_LIST_SETTINGS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
 """Settings of every account that are lists of ids or names."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
-"""Seconds between attempts to connect; each is twice as long as the one before, give or take."""
-STEADY = 60.0
-"""Seconds after which a connection has held, so that the next pause is short again."""
+"""Seconds between attempts to connect; each pause is about twice as long as the one before."""
+STEADY_SECONDS = 60.0
+"""Seconds after which a connection counts as stable, so that the next pause is short again."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """An account as it is set up."""
+class AccountPlan(Struct, frozen=True, kw_only=True):
+    """An account as the settings describe it."""
 
     name: str
     descriptor: Descriptor
     settings: AccountSettings
-    options: Options
+    options: PlatformOptions
 
 
 def platform_names() -> tuple[str, ...]:
-    """The platforms that are built in."""
+    """Return the names of the built-in platforms."""
     return builtin_names(hermes.gateway.platforms)
 
 
 @cache
-def descriptor(name: str) -> Descriptor:
-    """What is known of a platform. Raises ConfigError for one that nobody knows."""
+def load_descriptor(name: str) -> Descriptor:
+    """Return the descriptor of a platform. Raises ConfigError for an unknown name."""
     found: object = None
     if name in platform_names():
         module = load_builtin(hermes.gateway.platforms, name)
@@ -64,27 +71,30 @@ def descriptor(name: str) -> Descriptor:
     return found
 
 
-def plan_of(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> Plan | None:
-    """What the settings say of an account; None when it is switched off. Raises ConfigError with what is wrong."""
+def plan_account(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> AccountPlan | None:
+    """Read an account from its settings; None when it is switched off. Raises ConfigError with what is wrong."""
     where = f"platforms.{name}"
     common = {key: value for key, value in given.items() if key in AccountSettings.__struct_fields__}
-    own = {key: filled(value, environ, f"{where}.{key}") for key, value in given.items() if key not in common}
-    settings = _converted(_plain(common), AccountSettings, where)
+    own = {key: fill_variables(value, environ, f"{where}.{key}") for key, value in given.items() if key not in common}
+    settings = _convert_settings(_normalize_lists(common), AccountSettings, where)
     if not settings.enabled:
         return None
-    found = descriptor(settings.platform or name)
+    found = load_descriptor(settings.platform or name)
     for option, variable in found.variables.items():
         if not own.get(option) and environ.get(variable):
             own[option] = environ[variable]
     _check_keys(own, found, where)
-    return Plan(name=name, descriptor=found, settings=settings, options=_converted(own, found.options, where))
+    return AccountPlan(
+        name=name, descriptor=found, settings=settings, options=_convert_settings(own, found.options, where)
+    )
 
 
-def _plain(given: Mapping[str, object]) -> dict[str, object]:
-    """Lists of ids as they are meant: YAML reads an id without quotes as a number, and people write a single one
-    without brackets."""
+def _normalize_lists(given: Mapping[str, object]) -> dict[str, object]:
+    """Turn lists of ids into lists of strings: YAML reads an id without quotes as a number, and people write a
+    single one without brackets.
+    """
     plain = dict(given)
-    for key in _LISTS & plain.keys():
+    for key in _LIST_SETTINGS & plain.keys():
         value = plain[key]
         many = value if isinstance(value, list) else [value]
         if all(type(one) in (int, str) for one in many):
@@ -102,7 +112,7 @@ def _check_keys(own: Mapping[str, object], found: Descriptor, where: str) -> Non
             raise ConfigError(phrase("Nobody knows the key `{key}`.", key=f"{where}.{key}"), near)
 
 
-def _converted(given: object, kind: type[S], where: str) -> S:
+def _convert_settings(given: object, kind: type[S], where: str) -> S:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -112,16 +122,16 @@ def _converted(given: object, kind: type[S], where: str) -> S:
         ) from None
 
 
-def filled(value: object, environ: Mapping[str, str], where: str) -> object:
-    """The value with `${VARIABLE}` filled in. Raises ConfigError for one that is not there."""
+def fill_variables(value: object, environ: Mapping[str, str], where: str) -> object:
+    """Return the value with `${VARIABLE}` filled in. Raises ConfigError for a variable that is not set."""
     if isinstance(value, dict):
-        return {key: filled(inner, environ, f"{where}.{key}") for key, inner in value.items()}
+        return {key: fill_variables(inner, environ, f"{where}.{key}") for key, inner in value.items()}
     if isinstance(value, list):
-        return [filled(inner, environ, where) for inner in value]
+        return [fill_variables(inner, environ, where) for inner in value]
     if not isinstance(value, str):
         return value
 
-    def fill(match: re.Match[str]) -> str:
+    def fill_match(match: re.Match[str]) -> str:
         if match[1] not in environ:
             raise ConfigError(
                 phrase("`{where}` names the variable {name}, which is not set.", where=where, name=match[1]),
@@ -129,66 +139,67 @@ def filled(value: object, environ: Mapping[str, str], where: str) -> object:
             )
         return environ[match[1]]
 
-    return _VARIABLE.sub(fill, value)
+    return _VARIABLE.sub(fill_match, value)
 
 
-class Health(StrEnum):
-    """How an account is."""
+class AccountHealth(StrEnum):
+    """The state of an account."""
 
     STARTING = "starting"
     CONNECTED = "connected"
     LOST = "lost"
-    """The connection broke; it is tried again."""
+    """The connection broke; it is retried."""
     REFUSED = "refused"
-    """The platform does not take it as it is set up; nothing is tried again."""
+    """The platform refuses the account as it is configured; nothing is retried."""
     CLOSED = "closed"
 
 
-TakeIn = Callable[["Account", Batch], Awaitable[None]]
+BatchHandler = Callable[["PlatformAccount", Batch], Awaitable[None]]
 
 
-class Account:
-    """One account on a platform, from `start` to `close`. What comes in is handed to `take_in`, which returns once it
-    is on disk; only then is the next batch asked for."""
+class PlatformAccount:
+    """One account on a platform, from `start` to `close`. Incoming batches are handed to `handle_batch`, which
+    returns once they are on disk; only then is the next batch asked for.
+    """
 
-    def __init__(self, plan: Plan, surroundings: Surroundings, take_in: TakeIn) -> None:
+    def __init__(self, plan: AccountPlan, context: PlatformContext, handle_batch: BatchHandler) -> None:
         self.plan = plan
         self.can = plan.descriptor.can
-        self.health = Health.STARTING
-        self.why = ""
-        """What went wrong last."""
+        self.health = AccountHealth.STARTING
+        self.last_problem = ""
+        """The most recent problem, in words."""
         self.connections = 0
-        self._around = surroundings
-        self._take_in = take_in
+        self._context = context
+        self._handle_batch = handle_batch
         self._platform: Platform | None = None
         self._task: asyncio.Task[None] | None = None
-        self._up = asyncio.Event()
+        self._health_known = asyncio.Event()
 
     @property
     def name(self) -> str:
-        """The name under which it is set up."""
+        """The name under which the account is configured."""
         return self.plan.name
 
     @property
     def platform(self) -> Platform:
-        """What sends. Raises PlatformError before it has started, and when it was refused."""
+        """The open platform. Raises PlatformError before it has started, and when it was refused."""
         if self._platform is None:
-            raise PlatformError(self.why or f"{self.name} has not started.")
+            raise PlatformError(self.last_problem or f"{self.name} has not started.")
         return self._platform
 
     def start(self) -> None:
-        """Connect, and go on with that until `close`."""
+        """Connect, and keep connecting until `close`."""
         self._task = asyncio.create_task(self._run(), name=f"account {self.name}")
 
-    async def connected(self, seconds: float) -> bool:
-        """Wait until it is connected, or known not to be; whether it is."""
+    async def wait_connected(self, seconds: float) -> bool:
+        """Wait until the account is connected or known to have failed; return whether it is connected."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._up.wait()
-        return self.health is Health.CONNECTED
+                await self._health_known.wait()
+        return self.health is AccountHealth.CONNECTED
 
     async def pause(self) -> None:
-        """Stop receiving; what was not written down yet was not acknowledged either."""
+        """Stop receiving; what is not stored yet is not acknowledged either."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -200,7 +211,7 @@ class Account:
         if self._platform is not None:
             await self._platform.close()
             self._platform = None
-        self.health = Health.CLOSED
+        self.health = AccountHealth.CLOSED
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE
@@ -209,49 +220,53 @@ class Account:
             began = clock()
             try:
                 if self._platform is None:
-                    self._platform = await self.plan.descriptor.open(self.plan.options, self._around)
+                    self._platform = await self.plan.descriptor.open(self.plan.options, self._context)
                 await self._receive(self._platform)
                 why = f"{self.plan.descriptor.title} ended the connection."
             except PlatformRefusedError as error:
-                self._say(Health.REFUSED, str(error))
-                self._around.report(f"{self.name}: {error}")
+                self._set_health(AccountHealth.REFUSED, str(error))
+                self._context.report(f"{self.name}: {error}")
                 return
             except (PlatformError, StoreError, aiohttp.ClientError, OSError, TimeoutError) as error:
                 why = str(error) or type(error).__name__
             except Exception as error:  # noqa: BLE001 - one platform's mistake must not end the others
                 _LOG.exception("an account failed")
                 why = f"{self.plan.descriptor.title} failed by an error of Hermes' own ({type(error).__name__})."
-            pause = FIRST_PAUSE if clock() - began > STEADY else pause
-            if self.health is not Health.LOST or why != self.why:
-                self._around.report(f"{self.name}: {why} It is tried again.")
-            self._say(Health.LOST, why)
+            pause = FIRST_PAUSE if clock() - began > STEADY_SECONDS else pause
+            if self.health is not AccountHealth.LOST or why != self.last_problem:
+                self._context.report(f"{self.name}: {why} It is tried again.")
+            self._set_health(AccountHealth.LOST, why)
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))
             pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _receive(self, platform: Platform) -> None:
         async with contextlib.aclosing(platform.receive()) as batches:
             async for batch in batches:
-                if self.health is not Health.CONNECTED:
+                if self.health is not AccountHealth.CONNECTED:
                     self.connections += 1
-                    if self.health is Health.LOST:
-                        self._around.report(f"{self.name}: connected again.")
-                    self._say(Health.CONNECTED, "")
+                    if self.health is AccountHealth.LOST:
+                        self._context.report(f"{self.name}: connected again.")
+                    self._set_health(AccountHealth.CONNECTED, "")
                 if batch.arrivals or batch.cursors:
-                    await self._take_in(self, batch)
+                    await self._handle_batch(self, batch)
 
-    def _say(self, health: Health, why: str) -> None:
-        self.health, self.why = health, why
-        if health is not Health.STARTING:
-            self._up.set()
+    def _set_health(self, health: AccountHealth, problem: str) -> None:
+        self.health, self.last_problem = health, problem
+        """The most recent problem, in words."""
+        if health is not AccountHealth.STARTING:
+            self._health_known.set()
 
 
-def plans_of(given: Mapping[str, Mapping[str, object]], environ: Mapping[str, str]) -> tuple[list[Plan], Sequence[str]]:
-    """Every account that is set up, and a line for each that cannot be used: one that is wrong keeps no other from
-    running."""
+def plan_accounts(
+    given: Mapping[str, Mapping[str, object]], environ: Mapping[str, str]
+) -> tuple[list[AccountPlan], Sequence[str]]:
+    """Read every configured account, and a line for each that cannot be used: a wrong one keeps no other from
+    running.
+    """
     plans, wrong = [], []
     for name, options in given.items():
         try:
-            plan = plan_of(name, options, environ)
+            plan = plan_account(name, options, environ)
         except ConfigError as error:
             wrong.append(str(error))
         else:

@@ -1,56 +1,65 @@
-"""What is said in chats: an answer of a turn's end, cut into what the platform takes."""
+"""The text of answers in chats, split into messages that the platform accepts."""
 
 from msgspec import Struct, structs
 
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.platform import Capabilities
-from hermes.gateway.text.links import harmless
-from hermes.gateway.text.media import Rules, Sendable, take
-from hermes.gateway.text.split import split
+from hermes.gateway.text.links import defuse_links
+from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
+from hermes.gateway.text.split import split_markdown
 from hermes.i18n.messages import say, translated
-from hermes.sessions.egress_filter import Leaving
+from hermes.sessions.egress_filter import EgressFilter
 
 SILENT = "[SILENT]"
-"""What a model answers when nothing is to be said (X-60)."""
+"""The answer of a model that has nothing to say."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What a turn's end comes to in a chat. `outcome` is its name in the journal."""
+class ChatAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to a turn as it goes to a chat. `outcome` is its name in the journal."""
 
     text: str
     outcome: str
-    files: tuple[Sendable, ...] = ()
+    files: tuple[SendableFile, ...] = ()
 
 
-def answer_of(ended: TurnEnded) -> Answer:
-    """The answer of a turn. One that did not come to its end says so, behind what there is."""
+def build_answer(ended: TurnEnded) -> ChatAnswer:
+    """Build the answer of a turn. One that did not complete says so, after its text."""
     text = ended.text.strip()
     if ended.reason.completed:
-        return Answer(text="" if text == SILENT else text, outcome=ended.reason.value)
+        return ChatAnswer(text="" if text == SILENT else text, outcome=ended.reason.value)
     if ended.reason is ExitReason.INTERRUPTED:
         line = say("(Stopped.)")
     else:
         why = translated(ended.error) if ended.error else ended.reason.value.replace("_", " ")
         line = say("(This did not come to its end: {why})", why=why)
-    return Answer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
+    return ChatAnswer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
 
 
-def let_out(answer: Answer, leaving: Leaving, can: Capabilities) -> Answer:
-    """The answer as it may leave the machine: its files found, and, while strangers' words stand in the conversation,
-    nothing in it that a platform would fetch from a host that nobody has named."""
+def filter_answer(answer: ChatAnswer, egress_filter: EgressFilter, can: Capabilities) -> ChatAnswer:
+    """Return the answer as it may leave the machine: with its files extracted and, while untrusted content stands in
+    the conversation, without anything that a platform would fetch from a host that is not allowed.
+    """
     text, files = answer.text, answer.files
     if can.media:
         limit = can.media_limit
-        taken = take(text, Rules(roots=leaving.roots, refused=leaving.refused, home=leaving.home, limit=limit))
+        taken = extract_media(
+            text,
+            MediaRules(
+                roots=egress_filter.roots,
+                refusal_reason=egress_filter.find_refusal,
+                home=egress_filter.home,
+                limit=limit,
+            ),
+        )
         text, files = taken.text, taken.files
-    if leaving.tainted:
-        text = harmless(text, leaving.allowed)
+    if egress_filter.tainted:
+        text = defuse_links(text, egress_filter.is_host_allowed)
     return structs.replace(answer, text=text, files=files)
 
 
-def pieces(text: str, can: Capabilities) -> list[str]:
-    """A text as messages that the platform takes; none for a text of nothing."""
+def split_text(text: str, can: Capabilities) -> list[str]:
+    """Split a text into messages that the platform accepts; none for an empty text."""
     if not text.strip():
         return []
-    return split(text, can.limit, can.measure)
+    return split_markdown(text, can.limit, can.measure)

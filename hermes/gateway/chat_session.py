@@ -1,4 +1,4 @@
-"""One conversation in a chat: the live session behind it, and everything that is said there on its behalf."""
+"""One chat session: the live session behind a chat, and everything that is shown there on its behalf."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,9 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from msgspec import Struct
 
-from hermes.commands.views.usage import epoch_line
-from hermes.core.chats import Binding, ChatKind, DeliveryState, Outgoing, Owed
+from hermes.admin.people.identity import PersonIdentity, PersonResolver
+from hermes.commands.views.usage import format_epoch_notice
+from hermes.core.chats import Binding, ChatKind, DeliveryState, OutboxItem, Outgoing
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -25,35 +26,36 @@ from hermes.core.events import (
 )
 from hermes.core.ids import new_letter_id
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.accounts import Account
+from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.people.identity import People, Person
 from hermes.gateway.platform import Capabilities
-from hermes.gateway.questions import Questions
-from hermes.gateway.session_pool import Entry
-from hermes.gateway.stream_renderer import Hearer, Speaker
-from hermes.gateway.telemetry import Watch
+from hermes.gateway.questions import ChatQuestions
+from hermes.gateway.session_pool import PooledSession
+from hermes.gateway.stream_renderer import StreamRenderer, StreamTarget
+from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.formats import span
 from hermes.i18n.messages import phrase, say, translated
 from hermes.ipc.remote_session import RemoteSession
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.egress_filter import Leaving, leaving, leaving_unseen
+from hermes.sessions.egress_filter import EgressFilter, build_egress_filter, build_remote_egress_filter
 from hermes.sessions.port import SessionPort
 
 _LOG = logging.getLogger(__name__)
 HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
-"""The part of a model's window, and the messages, from which on a conversation is condensed before a turn."""
+"""The share of a model's window, and the number of messages, from which on a session is compressed before a
+turn.
+"""
 QUESTION_SECONDS = 3600.0
-"""How long a question of the model's waits for its answer (clarify time-out of 0.19)."""
-MOST_PENDING = 64
+"""How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
+MAX_PENDING = 64
 CLOSE_SECONDS = 20.0
-_WAITING = 1_000
-"""Things to be shown that may wait; a conversation with more of them has stopped working."""
+_MAX_QUEUED_WORK = 1_000
+"""Limit of queued things to show; a chat session with more of them has stopped working."""
 
 
 class GatewayError(HermesError):
-    """The gateway failed by an error of its own; its log has all there is to know."""
+    """An internal error of the gateway; the log has its details."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -61,104 +63,109 @@ class GatewayError(HermesError):
         )
 
 
-class Ground(Struct, frozen=True, kw_only=True):
-    """What every conversation stands on."""
+class ChatSessionDeps(Struct, frozen=True, kw_only=True):
+    """The dependencies that every chat session shares."""
 
     app: App
     outbox: Outbox
-    people: People
-    watch: Watch
+    people: PersonResolver
+    telemetry: Telemetry
     report: Callable[[str], None]
-    broken: Callable[["Conversation"], None]
-    """Told when a session cannot go on as it is in memory."""
+    on_broken: Callable[["ChatSession"], None]
+    """Called when a session cannot continue from memory."""
 
 
-class Conversation:
-    """A conversation while its session is live. What its session says is shown strictly in order."""
+class ChatSession:
+    """A chat's conversation while its session is live. The session's output is shown strictly in order."""
 
-    def __init__(self, ground: Ground, account: Account, binding: Binding, person: Person) -> None:
-        self._ground = ground
-        self.app = ground.app
+    def __init__(
+        self, deps: ChatSessionDeps, account: PlatformAccount, binding: Binding, person: PersonIdentity
+    ) -> None:
+        self._deps = deps
+        self.app = deps.app
         self.account = account
         self.binding = binding
         self.place = binding.place
         self.person = person
         self.reply_to = ""
-        """The message that the next answer is an answer to."""
-        self.questions = Questions(self)
+        """The id of the message that the next answer replies to."""
+        self.questions = ChatQuestions(self)
         self.actor: SessionPort
-        self.entry: Entry
-        self._speaker: Speaker | None = None
-        self._work: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_WAITING)
-        self._left = 0
-        self._worker = asyncio.create_task(self._run(), name=f"conversation {binding.key}")
+        self.pooled: PooledSession
+        self._renderer: StreamRenderer | None = None
+        self._work_queue: asyncio.Queue[Coroutine[object, object, None]] = asyncio.Queue(_MAX_QUEUED_WORK)
+        self._unshown = 0
+        self._worker = asyncio.create_task(self._run_work(), name=f"conversation {binding.key}")
         self._watchdog: asyncio.TimerHandle | None = None
-        self._seen = 0.0
-        """When there was a sign of life last, by the loop's clock."""
-        self._unsubscribe: Callable[[], None] = _nothing
+        self._last_activity = 0.0
+        """When the turn last showed activity, by the loop's clock."""
+        self._unsubscribe: Callable[[], None] = _do_nothing
         self.spent_at = 0.0
-        """When a turn ended last since no money was left for it."""
+        """When a turn last ended because its spending limit was reached."""
         self.pending = 0
-        """Messages that wait for the end of their turn."""
-        self._room = asyncio.Event()
+        """The number of messages whose turns have not ended."""
+        self._capacity = asyncio.Event()
 
     @property
     def can(self) -> Capabilities:
-        """What the platform can do."""
+        """The platform's capabilities."""
         return self.account.can
 
     @property
     def unfinished(self) -> bool:
-        """Whether something that was said is not shown, or not owed, yet."""
-        return self._left > 0
+        """Whether some output is not shown, or not in the outbox, yet."""
+        return self._unshown > 0
 
-    def attach(self, actor: SessionPort) -> None:
-        """Show what this session says from now on."""
+    def attach_session(self, actor: SessionPort) -> None:
+        """Show this session's output from now on."""
         self.actor = actor
-        self._ground.watch.place(actor.session_id, self.place.lane)
+        self._deps.telemetry.set_lane(actor.session_id, self.place.lane)
         # In a group somebody who looks after Hermes may answer for those who may not.
         alone = self.place.kind is ChatKind.DM
-        actor.approvals.can_ask = not alone or bool(self._ground.people.rights(self.person.role).approve)
-        self._unsubscribe = actor.subscribe(self._hear)
+        actor.approvals.can_ask = not alone or bool(self._deps.people.role_rights(self.person.role).approve)
+        self._unsubscribe = actor.subscribe(self._on_event)
 
     @property
     def local(self) -> SessionActor | None:
-        """The session itself, unless it lives in another process."""
+        """The session's actor, or None where the session lives in another process."""
         return self.actor if isinstance(self.actor, SessionActor) else None
 
     @property
     def remote(self) -> RemoteSession | None:
-        """The session where it lives in another process."""
+        """The remote session where it lives in another process, else None."""
         return self.actor if isinstance(self.actor, RemoteSession) else None
 
     @property
-    def leaving(self) -> Leaving:
-        """What may be let out now."""
-        on, actor = self.app.premises, self.local
+    def egress_filter(self) -> EgressFilter:
+        """The filter for what may leave the machine now."""
+        services, actor = self.app.services, self.local
         if actor is None:
-            return leaving_unseen(on, on.settings.gateway.cwd or str(on.home.root / "workspace"))
-        return leaving(on, self.app.live(actor))
+            return build_remote_egress_filter(
+                services, services.settings.gateway.cwd or str(services.home.root / "workspace")
+            )
+        return build_egress_filter(services, self.app.live_session(actor))
 
-    def may_answer(self, person: Person) -> bool:
-        """Whether somebody may answer what this session asks: who it works for, the owner, and for those who do not
-        look after Hermes whoever does."""
-        mine = self.person.covers(person) and bool(self._ground.people.rights(person.role).approve)
-        return mine or person.owner or (person.leads and not self.person.leads)
+    def can_answer(self, person: PersonIdentity) -> bool:
+        """Return whether somebody may answer this session's questions: the person that it works for, the owner, and
+        for people who do not administer Hermes anybody who does.
+        """
+        mine = self.person.includes_person(person) and bool(self._deps.people.role_rights(person.role).approve)
+        return mine or person.is_owner or (person.can_administer and not self.person.can_administer)
 
-    def watch(self, ended: "asyncio.Future[TurnEnded]") -> None:
-        """Notice when what was said could not be answered by this session as it is in memory."""
+    def track_turn(self, ended: "asyncio.Future[TurnEnded]") -> None:
+        """Count a posted message until its turn ends, and notice when the session fails to answer it."""
         self.pending += 1
-        ended.add_done_callback(self._ended)
+        ended.add_done_callback(self._on_turn_done)
 
-    async def room(self) -> None:
-        """Wait until not too many messages wait for their turns; more stay in the journal so long."""
-        while self.pending >= MOST_PENDING:
-            self._room.clear()
-            await self._room.wait()
+    async def wait_for_capacity(self) -> None:
+        """Wait while too many messages wait for their turns; more stay in the journal meanwhile."""
+        while self.pending >= MAX_PENDING:
+            self._capacity.clear()
+            await self._capacity.wait()
 
-    async def tidy(self) -> None:
-        """Before a turn: condense a conversation that nearly fills its model's window already (rows GH-01, GW-15)."""
-        actor, settings = self.local, self.app.premises.settings.compression
+    async def compress_if_large(self) -> None:
+        """Compress a conversation that nearly fills its model's window, before a turn begins."""
+        actor, settings = self.local, self.app.services.settings.compression
         if actor is None:
             return  # who holds it looks after it
         live = actor.conversation
@@ -169,154 +176,158 @@ class Conversation:
             with contextlib.suppress(BusyError):  # a turn has begun meanwhile: it looks at the window itself
                 await actor.condense()
 
-    async def say(self, text: str) -> None:
-        """Say something in Hermes' own name."""
+    async def send_note(self, text: str) -> None:
+        """Send a message in Hermes' own name."""
         if text.strip():
             key = f"note:{new_letter_id()}"
             message = Outgoing(place=self.place, text=text, key=key)
-            await self.owe([Owed(key=key, message=message, session_id=self.actor.session_id)])
+            await self.enqueue([OutboxItem(key=key, message=message, session_id=self.actor.session_id)])
 
-    async def owe(self, owed: Sequence[Owed]) -> None:
-        """Owe messages of this conversation."""
-        if self._speaker is not None:
-            self._speaker.pause()
-        await self._ground.outbox.owe(owed)
+    async def enqueue(self, items: Sequence[OutboxItem]) -> None:
+        """Put messages of this chat into the outbox."""
+        if self._renderer is not None:
+            self._renderer.end_segment()
+        await self._deps.outbox.enqueue(items)
 
-    async def message_of(self, key: str) -> tuple[DeliveryState, str] | None:
-        """What has become of a message."""
-        return await self.app.premises.store.chats.message_of(key)
+    async def find_delivery(self, key: str) -> tuple[DeliveryState, str] | None:
+        """Return the state and the platform's id of the message with this key, or None."""
+        return await self.app.services.store.chats.message_of(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """The `Asker` of the session's tools: the answer of the person whom it works for."""
-        picked = await self.questions.ask(
+        """Ask the person whom the session works for, as the `Asker` of its tools; return the answer."""
+        picked = await self.questions.ask_person(
             self.person, question, choices, typed=True, seconds=QUESTION_SECONDS, of_model=True
         )
         return choices[picked] if isinstance(picked, int) else picked
 
     async def close(self) -> None:
-        """Show nothing more once what was said is owed; what is owed stays owed."""
+        """Finish the queued output, then show nothing more; what is in the outbox stays there."""
         self._unsubscribe()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await self._work.join()
+                await self._work_queue.join()
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._worker.cancel()
         await asyncio.wait({self._worker})
-        if self._speaker is not None:
-            await self._speaker.close()
-        while not self._work.empty():
-            self._work.get_nowait().close()
-        self._let_go()
+        if self._renderer is not None:
+            await self._renderer.close()
+        while not self._work_queue.empty():
+            self._work_queue.get_nowait().close()
+        self._release_references()
 
-    def _let_go(self) -> None:
-        """Forget what knows this conversation: circles of what has ended would stay until the collector comes round."""
-        self._unsubscribe = _nothing
+    def _release_references(self) -> None:
+        """Drop every reference to this chat session: cycles would stay in memory until the garbage collector runs."""
+        self._unsubscribe = _do_nothing
         self.questions.close()
         del self._worker
         if hasattr(self, "actor"):
             del self.actor
-        if hasattr(self, "entry"):
-            del self.entry
+        if hasattr(self, "pooled"):
+            del self.pooled
 
-    def _ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
+    def _on_turn_done(self, ended: "asyncio.Future[TurnEnded]") -> None:
         self.pending -= 1
-        if self.pending < MOST_PENDING:
-            self._room.set()
+        if self.pending < MAX_PENDING:
+            self._capacity.set()
         error = None if ended.cancelled() else ended.exception()
         if error is not None:
-            self._ground.report(f"{self.binding.key}: {error}")
-            self._ground.broken(self)
+            self._deps.report(f"{self.binding.key}: {error}")
+            self._deps.on_broken(self)
 
-    def _hear(self, event: Event) -> None:
-        self._alive(event)
+    def _on_event(self, event: Event) -> None:
+        self._note_activity(event)
         match event:
             case TurnStarted() | TurnResumed():
-                hearer = Hearer(self.account, self.place, self.reply_to, lambda: self.leaving)
-                speaker = self._speaker = Speaker(
-                    self.app, self._ground.outbox, hearer, self.actor.session_id, event.turn_id
+                hearer = StreamTarget(self.account, self.place, self.reply_to, lambda: self.egress_filter)
+                speaker = self._renderer = StreamRenderer(
+                    self.app, self._deps.outbox, hearer, self.actor.session_id, event.turn_id
                 )
-                self._later(speaker.start())
+                self._enqueue_work(speaker.start())
             case TurnEnded():
                 if event.reason is ExitReason.SPEND_LIMIT:
-                    self.spent_at = self.app.premises.clock.now()
-                spoken, self._speaker = self._speaker, None
+                    self.spent_at = self.app.services.clock.now()
+                    """When a turn last ended because its spending limit was reached."""
+                spoken, self._renderer = self._renderer, None
                 if spoken is not None and spoken.turn_id == event.turn_id:
-                    self._later(spoken.finish(event))
+                    self._enqueue_work(spoken.finish(event))
             case ApprovalAsked():
-                self._later(self.questions.show(event))
+                self._enqueue_work(self.questions.show_approval(event))
             case ApprovalAnswered():
-                self._later(self.questions.answered(event))
+                self._enqueue_work(self.questions.show_decision(event))
             case Notice() | Refused() | FellBack() | EpochBegan():
-                self._later(self.say(self._line(event)))
-            case _ if self._speaker is not None:
-                self._speaker.hear(event)
+                self._enqueue_work(self.send_note(self._format_notice(event)))
+            case _ if self._renderer is not None:
+                self._renderer.handle_event(event)
             case _:
                 pass
 
-    def _alive(self, event: Event) -> None:
-        """There was a sign of life of the running turn: it has its time for the next one."""
-        self._seen = asyncio.get_running_loop().time()
+    def _note_activity(self, event: Event) -> None:
+        """Note activity of the running turn, which restarts its time limit."""
+        self._last_activity = asyncio.get_running_loop().time()
+        """When the turn last showed activity, by the loop's clock."""
         if isinstance(event, TurnEnded) and self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None
         elif isinstance(event, TurnStarted | TurnResumed):
-            self._look_again(self.app.premises.settings.gateway.turn_timeout)
+            self._schedule_watchdog(self.app.services.settings.gateway.turn_timeout)
 
-    def _look_again(self, seconds: float) -> None:
-        self._watchdog = asyncio.get_running_loop().call_later(seconds, self._look)
+    def _schedule_watchdog(self, seconds: float) -> None:
+        self._watchdog = asyncio.get_running_loop().call_later(seconds, self._check_activity)
 
-    def _look(self) -> None:
-        """Stop a turn that has given no sign of life for too long, and say so. While a person is asked it may wait."""
-        limit = self.app.premises.settings.gateway.turn_timeout
-        left = self._seen + limit - asyncio.get_running_loop().time()
-        if left > 0 or self.questions.waiting:
-            self._look_again(max(left, 1.0))
+    def _check_activity(self) -> None:
+        """Stop a turn that has shown no activity for too long, and say so. It may wait while a person is asked."""
+        limit = self.app.services.settings.gateway.turn_timeout
+        left = self._last_activity + limit - asyncio.get_running_loop().time()
+        if left > 0 or self.questions.is_waiting:
+            self._schedule_watchdog(max(left, 1.0))
             return
         self._watchdog = None
-        self._ground.report(f"{self.binding.key}: no sign of life for {limit:g} s; the turn is stopped.")
-        self._later(self.say(say("(There was no sign of life for {time}; the turn is stopped.)", time=span(limit))))
+        self._deps.report(f"{self.binding.key}: no sign of life for {limit:g} s; the turn is stopped.")
+        self._enqueue_work(
+            self.send_note(say("(There was no sign of life for {time}; the turn is stopped.)", time=span(limit)))
+        )
         self.actor.stop()
 
-    def _line(self, event: Notice | Refused | FellBack | EpochBegan) -> str:
-        """What people are told of it; those who do not look after Hermes hear only what is theirs."""
+    def _format_notice(self, event: Notice | Refused | FellBack | EpochBegan) -> str:
+        """Return the text that people see for an event; people who do not administer Hermes see only their own."""
         match event:
             case Refused():
                 return say("(Not done: {reason})", reason=translated(event.reason))
-            case Notice() if self.person.leads and event.level is not Level.INFO:
+            case Notice() if self.person.can_administer and event.level is not Level.INFO:
                 return f"({translated(event.text)})"
-            case FellBack() if self.person.leads:
+            case FellBack() if self.person.can_administer:
                 return say("({why} Going on with {model}.)", why=translated(event.reason), model=event.model)
-            case EpochBegan() if self.person.leads and event.number > 1:
-                said = epoch_line(event.reason, event.bytes)
+            case EpochBegan() if self.person.can_administer and event.number > 1:
+                said = format_epoch_notice(event.reason, event.bytes)
                 return f"({said})" if said else ""
             case _:
                 return ""
 
-    def _later(self, work: Coroutine[object, object, None]) -> None:
+    def _enqueue_work(self, work: Coroutine[object, object, None]) -> None:
         try:
-            self._work.put_nowait(work)
-            self._left += 1
+            self._work_queue.put_nowait(work)
+            self._unshown += 1
         except asyncio.QueueFull:
             work.close()
-            self._ground.report(f"{self.binding.key}: too much waits to be shown; some of it was not.")
+            self._deps.report(f"{self.binding.key}: too much waits to be shown; some of it was not.")
 
-    async def _run(self) -> None:
+    async def _run_work(self) -> None:
         while True:
-            work = await self._work.get()
+            work = await self._work_queue.get()
             try:
                 await work
             except HermesError as error:
-                self._ground.report(f"{self.binding.key}: {error}")
-                self._ground.broken(self)
+                self._deps.report(f"{self.binding.key}: {error}")
+                self._deps.on_broken(self)
             except Exception as error:  # noqa: BLE001 - what comes behind it is shown all the same
                 _LOG.exception("something could not be shown")
-                self._ground.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
-                self._ground.broken(self)
+                self._deps.report(f"{self.binding.key}: {GatewayError(type(error).__name__)}")
+                self._deps.on_broken(self)
             finally:
-                self._left -= 1
-                self._work.task_done()
+                self._unshown -= 1
+                self._work_queue.task_done()
 
 
-def _nothing() -> None:
-    """There is nothing to do."""
+def _do_nothing() -> None:
+    """Do nothing."""

@@ -1,15 +1,15 @@
-"""A person's place at a chat, for the slash commands that all front-ends share."""
+"""The command context of a chat, for the slash commands that all front ends share."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from hermes.commands.context import Delivery, Option, Surface
+from hermes.admin.people.identity import PersonIdentity
+from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.chat_session import Conversation
-from hermes.gateway.chat_sessions import Conversations
-from hermes.gateway.people.identity import Person
+from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.chat_sessions import ChatSessions
 from hermes.i18n.messages import phrase, say
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
@@ -17,125 +17,129 @@ from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
 ANSWER_SECONDS = 300.0
-"""How long a menu of a command waits."""
+"""How long a command's menu waits for its answer."""
 _YES, _NO = phrase("Yes"), phrase("No")
 
 
-class ChatDesk:
-    """A `Desk` in a chat. What a command tells is one message, sent when it asks something and when it is done."""
+class ChatCommandContext:
+    """The command context in a chat. A command's output is one message, sent when it asks something and when it is
+    done.
+    """
 
     surface = Surface.CHAT
     terminal = None
 
     def __init__(
         self,
-        conversations: Conversations,
-        conversation: Conversation,
-        person: Person,
+        chat_sessions: ChatSessions,
+        chat_session: ChatSession,
+        person: PersonIdentity,
     ) -> None:
-        self._conversations = conversations
-        self._conversation = conversation
+        self._chat_sessions = chat_sessions
+        self._chat_session = chat_session
         self._person = person
-        self._told: list[str] = []
+        self._lines: list[str] = []
         self._posts: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def app(self) -> App:
-        """The process's Hermes."""
-        return self._conversation.app
+        """The process's App."""
+        return self._chat_session.app
 
     @property
     def actor(self) -> SessionActor:
-        """The session that is talked with now."""
-        return self._conversation.entry.local
+        """The actor of the current session."""
+        return self._chat_session.pooled.local
 
     @property
     def port(self) -> SessionPort:
-        """The session, wherever it lives."""
-        return self._conversation.actor
+        """The current session, wherever it lives."""
+        return self._chat_session.actor
 
     @property
-    def person(self) -> Person:
-        """Who gave the command."""
+    def person(self) -> PersonIdentity:
+        """The person who gave the command."""
         return self._person
 
     @property
-    def conversation(self) -> Conversation:
-        """The conversation that it is now."""
-        return self._conversation
+    def chat_session(self) -> ChatSession:
+        """The current chat session."""
+        return self._chat_session
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
-        """Say lines."""
-        self._told.append(text if level is Level.INFO else f"⚠ {text}")
+        """Add lines to the command's output."""
+        self._lines.append(text if level is Level.INFO else f"⚠ {text}")
 
     def show(self, markdown: str) -> None:
-        """Say a text."""
-        self._told.append(markdown)
+        """Add markdown to the command's output."""
+        self._lines.append(markdown)
 
-    async def flush(self) -> None:
-        """Say what was told so far, and post what is to be posted."""
-        told, self._told = "\n".join(self._told), []
-        await self._conversation.say(told)
+    async def flush_output(self) -> None:
+        """Send the output so far, then post the messages that wait."""
+        told, self._lines = "\n".join(self._lines), []
+        await self._chat_session.send_note(told)
         posts, self._posts = self._posts, []
         for post in posts:
             await post()
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
-        """Buttons, or a list with numbers."""
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
+        """Ask by buttons, or by a numbered list."""
         del chosen
         labels = [f"{one.label}  {one.detail}".strip() for one in options]
-        await self.flush()
-        picked = await self._conversation.questions.ask(
+        await self.flush_output()
+        picked = await self._chat_session.questions.ask_person(
             self._person, title, labels, typed=False, seconds=ANSWER_SECONDS
         )
         return picked if isinstance(picked, int) else None
 
     async def confirm(self, question: str) -> bool:
-        """Yes or no; nobody there means no."""
-        return await self.choose(question, [Option(say(_YES)), Option(say(_NO))]) == 0
+        """Ask yes or no; no answer means no."""
+        return await self.choose(question, [MenuOption(say(_YES)), MenuOption(say(_NO))]) == 0
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
-        """A line from the person."""
-        await self.flush()
+        """Ask the person for a line of text."""
+        await self.flush_output()
         shown = f"{question} ({default})" if default else question
-        line = await self._conversation.questions.ask(self._person, shown, (), typed=True, seconds=ANSWER_SECONDS)
+        line = await self._chat_session.questions.ask_person(
+            self._person, shown, (), typed=True, seconds=ANSWER_SECONDS
+        )
         return str(line) if line is not None else None
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
-        """Talk with another session from now on."""
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
+        """Switch the chat to another session."""
         del greet
-        if name == self._conversation.actor.session_id:
-            return self._conversation.actor
-        self._conversation = await self._conversations.begin_anew(self._conversation, name)
-        return self._conversation.actor
+        if name == self._chat_session.actor.session_id:
+            return self._chat_session.actor
+        self._chat_session = await self._chat_sessions.switch_session(self._chat_session, name)
+        return self._chat_session.actor
 
-    async def beside(self) -> SessionActor:
-        """A fresh session beside this one: chats have none."""
+    async def open_background_session(self) -> SessionActor:
+        """Raise UsageError: a chat has no second session beside its own."""
         raise UsageError(phrase("A chat has one session; open a thread, or write from another chat."))
 
-    def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
-        """Say something to the session in the person's name, when the command is done."""
+    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
+        """Post a message to the session in the person's name when the command is done."""
         mode = {
-            Delivery.USUAL: BusyMode.QUEUE,
-            Delivery.QUEUE: BusyMode.QUEUE,
-            Delivery.STEER: BusyMode.STEER,
-            Delivery.INTERRUPT: BusyMode.INTERRUPT,
+            PostMode.USUAL: BusyMode.QUEUE,
+            PostMode.QUEUE: BusyMode.QUEUE,
+            PostMode.STEER: BusyMode.STEER,
+            PostMode.INTERRUPT: BusyMode.INTERRUPT,
         }[delivery]
-        self._posts.append(lambda: self._conversations.say(self._conversation, inbound, mode))
+        self._posts.append(lambda: self._chat_sessions.post_inbound(self._chat_session, inbound, mode))
 
-    async def answered(self, inbound: Inbound) -> ExitReason:
-        """Say something, and wait for the end of the turn that answers it."""
-        await self.flush()
+    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
+        """Post a message, and wait for the end of the turn that answers it."""
+        await self.flush_output()
         return (await self.actor.post(inbound)).reason
 
-    def prefill(self, text: str) -> None:
-        """There is no line to put it into: it is shown."""
-        self._told.append(f"> {text}")
+    def prefill_input(self, text: str) -> None:
+        """Show the text, as a chat has no input line to put it into."""
+        self._lines.append(f"> {text}")
 
-    async def refresh(self) -> None:
-        """Nothing of the session is shown all the time."""
+    async def refresh_view(self) -> None:
+        """Do nothing: a chat shows no state of the session permanently."""
 
-    def leave(self, *, delete: bool = False) -> None:
-        """A chat cannot be left."""
+    def leave_chat(self, *, delete: bool = False) -> None:
+        """Raise UsageError: a chat cannot be left."""
         del delete
         raise UsageError(phrase("A chat goes on; /new begins a fresh session."))

@@ -1,110 +1,110 @@
-"""The gateway's private socket: other processes of this person take part in its sessions, and ask it things."""
+"""The gateway's private control socket: other processes of this person join its sessions, and send it requests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 from hermes.core.errors import HermesError, NotFoundError
-from hermes.gateway.oneshot import Oneshots
-from hermes.gateway.session_pool import Sessions
-from hermes.gateway.telemetry import Watch
+from hermes.gateway.oneshot import OneshotRunner
+from hermes.gateway.session_pool import SessionPool
+from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import phrase
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
-from hermes.ipc.hosted_session import host
-from hermes.ipc.listener import GATEWAY, Listener
+from hermes.ipc.connection import IpcConnection
+from hermes.ipc.hosted_session import serve_session
+from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 
 
-class Serving(Protocol):
-    """The gateway, as it is asked over the socket."""
+class ControlledGateway(Protocol):
+    """The gateway as the control socket uses it."""
 
     @property
     def app(self) -> App:
-        """Its Hermes."""
+        """Its App."""
         ...
 
     @property
-    def sessions(self) -> Sessions:
+    def pool(self) -> SessionPool:
         """Its live sessions."""
         ...
 
-    watch: Watch
+    telemetry: Telemetry
 
-    async def measure(self) -> None:
-        """Ask the store how things stand."""
+    async def measure_backlog(self) -> None:
+        """Refresh the store's part of the health report."""
         ...
 
-    def health(self) -> Mapping[str, object]:
-        """How things stand."""
+    def health_report(self) -> Mapping[str, object]:
+        """Return the gateway's state."""
         ...
 
-    async def send(self, to: str, text: str, file: str) -> str:
-        """Owe a message to a chat; where it goes."""
+    async def send_message(self, to: str, text: str, file: str) -> str:
+        """Queue a message for a chat; return where it goes."""
         ...
 
 
-class LocalSocket:
-    """Listens from `start` to `close`. `reload` reads the settings anew and says what came of it."""
+class ControlSocket:
+    """Listens from `start` to `close`. `reload` reads the settings again and returns a summary."""
 
-    def __init__(self, gateway: Serving, reload: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, gateway: ControlledGateway, reload: Callable[[], Awaitable[str]]) -> None:
         self._gateway = gateway
         self._reload = reload
-        on = gateway.app.premises
-        self.oneshots = Oneshots(on.home, on.environ, gateway.watch)
-        self._listener = Listener(on.home.locks / GATEWAY, self._serve)
+        services = gateway.app.services
+        self.oneshots = OneshotRunner(services.home, services.environ, gateway.telemetry)
+        self._listener = IpcListener(services.home.locks / GATEWAY_SOCKET, self._serve_connection)
 
     @property
     def app(self) -> App:
-        """The process's Hermes."""
+        """The process's App."""
         return self._gateway.app
 
     @asynccontextmanager
     async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
-        """A live session, kept in memory while the context lasts."""
-        if not self._gateway.sessions.has(session_id):
+        """Keep a live session in memory while the context lasts. Raises NotFoundError where it is not open here."""
+        if not self._gateway.pool.has_session(session_id):
             raise NotFoundError(phrase("The session {id} is not open here.", id=session_id))
-        async with self._gateway.sessions.hold(session_id, _never) as entry:
+        async with self._gateway.pool.hold(session_id, _refuse_opening) as entry:
             yield entry.local
 
     def start(self) -> None:
-        """Listen. Raises StoreError."""
+        """Start listening. Raises StoreError."""
         self._listener.start()
 
     async def close(self) -> None:
-        """Let everybody go."""
+        """Close every connection and stop listening."""
         await self._listener.close()
 
-    async def _serve(self, wire: Wire[frames.Ask]) -> None:
-        async for frame in wire.frames():
+    async def _serve_connection(self, wire: IpcConnection[frames.RequestFrame]) -> None:
+        async for frame in wire.iterate_frames():
             match frame:
-                case frames.Attach():
-                    await host(self, wire, frame)
+                case frames.AttachFrame():
+                    await serve_session(self, wire, frame)
                     return
-                case frames.Oneshot():
+                case frames.OneshotFrame():
                     await self.oneshots.run(wire, frame)
                     return
                 case _:
-                    await self._asked(wire, frame)
+                    await self._answer_frame(wire, frame)
 
-    async def _asked(self, wire: Wire[frames.Ask], frame: frames.Ask) -> None:
+    async def _answer_frame(self, wire: IpcConnection[frames.RequestFrame], frame: frames.RequestFrame) -> None:
         try:
             match frame:
-                case frames.Status():
-                    await self._gateway.measure()
-                    wire.send(frames.Standing(health=dict(self._gateway.health())))
-                case frames.Send():
-                    said = await self._gateway.send(frame.to, frame.text, frame.file)
-                    wire.send(frames.Done(id=frame.id, said=said))
-                case frames.Reload():
-                    wire.send(frames.Done(id=frame.id, said=await self._reload()))
+                case frames.StatusRequestFrame():
+                    await self._gateway.measure_backlog()
+                    wire.send(frames.StatusFrame(health=dict(self._gateway.health_report())))
+                case frames.SendFrame():
+                    said = await self._gateway.send_message(frame.to, frame.text, frame.file)
+                    wire.send(frames.DoneFrame(id=frame.id, said=said))
+                case frames.ReloadFrame():
+                    wire.send(frames.DoneFrame(id=frame.id, said=await self._reload()))
                 case _:
                     pass
         except HermesError as error:
-            number = frame.id if isinstance(frame, frames.Send | frames.Reload) else 0
-            wire.send(frames.trouble(error, number))
+            number = frame.id if isinstance(frame, frames.SendFrame | frames.ReloadFrame) else 0
+            wire.send(frames.error_frame(error, number))
 
 
-async def _never() -> SessionActor:
+async def _refuse_opening() -> SessionActor:
     raise NotFoundError(phrase("This session has just been closed."))

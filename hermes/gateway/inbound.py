@@ -1,4 +1,4 @@
-"""What came in, as it is said to a session: words, pictures, files, and what is not the person's own."""
+"""Inbound events as a session's message: text, pictures, files, and content that is not the person's own."""
 
 import asyncio
 import logging
@@ -7,20 +7,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.core.chats import Arrival, Attachment, MediaKind, Reply
+from hermes.core.chats import Attachment, InboundEvent, MediaKind, Reply
 from hermes.core.errors import HermesError
 from hermes.core.parts import ImagePart, TextPart
-from hermes.gateway.accounts import Account
+from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.image_files import read_picture
-from hermes.sessions.untrusted_text import others_words, program_note
+from hermes.sessions.untrusted_text import program_note, untrusted_part
 from hermes.util.text import inert, one_line
 
 _LOG = logging.getLogger(__name__)
 FETCH_SECONDS = 300.0
 LONGEST_TEXT = 1_000_000
-"""Characters of one message; what is longer is cut, and the agent is told."""
+"""Characters of one message; longer ones are cut, and the agent is told."""
 _NAME = re.compile(r"[^\w.\- ]+")
 _KINDS = {
     MediaKind.IMAGE: "picture",
@@ -31,50 +31,59 @@ _KINDS = {
 }
 
 
-async def inbound_of(account: Account, arrivals: Sequence[Arrival], folder: Path, *, cwd: str, shared: bool) -> Inbound:
-    """One message made of everything that was said in a row. What cannot be fetched is said to the agent, and loses
-    nothing else."""
+async def build_inbound(
+    account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, cwd: str, shared: bool
+) -> Inbound:
+    """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
+    nothing else is lost.
+    """
     words: list[str] = []
     images: list[ImagePart] = []
     quoted: list[TextPart] = []
-    for arrival in arrivals:
-        text, title = _cut(arrival.text), account.plan.descriptor.title
-        sender = arrival.sender.name or arrival.sender.id
-        if arrival.reply is not None and arrival.reply.text:
-            quoted.append(_answered(arrival.reply, title))
-        if arrival.forwarded:
-            quoted.append(others_words(text, f"{title}: {sender}, forwarded"))
+    for event in events:
+        text, title = _truncate_text(event.text), account.plan.descriptor.title
+        sender = event.sender.name or event.sender.id
+        if event.reply is not None and event.reply.text:
+            quoted.append(_quote_reply(event.reply, title))
+        if event.forwarded:
+            quoted.append(untrusted_part(text, f"{title}: {sender}, forwarded"))
         elif text.strip():
             words.append(f"[{one_line(inert(sender), 60)}] {text}" if shared else text)
-        for number, attachment in enumerate(arrival.attachments):
-            picture, note = await _attached(account, attachment, folder / _name(arrival.event_id), number)
+        for number, attachment in enumerate(event.attachments):
+            picture, note = await _receive_attachment(
+                account, attachment, folder / _safe_file_name(event.event_id), number
+            )
             images += [picture] if picture is not None else []
             quoted.append(program_note(note))
     return Inbound(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
 
 
-def _answered(reply: Reply, title: str) -> TextPart:
-    """The message that somebody answers: the agent's own, or somebody else's words."""
+def _quote_reply(reply: Reply, title: str) -> TextPart:
+    """Quote the message that is replied to: the agent's own, or somebody else's."""
     if reply.own:
         return program_note(f'[This answers your message: "{one_line(inert(reply.text), 300)}"]')
-    return others_words(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
+    return untrusted_part(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
 
 
-def _cut(text: str) -> str:
+def _truncate_text(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
     return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters were cut off.]"
 
 
-async def _attached(
-    account: Account, attachment: Attachment, folder: Path, number: int
+async def _receive_attachment(
+    account: PlatformAccount, attachment: Attachment, folder: Path, number: int
 ) -> tuple[ImagePart | None, str]:
-    """A file that came along: the picture for the model where it is one, and a line about it."""
-    what, name = _KINDS[attachment.kind], _name(attachment.name) or f"{attachment.kind}-{number}"
+    """Fetch an attachment; return the picture for the model where it is one, and a line about it."""
+    what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
     if attachment.problem:
         return None, f"[A {what} ({name}) came along and cannot be read: {one_line(inert(attachment.problem), 200)}]"
     try:
-        path = Path(attachment.path) if attachment.path else await _fetched(account, attachment, folder, number, name)
+        path = (
+            Path(attachment.path)
+            if attachment.path
+            else await _fetch_attachment(account, attachment, folder, number, name)
+        )
     except (HermesError, OSError, TimeoutError) as error:
         why = one_line(inert(str(error) or type(error).__name__), 200)
         return None, f"[A {what} ({name}) came along and could not be fetched: {why}]"
@@ -87,7 +96,9 @@ async def _attached(
     return None, f"[A {what} came along, saved as {path}.]"
 
 
-async def _fetched(account: Account, attachment: Attachment, folder: Path, number: int, name: str) -> Path:
+async def _fetch_attachment(
+    account: PlatformAccount, attachment: Attachment, folder: Path, number: int, name: str
+) -> Path:
     if attachment.size is not None and attachment.size > MEDIA_LIMIT:
         raise PlatformError(f"it is larger than {MEDIA_LIMIT >> 20} MB")
     target = folder / f"{number}-{name}"
@@ -101,8 +112,8 @@ async def _fetched(account: Account, attachment: Attachment, folder: Path, numbe
     return target
 
 
-def _name(text: str) -> str:
-    """A name that is one plain file name, whatever the sender called it."""
+def _safe_file_name(text: str) -> str:
+    """Return a single plain file name, whatever the sender called the file."""
     plain = _NAME.sub("_", text.replace("/", "_").replace("\\", "_")).strip(". ")
     stem, dot, suffix = plain.rpartition(".")
     return f"{stem[:80]}{dot}{suffix[:12]}" if stem else plain[:80]

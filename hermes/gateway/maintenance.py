@@ -1,51 +1,51 @@
-"""What is done now and then: what the store needs not remember is forgotten, and what it says is looked at."""
+"""Periodic maintenance: old rows of the store are deleted, and its backlog is measured."""
 
 import asyncio
 import contextlib
 
 from hermes.core.errors import StoreError
-from hermes.gateway.metrics import Owing, owing_of
+from hermes.gateway.metrics import BacklogCounts, read_backlog
 from hermes.sessions.app import App
 
-KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long the journal remembers what it has seen: longer than any platform delivers something again."""
-KEEP_RUNS = 30 * 24 * 3600.0
-"""How long runs that have ended, and answers of the API, are found by their ids; what was said stays in sessions."""
+JOURNAL_SECONDS = 7 * 24 * 3600.0
+"""How long the journal remembers inbound events: longer than any platform redelivers one."""
+RUN_SECONDS = 30 * 24 * 3600.0
+"""How long ended runs and API responses are found by their ids; their messages stay in sessions."""
 TIDY_SECONDS = 3600.0
 MEASURE_SECONDS = 15.0
 
 
-class Chores:
-    """Does them from `start` on, in tasks that the caller ends. `owing` is what the store said last."""
+class Maintenance:
+    """Runs the maintenance tasks from `start` on; the caller ends the tasks. `backlog` is the newest measurement."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.owing = Owing()
+        self.backlog = BacklogCounts()
 
     def start(self) -> "list[asyncio.Task[None]]":
-        """Begin; the tasks."""
+        """Start the tasks and return them."""
         return [
-            asyncio.create_task(self._tidy(), name="tidy"),
-            asyncio.create_task(self._measuring(), name="measuring"),
+            asyncio.create_task(self._delete_old_rows(), name="tidy"),
+            asyncio.create_task(self._measure_loop(), name="measuring"),
         ]
 
-    async def measure(self) -> None:
-        """Ask the store how things stand."""
-        self.owing = await owing_of(self._app)
+    async def measure_backlog(self) -> None:
+        """Read the backlog from the store."""
+        self.backlog = await read_backlog(self._app)
 
-    async def _measuring(self) -> None:
+    async def _measure_loop(self) -> None:
         while True:
             with contextlib.suppress(StoreError):
-                await self.measure()
+                await self.measure_backlog()
             await asyncio.sleep(MEASURE_SECONDS)
 
-    async def _tidy(self) -> None:
+    async def _delete_old_rows(self) -> None:
         while True:
             with contextlib.suppress(StoreError):  # it is tried again in an hour
-                on = self._app.premises
-                now = on.clock.now()
-                while await on.store.chats.forget_chats(now - KEEP_SECONDS):
+                services = self._app.services
+                now = services.clock.now()
+                while await services.store.chats.forget_chats(now - JOURNAL_SECONDS):
                     pass
-                while await on.store.chats.forget_api(now - KEEP_RUNS):
+                while await services.store.chats.forget_api(now - RUN_SECONDS):
                     pass
             await asyncio.sleep(TIDY_SECONDS)

@@ -1,7 +1,7 @@
-"""One message of somebody who waits for its answer at a terminal or in a script (`hermes -z`), answered here.
+"""Answers one message of a caller that waits at a terminal or in a script (`hermes -z`).
 
-It has a Hermes of its own: the settings as they are now, the caller's environment and folder. What would not be the
-same as in a process of the caller's own is left to one.
+Each runs in an App of its own, with the current settings and the caller's environment and folder. What would
+not behave as in a process of the caller's own is refused, and the caller starts that process.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.gateway.telemetry import Watch
+from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import speak
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
-from hermes.ipc.hosted_session import Peer
+from hermes.ipc.connection import IpcConnection
+from hermes.ipc.hosted_session import RemotePrompter
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 _REFUSED, _STOPPED = 3, 130
-_SHOWN = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
-"""Events of which the caller is told while it waits."""
+_FORWARDED_EVENTS = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
+"""Events that the caller is sent while it waits."""
 
 
-class Oneshots:
-    """Those that run. `environ` is the gateway's own."""
+class OneshotRunner:
+    """Runs one-shot messages. `environ` is the gateway's own."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], watch: Watch) -> None:
+    def __init__(self, home: Home, environ: Mapping[str, str], watch: Telemetry) -> None:
         self._home = home
         self._watch = watch
         self._environ = environ
@@ -50,37 +50,37 @@ class Oneshots:
         self._closed = False
         self.running = 0
 
-    async def idle(self) -> None:
-        """Take none any more, and wait until none runs."""
+    async def drain(self) -> None:
+        """Accept no more, and wait until none runs."""
         self._closed = True
         await self._idle.wait()
 
-    async def run(self, wire: Wire[frames.Ask], wanted: frames.Oneshot) -> None:
-        """Answer one; when the caller goes away its turn is stopped."""
-        if self._closed or self._different(wanted):
-            wire.send(frames.Alone())
+    async def run(self, wire: IpcConnection[frames.RequestFrame], wanted: frames.OneshotFrame) -> None:
+        """Answer one message; its turn is stopped when the caller goes away."""
+        if self._closed or self._needs_own_process(wanted):
+            wire.send(frames.RunLocallyFrame())
             return
         self.running += 1
         self._idle.clear()
         speak(wanted_language(wanted.environ))
         try:
-            await self._answer(wire, wanted)
+            await self._answer_message(wire, wanted)
         except BusyError as error:
-            wire.send(frames.Alone(why=error.message))
+            wire.send(frames.RunLocallyFrame(why=error.message))
         except HermesError as error:
-            wire.send(frames.Ended(error=frames.trouble(error), code=error.exit_code))
+            wire.send(frames.TurnEndedFrame(error=frames.error_frame(error), code=error.exit_code))
         finally:
             self.running -= 1
             if not self.running:
                 self._idle.set()
 
-    def _different(self, wanted: frames.Oneshot) -> bool:
-        """Whether the caller lives in another world: another home, or another person's."""
+    def _needs_own_process(self, wanted: frames.OneshotFrame) -> bool:
+        """Return whether the caller has another Hermes home, or another user's home."""
         same_home = locate_home(wanted.environ).root == self._home.root
         return not same_home or wanted.environ.get("HOME") != self._environ.get("HOME")
 
-    async def _answer(self, wire: Wire[frames.Ask], wanted: frames.Oneshot) -> None:
-        options = Options(
+    async def _answer_message(self, wire: IpcConnection[frames.RequestFrame], wanted: frames.OneshotFrame) -> None:
+        options = SessionOptions(
             model=wanted.model,
             provider=wanted.provider,
             max_turns=wanted.max_turns,
@@ -89,59 +89,59 @@ class Oneshots:
             allow=wanted.allow,
             cwd=wanted.cwd,
         )
-        peer = Peer(wire)
+        peer = RemotePrompter(wire)
         async with App(wanted.environ, options) as app:
             try:
                 actor = await app.open_session(wanted.resume, latest=wanted.latest, asker=peer if wanted.asks else None)
             finally:
                 for line in app.notices:
-                    wire.send(frames.Told(text=line, level=Level.WARNING.value))
-            wire.send(frames.Taken(actor.session_id))
-            if not isinstance(await wire.next(), frames.Go):
+                    wire.send(frames.OutputFrame(text=line, level=Level.WARNING.value))
+            wire.send(frames.OneshotAcceptedFrame(actor.session_id))
+            if not isinstance(await wire.next_frame(), frames.OneshotConfirmFrame):
                 return
             actor.approvals.can_ask = wanted.asks
-            self._watch.note("oneshot", session=actor.session_id)
-            actor.subscribe(self._watch.hearing(actor.session_id))
-            unsubscribe = actor.subscribe(_teller(wire))
-            hearing = asyncio.create_task(_hear(wire, actor, peer), name="caller")
+            self._watch.log_event("oneshot", session=actor.session_id)
+            actor.subscribe(self._watch.session_listener(actor.session_id))
+            unsubscribe = actor.subscribe(_make_event_sender(wire))
+            hearing = asyncio.create_task(_handle_frames(wire, actor, peer), name="caller")
             try:
                 ended = await actor.post(Inbound(text=wanted.text, cwd=wanted.cwd))
             finally:
                 hearing.cancel()
                 await asyncio.wait({hearing})
                 unsubscribe()
-            code = _code(ended, actor.approvals.unasked)
+            code = _exit_code(ended, actor.approvals.unasked)
         # The answer is given once the session is closed: who has it may open the session at once.
-        wire.send(frames.Ended(ended=ended, code=code))
+        wire.send(frames.TurnEndedFrame(ended=ended, code=code))
 
 
-def _teller(wire: Wire[frames.Ask]) -> Callable[[Event], None]:
-    def tell(event: Event) -> None:
-        if isinstance(event, _SHOWN) or (isinstance(event, Notice) and event.level is not Level.INFO):
-            wire.send(frames.Happened(event))
+def _make_event_sender(wire: IpcConnection[frames.RequestFrame]) -> Callable[[Event], None]:
+    def send_event(event: Event) -> None:
+        if isinstance(event, _FORWARDED_EVENTS) or (isinstance(event, Notice) and event.level is not Level.INFO):
+            wire.send(frames.EventFrame(event))
 
-    return tell
+    return send_event
 
 
-async def _hear(wire: Wire[frames.Ask], actor: SessionActor, peer: Peer) -> None:
-    async for frame in wire.frames():
+async def _handle_frames(wire: IpcConnection[frames.RequestFrame], actor: SessionActor, peer: RemotePrompter) -> None:
+    async for frame in wire.iterate_frames():
         match frame:
-            case frames.Stop():
+            case frames.StopFrame():
                 actor.stop()
-            case frames.Answer():
+            case frames.ApprovalAnswerFrame():
                 scope = AnswerScope(frame.scope) if frame.scope in set(AnswerScope) else AnswerScope.DENY
                 actor.approvals.answer(frame.approval_id, scope=scope, by="person")
-            case frames.Reply():
-                peer.replied(frame)
+            case frames.PromptReplyFrame():
+                peer.resolve_reply(frame)
             case _:
                 pass
-    peer.gone()
+    peer.cancel_prompts()
     actor.approvals.can_ask = False
     with contextlib.suppress(HermesError):
         actor.stop()  # nobody waits for the answer any more
 
 
-def _code(ended: TurnEnded, unasked: int) -> int:
+def _exit_code(ended: TurnEnded, unasked: int) -> int:
     if ended.reason is ExitReason.INTERRUPTED:
         return _STOPPED
     if not ended.reason.completed:

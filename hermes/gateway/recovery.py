@@ -1,73 +1,76 @@
-"""Goes on with what a process that ended has left: answers that nobody owes yet, turns under way, commands."""
+"""Recovery after a restart: answers not in the outbox yet, turns under way, and commands."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
-from hermes.core.chats import Outgoing, Owed, Unanswered
+from hermes.core.chats import OutboxItem, Outgoing, Unanswered
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.answer_text import answer_of, let_out, pieces
-from hermes.gateway.chat_session import Conversation
-from hermes.gateway.chat_sessions import Conversations
+from hermes.gateway.answer_text import build_answer, filter_answer, split_text
+from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.outbox import Outbox
 from hermes.i18n.messages import say
 from hermes.sessions.app import App
 
-PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
-"""Seconds between attempts to owe an answer while the disk is full."""
+RETRY_PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
+"""Seconds between attempts to enqueue an answer while the disk is full."""
 
 
-class Recovery:
-    """Looks into the store for what is unfinished. `report` says what could not be gone on with."""
+class GatewayRecovery:
+    """Finishes what the store shows as unfinished. `report` takes what could not be continued."""
 
-    def __init__(self, app: App, conversations: Conversations, outbox: Outbox, report: Callable[[str], None]) -> None:
-        self._store = app.premises.store.chats
-        self._conversations = conversations
+    def __init__(self, app: App, chat_sessions: ChatSessions, outbox: Outbox, report: Callable[[str], None]) -> None:
+        self._store = app.services.store.chats
+        self._chat_sessions = chat_sessions
         self._outbox = outbox
         self._report = report
 
     async def recover(self) -> None:
-        """What the process before left: answers that nobody owes yet, turns under way, words that wait, commands."""
+        """Continue what the process before left.
+
+        That is answers not in the outbox, turns under way, queued messages and commands.
+        """
         await self._store.lost_arrivals()
         for row in await self._store.begun_commands():
             text = say(
                 "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
             )
             key = f"begun:{row.id}"
-            await self._store.owe([Owed(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))])
+            await self._store.owe([OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))])
             await self._store.dismiss([row.id], "the process ended")
         sessions: dict[str, None] = {}
         for one in await self._store.unanswered():
             if one.over:
-                await self._settle(one)
+                await self._settle_answer(one)
             else:
                 sessions[one.session_id] = None
         for session_id in sessions:
-            await self.resume(session_id)
+            await self.resume_session(session_id)
 
-    async def resume(self, session_id: str) -> None:
-        """Let a session live again, and go on with what it was at."""
+    async def resume_session(self, session_id: str) -> None:
+        """Reopen a session, and continue its work."""
         try:
-            conversation = await self._conversation(session_id)
+            chat_session = await self._open_chat_session(session_id)
         except HermesError as error:
             self._report(f"{session_id}: {error}")
         else:
-            if conversation is not None:
-                conversation.actor.resume()
+            if chat_session is not None:
+                chat_session.actor.resume()
 
-    async def mended(self, session_id: str) -> None:
-        """A session lives again that another process held, or that broke: owe what it has answered meanwhile."""
+    async def settle_reopened(self, session_id: str) -> None:
+        """Enqueue the answers that a session gave while another process held it, or before it broke."""
         for one in await self._store.unanswered():
             if one.session_id == session_id and one.over:
-                await self._settle(one, PAUSES)
-                self._outbox.wake(one.arrivals[-1].place.lane)
+                await self._settle_answer(one, RETRY_PAUSES)
+                self._outbox.wake_lane(one.arrivals[-1].place.lane)
 
-    async def _settle(self, one: Unanswered, pauses: Sequence[float] = ()) -> None:
-        """Owe an answer; while the store takes nothing it is tried again after each of these pauses."""
+    async def _settle_answer(self, one: Unanswered, pauses: Sequence[float] = ()) -> None:
+        """Enqueue an answer; while the store takes nothing it is retried after each of these pauses."""
         for pause in (*pauses, None):
             try:
-                await self._answer(one)
+                await self._enqueue_answer(one)
             except HermesError as error:
                 self._report(f"{one.session_id}: {error}")
                 if pause is None or not isinstance(error, StoreError):
@@ -76,26 +79,26 @@ class Recovery:
             else:
                 return
 
-    async def _answer(self, one: Unanswered) -> None:
-        """Owe the answer of a turn that had ended before anybody owed it."""
-        conversation = await self._conversation(one.session_id)
-        if conversation is None:
+    async def _enqueue_answer(self, one: Unanswered) -> None:
+        """Enqueue the answer of a turn that ended before its answer was in the outbox."""
+        chat_session = await self._open_chat_session(one.session_id)
+        if chat_session is None:
             return
         text = await self._store.last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
-        answer = let_out(answer_of(ended), conversation.leaving, conversation.can)
+        answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.can)
         opened = await self._store.open_delivery(one.turn_id)
-        owed = []
-        for number, piece in enumerate(pieces(answer.text, conversation.can)):
+        items = []
+        for number, piece in enumerate(split_text(answer.text, chat_session.can)):
             key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
             message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
-            owed.append(Owed(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
-        await self._store.owe(owed, answered=one.turn_id, outcome=answer.outcome)
+            items.append(OutboxItem(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
+        await self._store.owe(items, answered=one.turn_id, outcome=answer.outcome)
 
-    async def _conversation(self, session_id: str) -> Conversation | None:
-        """The conversation of a session that was at work, live again; None where its account is not set up any more."""
+    async def _open_chat_session(self, session_id: str) -> ChatSession | None:
+        """Reopen the chat session of a session that was at work; None where its account is not configured any more."""
         for binding in await self._store.bindings_of(session_id):
-            conversation = await self._conversations.of_binding(binding)
-            if conversation is not None:
-                return conversation
+            chat_session = await self._chat_sessions.open_binding(binding)
+            if chat_session is not None:
+                return chat_session
         return None

@@ -1,4 +1,4 @@
-"""What the gateway offers to platforms that are asked and answer at once, such as the API server and webhooks."""
+"""The gateway as platforms use it that answer requests at once, such as the API server and webhooks."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -9,47 +9,49 @@ from msgspec import Struct
 from hermes.core.messages import Message
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """A session that is wanted."""
+class SessionRequest(Struct, frozen=True, kw_only=True):
+    """A request to open a session."""
 
     session_id: str
-    options: Options
+    options: SessionOptions
     create: bool = True
-    """Whether it is made when there is none."""
+    """Whether the session is created where it does not exist."""
     system: str | None = None
     history: tuple[Message, ...] = ()
-    """What was said before its first message, where it has none."""
+    """Messages that stand before its first one, for a session that has none."""
 
 
-class Front(Protocol):
-    """The gateway, as a platform sees it."""
+class GatewayFacade(Protocol):
+    """The interface of the gateway for platforms."""
 
     @property
     def app(self) -> App:
-        """The process's Hermes."""
+        """The process's App."""
         ...
 
-    def session(self, wish: Wish) -> AbstractAsyncContextManager[SessionActor]:
-        """A live session, held for as long as the context lasts: it is opened where it is not open yet, and stays in
-        memory for a while behind it. Raises what `App.open_session` raises."""
+    def hold_session(self, request: SessionRequest) -> AbstractAsyncContextManager[SessionActor]:
+        """Open a session and keep it live while the context lasts; it stays in memory for a while afterwards. Raises
+        what `App.open_session` raises.
+        """
         ...
 
-    async def drop(self, session_id: str) -> None:
-        """Take a session out of memory, whatever it does; what it leaves goes on when it is opened next."""
+    async def drop_session(self, session_id: str) -> None:
+        """Remove a session from memory, even while it works; its unfinished work goes on when it is opened next."""
         ...
 
-    async def deliver(self, target: str, text: str, *, key: str) -> None:
-        """Owe a text to a target of deliveries (`PLATFORM:CHAT[:THREAD]`, `all`); the same key again owes nothing more.
-        Raises NotFoundError where nobody is reached by it."""
+    async def deliver_text(self, target: str, text: str, *, key: str) -> None:
+        """Put a text for a delivery target (`PLATFORM:CHAT[:THREAD]`, `all`) into the outbox; the same key again adds
+        nothing. Raises NotFoundError where the target reaches nobody.
+        """
         ...
 
-    def health(self) -> Mapping[str, object]:
-        """How things stand: the accounts and their state, sessions, what is owed."""
+    def health_report(self) -> Mapping[str, object]:
+        """Return the state of the accounts, the sessions and the outbox."""
         ...
 
-    def metrics(self) -> str:
-        """The same and more, in the text format of Prometheus."""
+    def metrics_text(self) -> str:
+        """Return the same and more, in the text format of Prometheus."""
         ...

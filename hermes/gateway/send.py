@@ -1,4 +1,4 @@
-"""A message that is said to a chat from outside any session: by `hermes send`, or by a job."""
+"""Messages to a chat from outside any session: by `hermes send`, or by a job."""
 
 import asyncio
 import mimetypes
@@ -9,51 +9,52 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.admin.send import SendDesk
+from hermes.admin.send import HomeServices
 from hermes.config.environment import with_dotenv
-from hermes.core.chats import Binding, ChatKind, MediaKind, Outgoing, Owed, Place
+from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.ids import new_letter_id
-from hermes.gateway.accounts import Plan, plan_of
-from hermes.gateway.answer_text import pieces
-from hermes.gateway.platform import Platform, Surroundings
+from hermes.gateway.accounts import AccountPlan, plan_account
+from hermes.gateway.answer_text import split_text
+from hermes.gateway.platform import Platform, PlatformContext
 from hermes.gateway.text.media import KINDS
 from hermes.i18n.messages import phrase, say
-from hermes.sessions.http_client import client_session
+from hermes.sessions.http_client import create_client_session
 
-HOME = "home"
-ALL = "all"
+HOME_TARGET = "home"
+ALL_TARGET = "all"
 _NOW_SECONDS = 120.0
 
 
-class Saying(Struct, frozen=True, kw_only=True):
-    """What is to be said: a text, a file, or both."""
+class SendContent(Struct, frozen=True, kw_only=True):
+    """The content of a message: a text, a file, or both."""
 
     text: str = ""
     file: str = ""
 
 
-def places(target: str, plans: Mapping[str, Plan]) -> list[Place]:
-    """Where a target is: `NAME:CHAT[:THREAD]`, `NAME` (the home chat of that account), `home` (the only home chat there
-    is) or `all` (every home chat); empty for one that nobody reaches."""
+def find_places(target: str, plans: Mapping[str, AccountPlan]) -> list[Place]:
+    """Return the places of a target: `NAME:CHAT[:THREAD]`, `NAME` (the home chat of that account), `home` (the only
+    home chat there is) or `all` (every home chat); empty for one that cannot be reached.
+    """
     homes = {name: plan for name, plan in plans.items() if plan.settings.home}
-    if target == ALL or (target == HOME and len(homes) == 1):
-        return [_place(plan, plan.settings.home) for plan in homes.values()]
+    if target == ALL_TARGET or (target == HOME_TARGET and len(homes) == 1):
+        return [_make_place(plan, plan.settings.home) for plan in homes.values()]
     name, _, chat = target.partition(":")
     plan = plans.get(name)
     if plan is None:
         return []
     chat = chat or plan.settings.home
-    return [_place(plan, chat)] if chat else []
+    return [_make_place(plan, chat)] if chat else []
 
 
-def must_reach(target: str, plans: Mapping[str, Plan]) -> list[Place]:
-    """The same. Raises NotFoundError that says what is missing."""
-    found = places(target, plans)
+def require_places(target: str, plans: Mapping[str, AccountPlan]) -> list[Place]:
+    """Return the places of a target. Raises NotFoundError that says what is missing."""
+    found = find_places(target, plans)
     if found:
         return found
     homes = [name for name, plan in plans.items() if plan.settings.home]
-    if target in (HOME, ALL):
+    if target in (HOME_TARGET, ALL_TARGET):
         hint = (
             phrase("Several accounts have one ({names}): name the account.", names=", ".join(homes))
             if homes
@@ -71,46 +72,48 @@ def must_reach(target: str, plans: Mapping[str, Plan]) -> list[Place]:
     )
 
 
-def owed_for(target: str, saying: Saying, plans: Mapping[str, Plan], *, key: str = "") -> list[Owed]:
-    """What is owed for it; the same key again owes nothing more. Raises NotFoundError, UsageError."""
-    found: list[Owed] = []
+def build_outbox_items(
+    target: str, content: SendContent, plans: Mapping[str, AccountPlan], *, key: str = ""
+) -> list[OutboxItem]:
+    """Build the outbox items of a message; the same key again adds nothing. Raises NotFoundError, UsageError."""
+    found: list[OutboxItem] = []
     base = key or f"send:{new_letter_id()}"
-    for place in must_reach(target, plans):
+    for place in require_places(target, plans):
         plan = plans[place.platform]
-        if saying.file and not plan.descriptor.can.media:
+        if content.file and not plan.descriptor.can.media:
             raise UsageError(phrase("{name} takes no files.", name=place.platform))
         own = f"{base}:{place.lane}"
-        messages = [Outgoing(place=place, text=piece) for piece in pieces(saying.text, plan.descriptor.can)]
-        if saying.file:
-            messages.append(Outgoing(place=place, file=saying.file, kind=_kind(saying.file)))
+        messages = [Outgoing(place=place, text=piece) for piece in split_text(content.text, plan.descriptor.can)]
+        if content.file:
+            messages.append(Outgoing(place=place, file=content.file, kind=_guess_kind(content.file)))
         for number, message in enumerate(messages):
             name = f"{own}:{number}"
-            found.append(Owed(key=name, message=_keyed(message, name)))
+            found.append(OutboxItem(key=name, message=_with_key(message, name)))
     return found
 
 
-async def send_now(target: str, saying: Saying, plans: Mapping[str, Plan], desk: SendDesk) -> str:
-    """Say it at once, over a connection of its own that only sends. Raises PlatformError; then it may be said again."""
-    owed = owed_for(target, saying, plans)
+async def send_now(target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> str:
+    """Send it at once, over a connection of its own that only sends. Raises PlatformError; then it may be repeated."""
+    items = build_outbox_items(target, content, plans)
     async with AsyncExitStack() as stack:
-        http = client_session(desk.environ, desk.settings.model.ca_bundle)
+        http = create_client_session(send_deps.environ, send_deps.settings.model.ca_bundle)
         stack.push_async_callback(http.close)
-        for name in {one.message.place.platform for one in owed}:
-            around = Surroundings(
+        for name in {one.message.place.platform for one in items}:
+            context = PlatformContext(
                 name=name,
                 http=http,
-                clock=desk.clock,
-                media=desk.home.root / "media" / name,
-                cursors=await desk.store.chats.chat_cursors(name),
+                clock=send_deps.clock,
+                media=send_deps.home.root / "media" / name,
+                cursors=await send_deps.store.chats.chat_cursors(name),
                 report=lambda _line: None,
             )
-            messages = [one.message for one in owed if one.message.place.platform == name]
+            messages = [one.message for one in items if one.message.place.platform == name]
             async with asyncio.timeout(_NOW_SECONDS):
-                await _said(await plans[name].descriptor.open(plans[name].options, around), messages)
-    return said_to(owed)
+                await _send_messages(await plans[name].descriptor.open(plans[name].options, context), messages)
+    return describe_targets(items)
 
 
-async def _said(platform: Platform, messages: Sequence[Outgoing]) -> None:
+async def _send_messages(platform: Platform, messages: Sequence[Outgoing]) -> None:
     try:
         for one in messages:
             await platform.send(one)
@@ -118,26 +121,28 @@ async def _said(platform: Platform, messages: Sequence[Outgoing]) -> None:
         await platform.close()
 
 
-async def owe(target: str, saying: Saying, plans: Mapping[str, Plan], desk: SendDesk) -> str:
-    """Write down that it is to be said: the gateway does it when it runs."""
-    owed = owed_for(target, saying, plans)
-    await desk.store.chats.owe(owed)
-    return said_to(owed)
+async def queue_message(
+    target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices
+) -> str:
+    """Put it into the outbox; the gateway sends it when it runs."""
+    items = build_outbox_items(target, content, plans)
+    await send_deps.store.chats.owe(items)
+    return describe_targets(items)
 
 
-def said_to(owed: Sequence[Owed]) -> str:
-    """Where it goes, in a few words."""
-    lanes = dict.fromkeys(one.message.place.lane.rstrip(":") for one in owed)
+def describe_targets(items: Sequence[OutboxItem]) -> str:
+    """Return where the messages go, in a few words."""
+    lanes = dict.fromkeys(one.message.place.lane.rstrip(":") for one in items)
     return ", ".join(lanes)
 
 
-def plans_for(desk: SendDesk) -> dict[str, Plan]:
-    """The accounts that are set up. One that is wrong is left out: what is said to it cannot be reached."""
-    environ = with_dotenv(desk.environ, desk.home.env_file)
+def load_plans(send_deps: HomeServices) -> dict[str, AccountPlan]:
+    """Return the configured accounts. A wrong one is left out: it cannot be reached."""
+    environ = with_dotenv(send_deps.environ, send_deps.home.env_file)
     found = {}
-    for name, given in desk.settings.platforms.items():
+    for name, given in send_deps.settings.platforms.items():
         try:
-            plan = plan_of(name, given, environ)
+            plan = plan_account(name, given, environ)
         except ConfigError:
             continue
         if plan is not None:
@@ -145,43 +150,43 @@ def plans_for(desk: SendDesk) -> dict[str, Plan]:
     return found
 
 
-async def known_chats(desk: SendDesk) -> list[tuple[str, str, str]]:
-    """The chats there are: target, what people call it, and what it is (`home`, or the kind of chat)."""
+async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]]:
+    """List the known chats: target, the name that people use, and what it is (`home`, or the kind of chat)."""
     found: dict[str, tuple[str, str, str]] = {}
-    for name, plan in plans_for(desk).items():
+    for name, plan in load_plans(send_deps).items():
         if plan.settings.home:
             target = f"{name}:{plan.settings.home}"
             found[target] = (target, "", say("home"))
-        for one in await desk.store.chats.bindings(name):
-            target = _target(one)
+        for one in await send_deps.store.chats.bindings(name):
+            target = _format_target(one)
             known = found.get(target)
             kind = known[2] if known else one.place.kind.value
             found[target] = (target, one.place.name, kind)
     return list(found.values())
 
 
-def checked_file(path: str) -> str:
-    """The whole path of a file that can be sent. Raises UsageError."""
+def check_file(path: str) -> str:
+    """Return the absolute path of a file that can be sent. Raises UsageError."""
     whole = Path(path).expanduser().absolute()
     if not whole.is_file() or not os.access(whole, os.R_OK):
         raise UsageError(phrase("There is no file {path} that can be read.", path=path))
     return str(whole)
 
 
-def _target(binding: Binding) -> str:
+def _format_target(binding: Binding) -> str:
     place = binding.place
     return ":".join(one for one in (place.platform, place.chat, place.thread) if one)
 
 
-def _place(plan: Plan, chat: str) -> Place:
-    """A chat, or a thread in it where the platform has threads."""
+def _make_place(plan: AccountPlan, chat: str) -> Place:
+    """Return the place of a chat, or of a thread in it where the platform has threads."""
     thread = ""
     if plan.descriptor.can.threads and ":" in chat:
         chat, _, thread = chat.rpartition(":")
     return Place(plan.name, chat, thread, kind=ChatKind.GROUP)
 
 
-def _kind(file: str) -> MediaKind:
+def _guess_kind(file: str) -> MediaKind:
     end = file.rpartition(".")[2].lower()
     if end in KINDS:
         return KINDS[end]
@@ -189,7 +194,7 @@ def _kind(file: str) -> MediaKind:
     return {"image": MediaKind.IMAGE, "video": MediaKind.VIDEO}.get(guessed, MediaKind.DOCUMENT)
 
 
-def _keyed(message: Outgoing, key: str) -> Outgoing:
+def _with_key(message: Outgoing, key: str) -> Outgoing:
     from msgspec import structs
 
     return structs.replace(message, key=key)

@@ -1,1 +1,1 @@
-"""Between processes of one home: a socket that only its person can reach, and what is said over it."""
+"""Communication between processes of one home over a socket that only its user can reach."""

@@ -1,4 +1,4 @@
-"""One connection: objects as lines, with an end to what may wait to be read."""
+"""A connection that sends objects as JSON lines, with a limit on unread bytes."""
 
 import asyncio
 import contextlib
@@ -7,16 +7,16 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-F = TypeVar("F")
-_MOST_UNREAD = 64 << 20
-"""Bytes that may wait for a peer that does not read; then it is cut off."""
+FrameT = TypeVar("FrameT")
+_MAX_UNREAD_BYTES = 64 << 20
+"""Bytes that may wait for a peer that does not read; beyond that it is disconnected."""
 
 
-class Wire(Generic[F]):
-    """Both directions of a connection. `decoder` reads what the peer says."""
+class IpcConnection(Generic[FrameT]):
+    """Both directions of a connection. `decoder` reads the frames of the peer."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, decoder: "msgspec.json.Decoder[F]"
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, decoder: "msgspec.json.Decoder[FrameT]"
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -24,27 +24,27 @@ class Wire(Generic[F]):
         self.closed = False
 
     def send(self, frame: object) -> None:
-        """Say something; nothing once the peer is gone."""
+        """Send a frame; do nothing once the peer is gone."""
         if self.closed or self._writer.is_closing():
             return
         self._writer.write(msgspec.json.encode(frame) + b"\n")
-        if self._writer.transport.get_write_buffer_size() > _MOST_UNREAD:
+        if self._writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             self.abort()
 
-    async def next(self) -> F | None:
-        """What the peer says next; None once it is gone, or says what cannot be understood."""
+    async def next_frame(self) -> FrameT | None:
+        """Return the peer's next frame; None once it is gone, or sends what cannot be decoded."""
         with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # too long, not ours: it is cut off
             line = await self._reader.readline()
             return self._decoder.decode(line) if line else None
         return None
 
-    async def frames(self) -> AsyncIterator[F]:
-        """What the peer says, until there is no next."""
-        while (frame := await self.next()) is not None:
+    async def iterate_frames(self) -> AsyncIterator[FrameT]:
+        """Yield the peer's frames until the connection ends."""
+        while (frame := await self.next_frame()) is not None:
             yield frame
 
-    async def flushed(self) -> None:
-        """Wait until the peer has been given all of it."""
+    async def flush(self) -> None:
+        """Wait until the peer has been given everything."""
         with contextlib.suppress(OSError):
             await self._writer.drain()
 
@@ -54,7 +54,7 @@ class Wire(Generic[F]):
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Say the rest, and end."""
+        """Send the rest, and close the connection."""
         if not self.closed:
             self.closed = True
             self._writer.close()

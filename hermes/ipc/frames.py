@@ -1,5 +1,9 @@
-"""What is said over the socket: one JSON object a line, asked by the process that connects, told by the one that
-listens. `id` is chosen by who asks, and names the answer."""
+"""The frames of the socket protocol: one JSON object per line.
+
+The process that connects sends requests, the one that listens sends replies and events. `id` is chosen
+by the requester, and names the reply's request. The class tags and the fields are the protocol and
+never change.
+"""
 
 import msgspec
 from msgspec import Struct
@@ -8,21 +12,24 @@ from hermes.core.errors import BusyError, ConfigError, HermesError, NotFoundErro
 from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import Inbound
 
-LARGEST = 32 << 20
-"""Bytes of one line: pictures go along in it."""
+MAX_FRAME_BYTES = 32 << 20
+"""The largest line in bytes; pictures are part of it."""
 
 
-class Attach(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attach"):
-    """Take part in a session that this process holds; answered by `Attached`, then by its events."""
+class AttachFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="attach"):
+    """Attach to a session that this process holds; answered by `AttachedFrame`, then by its events."""
 
     session_id: str
     asks: bool = False
-    """Whether somebody sits there who answers questions."""
+    """Whether somebody is there to answer approval prompts."""
     language: str = ""
 
 
-class Post(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="post"):
-    """Say something; answered by `Ended` when its turn has. `way` is that of `Delivery`: queue, steer, interrupt."""
+class PostFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="post"):
+    """Send a message; answered by `TurnEndedFrame` when its turn has ended.
+
+    `way` is that of `Delivery`: queue, steer, interrupt.
+    """
 
     id: int
     inbound: Inbound
@@ -30,8 +37,8 @@ class Post(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="post"):
     in_order: bool = False
 
 
-class Forward(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="forward"):
-    """The same for what stands in the session's inbox already, as `letter_id`."""
+class ForwardFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="forward"):
+    """Process a message that is stored in the session's inbox already, as `letter_id`."""
 
     id: int
     letter_id: str
@@ -40,35 +47,38 @@ class Forward(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="forwar
     first: bool = False
 
 
-class Stop(Struct, frozen=True, tag="stop"):
+class StopFrame(Struct, frozen=True, tag="stop"):
     """Stop the running turn."""
 
 
-class Answer(Struct, frozen=True, kw_only=True, tag="answer"):
-    """Answer a question whether something may be done."""
+class ApprovalAnswerFrame(Struct, frozen=True, kw_only=True, tag="answer"):
+    """Answer an approval prompt."""
 
     approval_id: str
     scope: str
 
 
-class Command(Struct, frozen=True, kw_only=True, tag="command"):
-    """Carry a slash command out; answered by `Done`, and before that by what it tells and asks."""
+class CommandFrame(Struct, frozen=True, kw_only=True, tag="command"):
+    """Run a slash command; answered by `DoneFrame`, and before that by its output and prompts."""
 
     id: int
     name: str
     text: str = ""
 
 
-class Reply(Struct, frozen=True, kw_only=True, tag="reply"):
-    """The answer to `Asked`: the number of a row, a text, or nothing."""
+class PromptReplyFrame(Struct, frozen=True, kw_only=True, tag="reply"):
+    """Answer a `PromptFrame`: the number of a row, a text, or nothing."""
 
     id: int
     value: int | str | None = None
 
 
-class Oneshot(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="oneshot"):
-    """One message to a fresh session, or to the one that `resume` or `latest` names, for somebody who waits for its
-    end; answered by `Ended`. `environ` and `cwd` are the caller's."""
+class OneshotFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="oneshot"):
+    """Send one message to a fresh session, or to the one that `resume` or `latest` names, and wait for its
+    end.
+
+    Answered by `TurnEndedFrame`. `environ` and `cwd` are the caller's.
+    """
 
     text: str
     environ: dict[str, str]
@@ -84,12 +94,12 @@ class Oneshot(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="onesho
     allow: tuple[str, ...] = ()
 
 
-class Go(Struct, frozen=True, tag="go"):
-    """The caller has heard that its `Oneshot` was taken on, and waits."""
+class OneshotConfirmFrame(Struct, frozen=True, tag="go"):
+    """Confirm that the caller has received `OneshotAcceptedFrame`, and waits."""
 
 
-class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="send"):
-    """Owe a message to a chat; answered by `Done`."""
+class SendFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="send"):
+    """Deliver a message to a chat, retried until delivered; answered by `DoneFrame`."""
 
     id: int
     to: str
@@ -97,21 +107,34 @@ class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="send"):
     file: str = ""
 
 
-class Status(Struct, frozen=True, tag="status"):
-    """How do things stand? Answered by `Standing`."""
+class StatusRequestFrame(Struct, frozen=True, tag="status"):
+    """Request the gateway's state; answered by `StatusFrame`."""
 
 
-class Reload(Struct, frozen=True, tag="reload"):
-    """Read the settings anew; answered by `Done` with what came of it."""
+class ReloadFrame(Struct, frozen=True, tag="reload"):
+    """Reload the settings; answered by `DoneFrame` with the result."""
 
     id: int = 0
 
 
-Ask = Attach | Post | Forward | Stop | Answer | Command | Reply | Oneshot | Go | Send | Status | Reload
+RequestFrame = (
+    AttachFrame
+    | PostFrame
+    | ForwardFrame
+    | StopFrame
+    | ApprovalAnswerFrame
+    | CommandFrame
+    | PromptReplyFrame
+    | OneshotFrame
+    | OneshotConfirmFrame
+    | SendFrame
+    | StatusRequestFrame
+    | ReloadFrame
+)
 
 
-class Attached(Struct, frozen=True, kw_only=True, tag="attached"):
-    """Where the session stands."""
+class AttachedFrame(Struct, frozen=True, kw_only=True, tag="attached"):
+    """The state of the session to which the peer has attached."""
 
     session_id: str
     pid: int
@@ -123,32 +146,32 @@ class Attached(Struct, frozen=True, kw_only=True, tag="attached"):
     yolo: bool = False
 
 
-class Happened(Struct, frozen=True, tag="happened"):
+class EventFrame(Struct, frozen=True, tag="happened"):
     """An event of the session."""
 
     event: Event
 
 
-class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
-    """How a turn ended; without one: it was cancelled or, with `error`, never came to an end."""
+class TurnEndedFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
+    """The end of a turn; without one it was cancelled or, with `error`, never came to an end."""
 
     id: int = 0
     ended: TurnEnded | None = None
-    error: "Trouble | None" = None
+    error: "ErrorFrame | None" = None
     code: int = 0
-    """Of a `Oneshot`: what the caller's process ends with."""
+    """The exit code for the caller's process, of a `OneshotFrame`."""
 
 
-class Told(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="told"):
-    """Lines of a command, or (`markdown`) a text."""
+class OutputFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="told"):
+    """Output of a command: lines, or (`markdown`) a text."""
 
     text: str
     level: str = "info"
     markdown: bool = False
 
 
-class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="asked"):
-    """A command or the model asks something: one of the rows, or a text."""
+class PromptFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="asked"):
+    """A prompt of a command or of the model: choose one of the rows, or enter a text."""
 
     id: int
     title: str
@@ -159,8 +182,8 @@ class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="asked"):
     default: str = ""
 
 
-class Trouble(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="trouble"):
-    """Something went wrong; `id` names what was asked."""
+class ErrorFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="trouble"):
+    """An error; `id` names the request."""
 
     kind: str
     message: str
@@ -168,53 +191,64 @@ class Trouble(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="troubl
     id: int = 0
 
 
-class Done(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="done"):
-    """What was asked was done."""
+class DoneFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="done"):
+    """The request with this id was carried out."""
 
     id: int
     said: str = ""
 
 
-class Standing(Struct, frozen=True, kw_only=True, tag="standing"):
-    """How things stand."""
+class StatusFrame(Struct, frozen=True, kw_only=True, tag="standing"):
+    """The gateway's state."""
 
     health: dict[str, object]
 
 
-class Taken(Struct, frozen=True, tag="taken"):
-    """A `Oneshot` is taken on, in this session; nothing is begun before the caller says `Go`."""
+class OneshotAcceptedFrame(Struct, frozen=True, tag="taken"):
+    """A `OneshotFrame` is accepted, in this session; nothing starts before `OneshotConfirmFrame`."""
 
     session_id: str
 
 
-class Alone(Struct, frozen=True, tag="alone"):
-    """This has to be done by a process of the caller's own."""
+class RunLocallyFrame(Struct, frozen=True, tag="alone"):
+    """The request must be carried out by the caller's own process."""
 
     why: str = ""
 
 
-Tell = Attached | Happened | Ended | Told | Asked | Trouble | Done | Standing | Taken | Alone
+ResponseFrame = (
+    AttachedFrame
+    | EventFrame
+    | TurnEndedFrame
+    | OutputFrame
+    | PromptFrame
+    | ErrorFrame
+    | DoneFrame
+    | StatusFrame
+    | OneshotAcceptedFrame
+    | RunLocallyFrame
+)
 
-_KINDS: dict[str, type[HermesError]] = {
+_ERROR_CLASSES: dict[str, type[HermesError]] = {
     kind.__name__: kind for kind in (BusyError, ConfigError, NotFoundError, StoreError, UsageError)
 }
 
 
-def trouble(error: HermesError, number: int = 0) -> Trouble:
-    """An error as it is said."""
-    return Trouble(kind=type(error).__name__, message=error.message, hint=error.hint, id=number)
+def error_frame(error: HermesError, request_id: int = 0) -> ErrorFrame:
+    """Return the frame of an error."""
+    return ErrorFrame(kind=type(error).__name__, message=error.message, hint=error.hint, id=request_id)
 
 
-def error_of(said: Trouble) -> HermesError:
-    """And back, as far as callers tell them apart."""
-    return _KINDS.get(said.kind, HermesError)(said.message, said.hint)
+def error_from_frame(frame: ErrorFrame) -> HermesError:
+    """Return the error of a frame, as far as callers distinguish its class."""
+    return _ERROR_CLASSES.get(frame.kind, HermesError)(frame.message, frame.hint)
 
 
-def decoder_of_asks() -> "msgspec.json.Decoder[Ask]":
-    """What reads what is asked."""
-    return msgspec.json.Decoder(Ask)
+def request_decoder() -> "msgspec.json.Decoder[RequestFrame]":
+    """Return the decoder of request frames."""
+    return msgspec.json.Decoder(RequestFrame)
 
 
-def decoder_of_tells() -> "msgspec.json.Decoder[Tell]":
-    """What reads what is told."""
-    return msgspec.json.Decoder(Tell)
+def response_decoder() -> "msgspec.json.Decoder[ResponseFrame]":
+    """Return the decoder of response frames."""
+    return msgspec.json.Decoder(ResponseFrame)

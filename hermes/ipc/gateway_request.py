@@ -1,4 +1,4 @@
-"""Asks the gateway of a home something over its socket."""
+"""Send a request to the gateway of a home over its socket."""
 
 import asyncio
 
@@ -6,25 +6,28 @@ from hermes.config.home import Home
 from hermes.core.errors import BusyError
 from hermes.i18n.messages import phrase
 from hermes.ipc import frames
-from hermes.ipc.listener import GATEWAY
-from hermes.ipc.remote_session import connected
+from hermes.ipc.listener import GATEWAY_SOCKET
+from hermes.ipc.remote_session import connect_socket
 
-_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
-async def ask_gateway(home: Home, ask: frames.Ask) -> frames.Tell | None:
-    """Its answer; None when no gateway runs here. Raises what went wrong there, BusyError when it does not answer."""
-    wire = await connected(home.locks / GATEWAY)
+async def request_gateway(home: Home, request: frames.RequestFrame) -> frames.ResponseFrame | None:
+    """Send a request and return the response; None when no gateway runs here.
+
+    Raises the gateway's error, or BusyError when it does not answer.
+    """
+    wire = await connect_socket(home.locks / GATEWAY_SOCKET)
     if wire is None:
         return None
     try:
-        wire.send(ask)
-        async with asyncio.timeout(_SECONDS):
-            said = await wire.next()
+        wire.send(request)
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            said = await wire.next_frame()
     except TimeoutError:
         raise BusyError(phrase("The gateway does not answer."), phrase("`hermes gateway restart` helps.")) from None
     finally:
         await wire.close()
-    if isinstance(said, frames.Trouble):
-        raise frames.error_of(said)
+    if isinstance(said, frames.ErrorFrame):
+        raise frames.error_from_frame(said)
     return said

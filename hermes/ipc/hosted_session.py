@@ -1,4 +1,4 @@
-"""Lets another process of this home take part in a session that lives in this one."""
+"""Let another process of this home attach to a session that lives in this one."""
 
 import asyncio
 import contextlib
@@ -8,84 +8,90 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from hermes.admin.people.identity import THE_OWNER, Person
-from hermes.commands.context import Delivery, Option, Surface
-from hermes.commands.registry import registry
+from hermes.admin.people.identity import OWNER_IDENTITY, PersonIdentity
+from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.i18n.messages import phrase, speak
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
+from hermes.ipc.connection import IpcConnection
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
-Holding = Callable[[str], AbstractAsyncContextManager[SessionActor]]
-"""A live session of this process, kept while the context lasts. Raises NotFoundError where it is not here."""
+SessionHolder = Callable[[str], AbstractAsyncContextManager[SessionActor]]
+"""Opens a live session of this process for as long as the context lasts. Raises NotFoundError where it is
+not here.
+"""
 
 
-class Peer:
-    """Asks somebody at the other end of a wire; each answer goes to its question."""
+class RemotePrompter:
+    """Sends prompts over a connection, and matches each reply to its prompt."""
 
-    def __init__(self, wire: Wire[frames.Ask]) -> None:
-        self._wire = wire
+    def __init__(self, connection: IpcConnection[frames.RequestFrame]) -> None:
+        self._connection = connection
         self._numbers = itertools.count(1)
-        self._open: dict[int, asyncio.Future[int | str | None]] = {}
+        self._open_prompts: dict[int, asyncio.Future[int | str | None]] = {}
 
-    async def asked(
-        self, kind: str, title: str, options: Sequence[Option] = (), *, chosen: int = 0, default: str = ""
+    async def send_prompt(
+        self, kind: str, title: str, options: Sequence[MenuOption] = (), *, chosen: int = 0, default: str = ""
     ) -> int | str | None:
-        """What they answer; None when they would rather not, or are gone."""
+        """Send a prompt and return the answer; None when the user cancels or is gone."""
         number = next(self._numbers)
         answer: asyncio.Future[int | str | None] = asyncio.get_running_loop().create_future()
-        self._open[number] = answer
+        self._open_prompts[number] = answer
         rows = tuple((one.label, one.detail) for one in options)
-        self._wire.send(frames.Asked(id=number, title=title, options=rows, chosen=chosen, kind=kind, default=default))
+        self._connection.send(
+            frames.PromptFrame(id=number, title=title, options=rows, chosen=chosen, kind=kind, default=default)
+        )
         try:
             return await answer
         finally:
-            self._open.pop(number, None)
+            self._open_prompts.pop(number, None)
 
-    def replied(self, reply: frames.Reply) -> None:
-        """They have answered."""
-        answer = self._open.get(reply.id)
+    def resolve_reply(self, reply: frames.PromptReplyFrame) -> None:
+        """Resolve the prompt of a reply."""
+        answer = self._open_prompts.get(reply.id)
         if answer is not None and not answer.done():
             answer.set_result(reply.value)
 
-    def gone(self) -> None:
-        """They will answer nothing more."""
-        for answer in self._open.values():
+    def cancel_prompts(self) -> None:
+        """Resolve every open prompt with None, because no more answers will come."""
+        for answer in self._open_prompts.values():
             if not answer.done():
                 answer.set_result(None)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """A question of the model's; so this is the `Asker` of a session's tools."""
-        picked = await self.asked("model", question, [Option(one) for one in choices])
-        return choices[picked] if isinstance(picked, int) and 0 <= picked < len(choices) else _text(picked)
+        """Put the model's question to the user; this implements the `Asker` of a session's tools."""
+        picked = await self.send_prompt("model", question, [MenuOption(one) for one in choices])
+        return choices[picked] if isinstance(picked, int) and 0 <= picked < len(choices) else _text_or_none(picked)
 
 
-def _text(value: int | str | None) -> str | None:
+def _text_or_none(value: int | str | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class WireDesk:
-    """A `Desk` whose person sits at another process."""
+class RemoteCommandContext:
+    """A command context whose user is at another process."""
 
     surface = Surface.CHAT
     terminal = None
 
-    def __init__(self, app: App, actor: SessionActor, wire: Wire[frames.Ask], peer: Peer) -> None:
+    def __init__(
+        self, app: App, actor: SessionActor, connection: IpcConnection[frames.RequestFrame], prompter: RemotePrompter
+    ) -> None:
         self.app = app
         self.actor = actor
-        self._wire = wire
-        self._peer = peer
+        self._connection = connection
+        self._prompter = prompter
 
     @property
-    def person(self) -> Person:
+    def person(self) -> PersonIdentity:
         """The owner: only their own programs reach this socket, and only their own chats attach to it."""
-        return THE_OWNER
+        return OWNER_IDENTITY
 
     @property
     def port(self) -> SessionPort:
@@ -93,190 +99,194 @@ class WireDesk:
         return self.actor
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
-        """Show lines."""
-        self._wire.send(frames.Told(text=text, level=level.value))
+        """Send lines to show."""
+        self._connection.send(frames.OutputFrame(text=text, level=level.value))
 
     def show(self, markdown: str) -> None:
-        """Show a text."""
-        self._wire.send(frames.Told(text=markdown, markdown=True))
+        """Send a text to show."""
+        self._connection.send(frames.OutputFrame(text=markdown, markdown=True))
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
-        """One of the rows."""
-        picked = await self._peer.asked("choose", title, options, chosen=chosen)
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
+        """Let the user choose one of the rows."""
+        picked = await self._prompter.send_prompt("choose", title, options, chosen=chosen)
         return picked if isinstance(picked, int) and 0 <= picked < len(options) else None
 
     async def confirm(self, question: str) -> bool:
-        """Yes or no."""
-        return await self._peer.asked("confirm", question) == 1
+        """Ask for yes or no."""
+        return await self._prompter.send_prompt("confirm", question) == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
-        """A line."""
-        return _text(await self._peer.asked("line", question, default=default))
+        """Ask for a line of text."""
+        return _text_or_none(await self._prompter.send_prompt("line", question, default=default))
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
-        """Another session is opened by the process in front of which the person sits."""
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
+        """Raise UsageError: another session is opened by the user's own process."""
         del name, greet
         raise UsageError(phrase("This session lives in another process; /new and /resume leave it first."))
 
-    async def beside(self) -> SessionActor:
-        """A session beside this one would live in the other process, too."""
+    async def open_background_session(self) -> SessionActor:
+        """Raise UsageError: a session beside this one would live in the other process, too."""
         raise UsageError(phrase("This session lives in another process; begin a new one with /new first."))
 
-    def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
-        """Say something to the session."""
-        _posted(self.actor, inbound, delivery.value, in_order=False)
+    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
+        """Send a message to the session."""
+        _post_message(self.actor, inbound, delivery.value, in_order=False)
 
-    async def answered(self, inbound: Inbound) -> ExitReason:
-        """Say something, and wait for the end of its turn."""
+    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
+        """Send a message, and wait for the end of its turn."""
         return (await self.actor.post(inbound)).reason
 
-    def prefill(self, text: str) -> None:
-        """The line is in another process: it is shown."""
+    def prefill_input(self, text: str) -> None:
+        """Show the text, because the input line is in another process."""
         self.tell(f"> {text}")
 
-    async def refresh(self) -> None:
-        """What is shown of the session is brought up to date by its events."""
+    async def refresh_view(self) -> None:
+        """Do nothing: the session's events update what is shown."""
 
-    def leave(self, *, delete: bool = False) -> None:
-        """The person leaves by themselves."""
+    def leave_chat(self, *, delete: bool = False) -> None:
+        """Do nothing: the user's own process leaves."""
         del delete
 
 
-def _posted(actor: SessionActor, inbound: Inbound, way: str, *, in_order: bool) -> "asyncio.Future[TurnEnded]":
-    if way == Delivery.STEER.value:
+def _post_message(actor: SessionActor, inbound: Inbound, way: str, *, in_order: bool) -> "asyncio.Future[TurnEnded]":
+    if way == PostMode.STEER.value:
         return actor.steer(inbound, in_order=in_order)
-    return actor.interrupt(inbound) if way == Delivery.INTERRUPT.value else actor.post(inbound)
+    return actor.interrupt(inbound) if way == PostMode.INTERRUPT.value else actor.post(inbound)
 
 
-class Host(Protocol):
+class SessionHost(Protocol):
     """A process that holds sessions."""
 
     @property
     def app(self) -> App:
-        """Its Hermes."""
+        """Its application object."""
         ...
 
     def hold(self, session_id: str) -> AbstractAsyncContextManager[SessionActor]:
-        """A live session of it, kept while the context lasts. Raises NotFoundError where it is not here."""
+        """Hold a live session while the context lasts. Raises NotFoundError where it is not here."""
         ...
 
 
-async def host(on: Host, wire: Wire[frames.Ask], attach: frames.Attach) -> None:
-    """Let a peer take part in a session until it goes, or the session is closed."""
+async def serve_session(
+    session_host: SessionHost, connection: IpcConnection[frames.RequestFrame], attach: frames.AttachFrame
+) -> None:
+    """Let a peer take part in a session until it disconnects, or the session is closed."""
     speak(attach.language)
     try:
-        async with on.hold(attach.session_id) as actor:
-            await _Guest(on.app, actor, wire).run(attach)
+        async with session_host.hold(attach.session_id) as actor:
+            await _AttachedPeer(session_host.app, actor, connection).serve_peer(attach)
     except HermesError as error:
-        wire.send(frames.trouble(error))
+        connection.send(frames.error_frame(error))
 
 
-class _Guest:
-    """One peer at one session."""
+class _AttachedPeer:
+    """One peer that is attached to one session."""
 
-    def __init__(self, app: App, actor: SessionActor, wire: Wire[frames.Ask]) -> None:
+    def __init__(self, app: App, actor: SessionActor, connection: IpcConnection[frames.RequestFrame]) -> None:
         self._app = app
         self._actor = actor
-        self._wire = wire
-        self._peer = Peer(wire)
+        self._connection = connection
+        self._prompter = RemotePrompter(connection)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, attach: frames.Attach) -> None:
+    async def serve_peer(self, attach: frames.AttachFrame) -> None:
         actor = self._actor
         here = asyncio.current_task()
         assert here is not None
         ended = here.cancel  # the session is closed under the guest: then it ends, too
         actor.on_close.append(ended)
         try:
-            title = str((await self._app.about(actor))["title"])
-            await self._listen(attach, title)
+            title = str((await self._app.session_row(actor))["title"])
+            await self._exchange_frames(attach, title)
         finally:
             with contextlib.suppress(ValueError):
                 actor.on_close.remove(ended)
-            self._peer.gone()
+            self._prompter.cancel_prompts()
             for task in tuple(self._tasks):
                 task.cancel()
 
-    async def _listen(self, attach: frames.Attach, title: str) -> None:
+    async def _exchange_frames(self, attach: frames.AttachFrame, title: str) -> None:
         actor = self._actor
         # Nothing is waited for before the first frame: it says where the session stands, and every event comes after.
-        self._wire.send(self._attached(title))
-        unsubscribe = actor.subscribe(self._hear)
+        self._connection.send(self._attached_frame(title))
+        unsubscribe = actor.subscribe(self._send_event)
         actor.approvals.guests += attach.asks
         try:
-            async for frame in self._wire.frames():
-                self._take(frame)
+            async for frame in self._connection.iterate_frames():
+                self._handle_frame(frame)
         finally:
             unsubscribe()
             actor.approvals.guests -= attach.asks
 
-    def _attached(self, title: str) -> frames.Attached:
+    def _attached_frame(self, title: str) -> frames.AttachedFrame:
         actor, app = self._actor, self._app
         endpoint = actor.conversation.client.endpoint
-        return frames.Attached(
+        return frames.AttachedFrame(
             session_id=actor.session_id,
             pid=os.getpid(),
             busy=actor.busy,
             model=endpoint.model,
             window=endpoint.context_length,
-            place=app.live(actor).tools.context.backend.name,
+            place=app.live_session(actor).tools.context.backend.name,
             title=title,
-            yolo=app.unasked(actor),
+            yolo=app.is_yolo(actor),
         )
 
-    def _hear(self, event: Event) -> None:
-        self._wire.send(frames.Happened(event))
+    def _send_event(self, event: Event) -> None:
+        self._connection.send(frames.EventFrame(event))
 
-    def _take(self, frame: frames.Ask) -> None:
+    def _handle_frame(self, frame: frames.RequestFrame) -> None:
         actor = self._actor
         match frame:
-            case frames.Post():
+            case frames.PostFrame():
                 way, ordered = frame.way, frame.in_order
-                self._answer(frame.id, lambda: _posted(actor, frame.inbound, way, in_order=ordered))
-            case frames.Forward():
+                self._answer_turn(frame.id, lambda: _post_message(actor, frame.inbound, way, in_order=ordered))
+            case frames.ForwardFrame():
                 joins, first = frame.joins, frame.first
-                self._answer(frame.id, lambda: actor.forward(frame.letter_id, frame.inbound, joins=joins, first=first))
-            case frames.Stop():
-                pursuit = self._app.beside.pursuing(actor)
+                self._answer_turn(
+                    frame.id, lambda: actor.forward(frame.letter_id, frame.inbound, joins=joins, first=first)
+                )
+            case frames.StopFrame():
+                pursuit = self._app.background_work.find_pursuit(actor)
                 _ = pursuit.stop() if pursuit is not None else actor.stop()
-            case frames.Answer():
+            case frames.ApprovalAnswerFrame():
                 scope = AnswerScope(frame.scope) if frame.scope in set(AnswerScope) else AnswerScope.DENY
                 actor.approvals.answer(frame.approval_id, scope=scope, by="person")
-            case frames.Command():
-                self._go(self._command(frame))
-            case frames.Reply():
-                self._peer.replied(frame)
+            case frames.CommandFrame():
+                self._start_task(self._run_command(frame))
+            case frames.PromptReplyFrame():
+                self._prompter.resolve_reply(frame)
             case _:
                 pass
 
-    def _answer(self, number: int, say: "Callable[[], asyncio.Future[TurnEnded]]") -> None:
+    def _answer_turn(self, number: int, say: "Callable[[], asyncio.Future[TurnEnded]]") -> None:
         try:
             ended = say()
         except HermesError as error:
-            self._wire.send(frames.Ended(id=number, error=frames.trouble(error)))
+            self._connection.send(frames.TurnEndedFrame(id=number, error=frames.error_frame(error)))
             return
-        ended.add_done_callback(lambda done: self._wire.send(_ended(number, done)))
+        ended.add_done_callback(lambda done: self._connection.send(_turn_ended_frame(number, done)))
 
-    async def _command(self, frame: frames.Command) -> None:
-        desk = WireDesk(self._app, self._actor, self._wire, self._peer)
+    async def _run_command(self, frame: frames.CommandFrame) -> None:
+        context = RemoteCommandContext(self._app, self._actor, self._connection, self._prompter)
         try:
-            await registry(Surface.CHAT).run(desk, frame.name, frame.text)
+            await command_registry(Surface.CHAT).run_command(context, frame.name, frame.text)
         except HermesError as error:
-            self._wire.send(frames.trouble(error, frame.id))
+            self._connection.send(frames.error_frame(error, frame.id))
         else:
-            self._wire.send(frames.Done(id=frame.id))
+            self._connection.send(frames.DoneFrame(id=frame.id))
 
-    def _go(self, work: Coroutine[object, object, None]) -> None:
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _ended(number: int, done: "asyncio.Future[TurnEnded]") -> frames.Ended:
+def _turn_ended_frame(number: int, done: "asyncio.Future[TurnEnded]") -> frames.TurnEndedFrame:
     if done.cancelled():
-        return frames.Ended(id=number)
+        return frames.TurnEndedFrame(id=number)
     error = done.exception()
     if error is None:
-        return frames.Ended(id=number, ended=done.result())
+        return frames.TurnEndedFrame(id=number, ended=done.result())
     known = error if isinstance(error, HermesError) else HermesError(f"{type(error).__name__}: {error}")
-    return frames.Ended(id=number, error=frames.trouble(known))
+    return frames.TurnEndedFrame(id=number, error=frames.error_frame(known))

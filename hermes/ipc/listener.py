@@ -1,4 +1,4 @@
-"""The socket of a process in its home: nobody but the person whose home it is gets a word in."""
+"""Listen on a process's socket in its home, which only the home's user can reach."""
 
 import asyncio
 import contextlib
@@ -11,26 +11,26 @@ from pathlib import Path
 
 from hermes.core.errors import StoreError
 from hermes.i18n.messages import phrase
-from hermes.ipc.connection import Wire
-from hermes.ipc.frames import LARGEST, Ask, decoder_of_asks
+from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import MAX_FRAME_BYTES, RequestFrame, request_decoder
 
-MOST_CLIENTS = 64
-GATEWAY = "gateway.sock"
-_MOST_ANCESTORS = 256
-_LONGEST_PATH = 100
-"""Bytes of a socket's path that every system takes."""
-Handler = Callable[[Wire[Ask]], Awaitable[None]]
+MAX_CLIENTS = 64
+GATEWAY_SOCKET = "gateway.sock"
+_MAX_ANCESTORS = 256
+_MAX_PATH_BYTES = 100
+"""Bytes of a socket's path that every system accepts."""
+ConnectionHandler = Callable[[IpcConnection[RequestFrame]], Awaitable[None]]
 
 
-def process_socket(folder: Path, pid: int) -> Path:
-    """Where a process listens that is not the gateway."""
+def process_socket_path(folder: Path, pid: int) -> Path:
+    """Return the socket's path of a process that is not the gateway."""
     return folder / f"{pid}.sock"
 
 
-class Listener:
+class IpcListener:
     """Listens at `path` from `start` to `close`; each peer is served by a task of `handle`."""
 
-    def __init__(self, path: Path, handle: Handler) -> None:
+    def __init__(self, path: Path, handle: ConnectionHandler) -> None:
         self._path = path
         self._handle = handle
         self._socket: socket.socket | None = None
@@ -38,7 +38,7 @@ class Listener:
         self._peers: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Listen. Raises StoreError where that cannot be."""
+        """Listen. Raises StoreError when the socket cannot be created."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.chmod(self._path.parent, 0o700)
@@ -46,19 +46,19 @@ class Listener:
                 os.unlink(self._path)
             one = self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             one.setblocking(False)
-            with short_path(self._path) as name:
+            with short_socket_path(self._path) as name:
                 one.bind(name)
             os.chmod(self._path, 0o600)
-            one.listen(MOST_CLIENTS)
+            one.listen(MAX_CLIENTS)
         except OSError as error:
-            self._drop()
+            self._close_socket()
             raise StoreError(
                 phrase("The socket {path} cannot be made: {reason}.", path=self._path, reason=error.strerror or "")
             ) from None
-        self._accepting = asyncio.create_task(self._accept(one), name=f"socket {self._path.name}")
+        self._accepting = asyncio.create_task(self._accept_peers(one), name=f"socket {self._path.name}")
 
     async def close(self) -> None:
-        """Listen no more, and let every peer go."""
+        """Stop listening, and disconnect every peer."""
         tasks = [one for one in (self._accepting, *self._peers) if one is not None]
         for task in tasks:
             task.cancel()
@@ -67,14 +67,14 @@ class Listener:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
-        self._drop()
+        self._close_socket()
 
-    def _drop(self) -> None:
+    def _close_socket(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
-    async def _accept(self, listener: socket.socket) -> None:
+    async def _accept_peers(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -82,17 +82,17 @@ class Listener:
             except OSError:
                 await asyncio.sleep(0.1)  # no handles left; somebody will close one
                 continue
-            if len(self._peers) >= MOST_CLIENTS or not _may_speak(peer):
+            if len(self._peers) >= MAX_CLIENTS or not _is_allowed_peer(peer):
                 peer.close()
                 continue
-            task = asyncio.create_task(self._serve(peer), name="peer")
+            task = asyncio.create_task(self._serve_peer(peer), name="peer")
             self._peers.add(task)
             task.add_done_callback(self._peers.discard)
 
-    async def _serve(self, peer: socket.socket) -> None:
+    async def _serve_peer(self, peer: socket.socket) -> None:
         peer.setblocking(False)
-        reader, writer = await asyncio.open_unix_connection(sock=peer, limit=LARGEST)
-        wire = Wire(reader, writer, decoder_of_asks())
+        reader, writer = await asyncio.open_unix_connection(sock=peer, limit=MAX_FRAME_BYTES)
+        wire = IpcConnection(reader, writer, request_decoder())
         try:
             await self._handle(wire)
         finally:
@@ -100,10 +100,13 @@ class Listener:
 
 
 @contextlib.contextmanager
-def short_path(path: Path) -> Iterator[str]:
-    """A name of a socket that the system takes, however deep its folder lies. Raises OSError where there is none."""
+def short_socket_path(path: Path) -> Iterator[str]:
+    """Yield a name of a socket that the system accepts, however deep its folder lies.
+
+    Raises OSError where there is none.
+    """
     name = str(path)
-    if len(os.fsencode(name)) <= _LONGEST_PATH or not os.path.isdir("/proc/self/fd"):
+    if len(os.fsencode(name)) <= _MAX_PATH_BYTES or not os.path.isdir("/proc/self/fd"):
         yield name
         return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -114,22 +117,25 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer_uid(peer: socket.socket) -> int:
-    """Whose process is at the other end; -1 where that cannot be known."""
-    return _credentials(peer)[1]
+    """Return the user id of the process at the other end; -1 where it is unknown."""
+    return _peer_credentials(peer)[1]
 
 
-def _may_speak(peer: socket.socket) -> bool:
-    """Whether a process may ask us anything: this person's, and none that a session's command has started. What a model
-    has run must not answer its own questions."""
-    pid, uid = _credentials(peer)
-    return uid == os.getuid() and (not os.path.isdir("/proc/self") or not _below_a_warden(pid))
+def _is_allowed_peer(peer: socket.socket) -> bool:
+    """Return whether a process may send requests.
+
+    It must be this user's, and not descend from a session's command: what a model has run must not answer
+    its own approval prompts.
+    """
+    pid, uid = _peer_credentials(peer)
+    return uid == os.getuid() and (not os.path.isdir("/proc/self") or not _is_supervised(pid))
 
 
-def _below_a_warden(pid: int) -> bool:
-    """Whether a process descends from one that stands over commands; also one of which nothing is known any more."""
+def _is_supervised(pid: int) -> bool:
+    """Return whether a process descends from a command supervisor; also for an unknown process."""
     from hermes.execution import supervisor_main
 
-    for _ in range(_MOST_ANCESTORS):
+    for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
             return pid < 1
         if supervisor_main.named(pid):
@@ -138,8 +144,8 @@ def _below_a_warden(pid: int) -> bool:
     return True
 
 
-def _credentials(peer: socket.socket) -> tuple[int, int]:
-    """Process and person at the other end; 0 and -1 where they cannot be known."""
+def _peer_credentials(peer: socket.socket) -> tuple[int, int]:
+    """Return the process id and user id at the other end; 0 and -1 where they are unknown."""
     with contextlib.suppress(OSError):
         if sys.platform == "darwin":
             return 0, int(struct.unpack_from("=II", peer.getsockopt(0, 1, 76))[1])

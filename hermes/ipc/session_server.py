@@ -1,4 +1,4 @@
-"""Makes the sessions of a process in a terminal reachable for the others of this home."""
+"""Serve the sessions of a terminal process to the other processes of this home."""
 
 import contextlib
 import os
@@ -9,40 +9,42 @@ from pathlib import Path
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import phrase
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
-from hermes.ipc.hosted_session import host
-from hermes.ipc.listener import Listener, process_socket
-from hermes.ipc.remote_session import RemoteSession, attached
+from hermes.ipc.connection import IpcConnection
+from hermes.ipc.hosted_session import serve_session
+from hermes.ipc.listener import IpcListener, process_socket_path
+from hermes.ipc.remote_session import RemoteSession, attach_session
 from hermes.runtime.actor import SessionActor
-from hermes.sessions.app import App, session_named
+from hermes.sessions.app import App, resolve_session_id
 from hermes.sessions.port import SessionPort
 
 
-class _Here:
-    """The live sessions of an App."""
+class _AppSessionHost:
+    """Holds the live sessions of an App."""
 
     def __init__(self, app: App) -> None:
         self.app = app
 
     @asynccontextmanager
     async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
-        """A live session. Raises NotFoundError."""
-        yield self.app.live(session_id).actor
+        """Hold a live session. Raises NotFoundError."""
+        yield self.app.live_session(session_id).actor
 
-    async def serve(self, wire: Wire[frames.Ask]) -> None:
+    async def serve_peer(self, connection: IpcConnection[frames.RequestFrame]) -> None:
         """Serve one peer."""
-        frame = await wire.next()
-        if isinstance(frame, frames.Attach):
-            await host(self, wire, frame)
+        frame = await connection.next_frame()
+        if isinstance(frame, frames.AttachFrame):
+            await serve_session(self, connection, frame)
 
 
 @asynccontextmanager
-async def reachable(app: App) -> AsyncIterator[None]:
-    """While the context lasts others can take part in this process's sessions. Where no socket can be made they cannot:
-    then they hear that the session is open elsewhere."""
-    folder = app.premises.home.locks
-    _sweep(folder)
-    listener = Listener(process_socket(folder, os.getpid()), _Here(app).serve)
+async def serve_sessions(app: App) -> AsyncIterator[None]:
+    """Serve this process's sessions to other processes while the context lasts.
+
+    Where no socket can be created, the others are told that the session is open elsewhere.
+    """
+    folder = app.services.home.locks
+    _remove_stale_sockets(folder)
+    listener = IpcListener(process_socket_path(folder, os.getpid()), _AppSessionHost(app).serve_peer)
     try:
         listener.start()
     except StoreError:
@@ -54,14 +56,18 @@ async def reachable(app: App) -> AsyncIterator[None]:
         await listener.close()
 
 
-async def joined(app: App, name: str | None, *, latest: bool = False, asks: bool = False) -> RemoteSession | None:
-    """Take part in the session that is meant, where another process holds it; None where that lets nobody."""
-    session_id = await session_named(app, name, latest=latest)
-    return await attached(app.premises.home, session_id, asks=asks)
+async def attach_named_session(
+    app: App, name: str | None, *, latest: bool = False, asks: bool = False
+) -> RemoteSession | None:
+    """Attach to the session that is meant, where another process holds it; return None where that serves
+    nobody.
+    """
+    session_id = await resolve_session_id(app, name, latest=latest)
+    return await attach_session(app.services.home, session_id, asks=asks)
 
 
-def local(port: SessionPort) -> SessionActor:
-    """The session itself. Raises BusyError where it lives in another process."""
+def require_local(port: SessionPort) -> SessionActor:
+    """Return the session itself. Raises BusyError where it lives in another process."""
     if isinstance(port, SessionActor):
         return port
     raise BusyError(
@@ -69,20 +75,20 @@ def local(port: SessionPort) -> SessionActor:
     )
 
 
-async def let_go(app: App, port: SessionPort) -> None:
-    """Close a session; one that lives elsewhere goes on there."""
+async def close_port(app: App, port: SessionPort) -> None:
+    """Close a session, or detach from one that lives in another process."""
     if isinstance(port, SessionActor):
         await app.close_session(port)
     elif isinstance(port, RemoteSession):
         await port.close()
 
 
-def said_something(port: SessionPort) -> bool:
-    """Whether there is something in a session to go on with."""
+def has_messages(port: SessionPort) -> bool:
+    """Return whether a session has messages to continue from."""
     return not isinstance(port, SessionActor) or bool(port.conversation.messages)
 
 
-def _sweep(folder: Path) -> None:
+def _remove_stale_sockets(folder: Path) -> None:
     """Remove the sockets of processes that died."""
     for file in folder.glob("*.sock") if folder.is_dir() else ():
         if not file.stem.isdecimal():

@@ -1,1 +1,1 @@
-"""Markdown read into blocks and runs, for every front-end; each draws them its own way."""
+"""Parses Markdown into blocks and runs for every front-end; each draws them its own way."""

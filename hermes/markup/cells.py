@@ -1,4 +1,4 @@
-"""Text in the cells of a terminal: what is safe to show, how wide it is, where its lines end."""
+"""Text in terminal cells: sanitizing, measuring and wrapping."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,10 +21,13 @@ _SELECTOR = re.compile("(?<![#*0-9©®‼-㊙\U0001f000-\U0001faff])\ufe0f")
 _JOINED = re.compile("\ufe0f(?=\u200d)")
 
 
-def safe(line: str, tab: int = 4) -> str:
-    """The line with nothing in it that a terminal obeys or that cannot be seen. Colour sequences are taken out as a
-    whole, tabs are expanded, what would move the cursor or break the line is a space. Joiners stay where scripts and
-    emoji need them: between two characters that are not ASCII."""
+def sanitize_line(line: str, tab: int = 4) -> str:
+    """Return the line without anything that a terminal obeys or that is invisible.
+
+    Color sequences are removed as a whole, tabs are expanded, what would move the cursor or break the line
+    becomes a space. Joiners stay where scripts and emoji need them: between two characters that are not
+    ASCII.
+    """
     if not _ODD.search(line):
         return line
     line = clean_surrogates(_SEQUENCE.sub("", line))
@@ -45,14 +48,14 @@ _NARROW = re.compile(
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
 _NOT_LAST = frozenset("（「『【《〈〔“‘([{")
 _ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
-LONGEST_ADDRESS = 2_000
-"""Characters of an address that is not broken though it is wider than the line."""
+MAX_WHOLE_ADDRESS = 2_000
+"""The longest address in characters that is not broken though it is wider than the line."""
 
 Range = tuple[int, int]
 
 
 @lru_cache(maxsize=8192)
-def _cell(letter: str) -> int:
+def _character_width(letter: str) -> int:
     if letter == "\ufe0f":
         return 1  # it may make the emoji before it two cells wide; a line that is too short does no harm
     from wcwidth import wcwidth
@@ -60,47 +63,49 @@ def _cell(letter: str) -> int:
     return max(wcwidth(letter), 0)
 
 
-_JOINS = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
-"""What makes one sign of several characters, two cells wide at most: joiners, flags, colours of skin."""
-_LONGEST_SIGN = 16
+_SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
+"""Finds what joins several characters to one grapheme, two cells wide at most: joiners, flags, skin tones."""
+_MAX_GRAPHEME_LENGTH = 16
 
 
-def _signs(text: str, start: int, end: int) -> Iterable[str]:
-    """The characters of that part of the text; those that are shown as one sign, together."""
-    return _joined(text, start, end) if _JOINS(text, start, end) else text[start:end]
+def _split_graphemes(text: str, start: int, end: int) -> Iterable[str]:
+    """Return the characters of that part of the text, with those of one grapheme together."""
+    return _iterate_graphemes(text, start, end) if _SEARCH_JOINER(text, start, end) else text[start:end]
 
 
-def _joined(text: str, start: int, end: int) -> Iterator[str]:
+def _iterate_graphemes(text: str, start: int, end: int) -> Iterator[str]:
     from wcwidth import iter_graphemes
 
     for sign in iter_graphemes(text, start, end):
-        if len(sign) == 1 or (len(sign) <= _LONGEST_SIGN and _JOINS(sign) and _cells(sign) <= 2):
+        if len(sign) == 1 or (
+            len(sign) <= _MAX_GRAPHEME_LENGTH and _SEARCH_JOINER(sign) and _grapheme_width(sign) <= 2
+        ):
             yield sign
         else:
             yield from sign
 
 
-def _cells(sign: str) -> int:
+def _grapheme_width(sign: str) -> int:
     if len(sign) == 1:
-        return _cell(sign)
+        return _character_width(sign)
     from wcwidth import wcswidth
 
     return max(wcswidth(sign), 0)
 
 
 def is_narrow(text: str) -> bool:
-    """Whether every character takes one cell."""
+    """Return whether every character takes one cell."""
     return text.isascii() or _NARROW(text) is not None
 
 
-def width_of(text: str) -> int:
-    """How many cells the text takes, at most."""
-    return len(text) if is_narrow(text) else sum(map(_cells, _signs(text, 0, len(text))))
+def measure_width(text: str) -> int:
+    """Return how many cells the text takes at most."""
+    return len(text) if is_narrow(text) else sum(map(_grapheme_width, _split_graphemes(text, 0, len(text))))
 
 
-def cut(text: str, width: int, more: str = "…") -> str:
-    """As much of the text as fits into `width` cells; `more` at its end says that there was more."""
-    if width_of(text) <= width:
+def truncate_text(text: str, width: int, more: str = "…") -> str:
+    """Return as much of the text as fits into `width` cells; `more` at its end marks a cut."""
+    if measure_width(text) <= width:
         return text
     room = width - len(more)
     if room <= 0:
@@ -108,28 +113,31 @@ def cut(text: str, width: int, more: str = "…") -> str:
     if is_narrow(text):
         return text[:room].rstrip() + more
     used = at = 0
-    for sign in _signs(text, 0, len(text)):
-        used += _cells(sign)
+    for sign in _split_graphemes(text, 0, len(text)):
+        used += _grapheme_width(sign)
         if used > room:
             return text[:at].rstrip() + more
         at += len(sign)
     return text
 
 
-def filled(text: str, width: int, *, right: bool = False, centre: bool = False) -> str:
-    """The text with spaces around it, `width` cells wide."""
-    spare = max(width - width_of(text), 0)
+def pad_text(text: str, width: int, *, right: bool = False, centre: bool = False) -> str:
+    """Pad the text with spaces to `width` cells."""
+    spare = max(width - measure_width(text), 0)
     left = spare if right else spare // 2 if centre else 0
     return f"{' ' * left}{text}{' ' * (spare - left)}"
 
 
-def lines_of(text: str, width: int, *, whole: bool = False) -> list[Range]:
-    """Where the lines of the text begin and end when it is wrapped at words (Chinese anywhere) to `width` cells. With
-    `whole` an address wider than a line is not broken, so that the terminal wraps it and it can be copied."""
+def wrap_text(text: str, width: int, *, whole: bool = False) -> list[Range]:
+    """Return where the lines of the text begin and end when it is wrapped to `width` cells.
+
+    It wraps at words (Chinese anywhere). With `whole` an address wider than a line is not broken, so that
+    the terminal wraps it and it can be copied.
+    """
     size = len(text)
-    if size <= width and "\n" not in text and (is_narrow(text) or width_of(text) <= width):
+    if size <= width and "\n" not in text and (is_narrow(text) or measure_width(text) <= width):
         return [(0, size)]
-    wrap = _narrow if is_narrow(text.replace("\n", "")) else _wide
+    wrap = _wrap_narrow if is_narrow(text.replace("\n", "")) else _wrap_wide
     found: list[Range] = []
     start = 0
     while True:
@@ -141,13 +149,13 @@ def lines_of(text: str, width: int, *, whole: bool = False) -> list[Range]:
         start = end + 1
 
 
-def _narrow(text: str, part: Range, width: int, whole: bool) -> list[Range]:
+def _wrap_narrow(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     start, end = part
     found: list[Range] = []
     while end - start > width:
         at = text.rfind(" ", start, start + width + 1)
         if at <= start or text[start:at].isspace():
-            at = _hard(text, start, end, whole) or start + width
+            at = _find_address_end(text, start, end, whole) or start + width
         found.append((start, at))
         start = at
         while start < end and text[start] == " ":
@@ -157,20 +165,20 @@ def _narrow(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     return found
 
 
-def _hard(text: str, start: int, end: int, whole: bool) -> int:
-    """Where an address that begins at `start` ends; 0 when it is to be broken like any word."""
-    if not whole or not (match := _ADDRESS.match(text, start, end)) or match.end() - start > LONGEST_ADDRESS:
+def _find_address_end(text: str, start: int, end: int, whole: bool) -> int:
+    """Return where an address that begins at `start` ends; 0 when it is to be broken like any word."""
+    if not whole or not (match := _ADDRESS.match(text, start, end)) or match.end() - start > MAX_WHOLE_ADDRESS:
         return 0
     return match.end()
 
 
-def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
+def _wrap_wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     start, end = part
     found: list[Range] = []
     while start < end:
-        stop = _stop(text, start, end, width)
+        stop = _find_line_end(text, start, end, width)
         if stop < end:
-            stop = max(stop, _hard(text, start, end, whole))
+            stop = max(stop, _find_address_end(text, start, end, whole))
         found.append((start, stop))
         start = stop
         while start < end and text[start] == " ":
@@ -178,12 +186,12 @@ def _wide(text: str, part: Range, width: int, whole: bool) -> list[Range]:
     return found or [part]
 
 
-def _stop(text: str, start: int, end: int, width: int) -> int:
-    """Where the line that begins at `start` ends."""
+def _find_line_end(text: str, start: int, end: int, width: int) -> int:
+    """Return where the line that begins at `start` ends."""
     used, best, before, wide, at = 0, start, "", False, start
-    for sign in _signs(text, start, end):
-        cells = _cells(sign)
-        if sign == " " or (cells and (cells > 1 or wide) and _parts(before, sign)):
+    for sign in _split_graphemes(text, start, end):
+        cells = _grapheme_width(sign)
+        if sign == " " or (cells and (cells > 1 or wide) and _can_break_between(before, sign)):
             best = at
         used += cells
         if used > width and cells and at > start:
@@ -194,6 +202,6 @@ def _stop(text: str, start: int, end: int, width: int) -> int:
     return end
 
 
-def _parts(before: str, after: str) -> bool:
-    """Whether a line may end between these two, one of which takes two cells."""
+def _can_break_between(before: str, after: str) -> bool:
+    """Return whether a line may end between these two, one of which takes two cells."""
     return before != "\u200d" and after not in _NOT_FIRST and before not in _NOT_LAST

@@ -1,20 +1,20 @@
-"""A whole markdown text as a few kinds of parts, the one reading from which all dialects are written."""
+"""A markdown text as a list of parts, from which every dialect is written."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct, structs
 
-from hermes.markup.blocks import Block, Kind, Splitter, cells_of_row
-from hermes.markup.cells import filled, width_of
+from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock, split_table_row
+from hermes.markup.cells import measure_width, pad_text
 from hermes.markup.containers import QUOTE
-from hermes.markup.inline import Span, spans_of
+from hermes.markup.inline import Span, parse_spans
 
 
-class Part(Struct, frozen=True):
+class MarkdownPart(Struct, frozen=True):
     """A paragraph, heading, table, rule, or a whole piece of code (`CODE`)."""
 
-    kind: Kind
+    kind: BlockKind
     text: str = ""
     """Of code and of what stands as it is; of a table its source."""
     spans: tuple[Span, ...] = ()
@@ -23,9 +23,10 @@ class Part(Struct, frozen=True):
     """Of a table: cells in markdown, the head first; all rows of one length."""
     sides: str = ""
     """Of a table: `l`, `r` or `c` a column."""
-    around: tuple[str, ...] = ()
-    """The quotes (`>`) and items it stands in, outermost first: an item's marker where it begins with this part, else
-    as many spaces."""
+    containers: tuple[str, ...] = ()
+    """The quotes (`>`) and items that it stands in, outermost first: an item's marker where it begins with
+    this part, else as many spaces.
+    """
     gap: bool = False
     """Whether an empty line goes before it."""
     level: int = 0
@@ -34,63 +35,63 @@ class Part(Struct, frozen=True):
     """Of code: the language."""
 
 
-def parts_of(markdown: str) -> list[Part]:
-    """The parts of a text, in order. Nothing that cannot be seen or would be obeyed by a screen is in them."""
-    splitter = Splitter(tabs=True)
+def parse_parts(markdown: str) -> list[MarkdownPart]:
+    """Parse a text into parts, in order. They hold no invisible or control characters."""
+    splitter = BlockSplitter(tabs=True)
     blocks = [*splitter.feed(markdown), *splitter.close()]
-    found: list[Part] = []
+    found: list[MarkdownPart] = []
     at = 0
     while at < len(blocks):
         end = at + 1
-        while end < len(blocks) and _goes_on(blocks[end - 1], blocks[end]):
+        while end < len(blocks) and _is_continuation(blocks[end - 1], blocks[end]):
             end += 1
-        if blocks[at].kind is not Kind.CODE_END:
-            found.append(_part(blocks[at:end], first=not found))
+        if blocks[at].kind is not BlockKind.CODE_END:
+            found.append(_make_part(blocks[at:end], first=not found))
         at = end
     return found
 
 
-def _goes_on(before: Block, block: Block) -> bool:
-    if block.kind is Kind.CODE_END or block.first or block.kind is not before.kind:
+def _is_continuation(before: MarkdownBlock, block: MarkdownBlock) -> bool:
+    if block.kind is BlockKind.CODE_END or block.first or block.kind is not before.kind:
         return False
-    return not block.gap or block.kind in (Kind.CODE, Kind.INDENTED)
+    return not block.gap or block.kind in (BlockKind.CODE, BlockKind.INDENTED)
 
 
-def _part(blocks: Sequence[Block], *, first: bool) -> Part:
+def _make_part(blocks: Sequence[MarkdownBlock], *, first: bool) -> MarkdownPart:
     block = blocks[0]
     text = "".join([block.text, *(one.joint + one.text for one in blocks[1:])])
-    part = Part(block.kind, text, around=block.around, gap=block.gap and not first, level=block.level)
+    part = MarkdownPart(block.kind, text, containers=block.around, gap=block.gap and not first, level=block.level)
     match block.kind:
-        case Kind.CODE | Kind.INDENTED:
-            return structs.replace(part, kind=Kind.CODE, text=text.rstrip(), label=block.label)
-        case Kind.TABLE:
-            return _table(part)
-        case Kind.PARAGRAPH | Kind.HEADING:
-            return _words(part, blocks)
+        case BlockKind.CODE | BlockKind.INDENTED:
+            return structs.replace(part, kind=BlockKind.CODE, text=text.rstrip(), label=block.label)
+        case BlockKind.TABLE:
+            return _with_rows(part)
+        case BlockKind.PARAGRAPH | BlockKind.HEADING:
+            return _with_spans(part, blocks)
         case _:
             return part
 
 
-def _words(part: Part, blocks: Sequence[Block]) -> Part:
+def _with_spans(part: MarkdownPart, blocks: Sequence[MarkdownBlock]) -> MarkdownPart:
     text = part.text
-    spans = [one for block in blocks for one in _joined(block, block is not blocks[0])]
-    if part.around and is_marker(part.around[-1]) and text[:4].lower() in ("[ ] ", "[x] "):
-        spans = spans_of(("☐ " if text[1] == " " else "☑ ") + text[4:])
-    return structs.replace(part, text="", spans=_merged(spans))
+    spans = [one for block in blocks for one in _block_spans(block, block is not blocks[0])]
+    if part.containers and is_marker(part.containers[-1]) and text[:4].lower() in ("[ ] ", "[x] "):
+        spans = parse_spans(("☐ " if text[1] == " " else "☑ ") + text[4:])
+    return structs.replace(part, text="", spans=_merge_spans(spans))
 
 
-def _table(part: Part) -> Part:
+def _with_rows(part: MarkdownPart) -> MarkdownPart:
     head, sides, *body = part.text.split("\n")
-    rows = [cells_of_row(row) for row in (head, *body)]
+    rows = [split_table_row(row) for row in (head, *body)]
     return structs.replace(
         part,
-        rows=tuple(_fitting(row, len(rows[0])) for row in rows),
-        sides="".join(map(_side, cells_of_row(sides))),
+        rows=tuple(_fit_row(row, len(rows[0])) for row in rows),
+        sides="".join(map(_column_side, split_table_row(sides))),
     )
 
 
-def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Parts of one style and address that stand beside each other as one."""
+def _merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Merge adjacent spans of one style and address."""
     found: list[Span] = []
     for words, style, href in spans:
         if found and found[-1][1:] == (style, href):
@@ -100,55 +101,57 @@ def _merged(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def _joined(block: Block, more: bool) -> list[Span]:
-    spans = spans_of(block.text)
+def _block_spans(block: MarkdownBlock, more: bool) -> list[Span]:
+    spans = parse_spans(block.text)
     return [(block.joint, "", ""), *spans] if more and block.joint else spans
 
 
-def _side(delimiter: str) -> str:
+def _column_side(delimiter: str) -> str:
     left, right = delimiter.startswith(":"), delimiter.endswith(":")
     return "c" if left and right else "r" if right else "l"
 
 
-def _fitting(row: Sequence[str], count: int) -> tuple[str, ...]:
-    """As many cells as there are columns; what is too much stays in the last one."""
+def _fit_row(row: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return as many cells as there are columns; surplus text stays in the last one."""
     if len(row) > count:
         return (*row[: count - 1], " | ".join(row[count - 1 :]))
     return (*row, *[""] * (count - len(row)))
 
 
 def is_marker(one: str) -> bool:
-    """Whether this level of `Part.around` is the marker of an item that begins here."""
+    """Return whether this level of `MarkdownPart.containers` is the marker of an item that begins here."""
     return one != QUOTE and not one.isspace()
 
 
-def bars(around: Sequence[str], quote: str = "> ") -> str:
-    """What stands to the left of all lines of a part but the first one of an item."""
-    return "".join(quote if one == QUOTE else " " * (len(one) + 1 if is_marker(one) else len(one)) for one in around)
-
-
-def marks(around: Sequence[str], quote: str = "> ", bullet: str = "•") -> str:
-    """What stands to the left of the first line of a part."""
+def continuation_prefix(containers: Sequence[str], quote: str = "> ") -> str:
+    """Return the prefix of all lines of a part but the first."""
     return "".join(
-        quote if one == QUOTE else f"{bullet if one == '-' else one} " if is_marker(one) else one for one in around
+        quote if one == QUOTE else " " * (len(one) + 1 if is_marker(one) else len(one)) for one in containers
     )
 
 
-def quotes(around: Sequence[str]) -> tuple[str, ...]:
-    """The same without the items in the innermost quote: where code stands, so that it can be copied."""
-    end = len(around)
-    while end and around[end - 1] != QUOTE:
+def first_line_prefix(containers: Sequence[str], quote: str = "> ", bullet: str = "•") -> str:
+    """Return the prefix of the first line of a part."""
+    return "".join(
+        quote if one == QUOTE else f"{bullet if one == '-' else one} " if is_marker(one) else one for one in containers
+    )
+
+
+def quote_containers(containers: Sequence[str]) -> tuple[str, ...]:
+    """Return the containers without the items in the innermost quote: where code stands, so that it can be copied."""
+    end = len(containers)
+    while end and containers[end - 1] != QUOTE:
         end -= 1
-    return tuple(around[:end])
+    return tuple(containers[:end])
 
 
-def bare(markdown: str) -> str:
-    """Words of one block without their marks; a link's address behind its words."""
-    return "".join([words for words, _, _ in addressed(spans_of(markdown))])
+def strip_marks(markdown: str) -> str:
+    """Return the words of one block without marks; a link's address follows its words."""
+    return "".join([words for words, _, _ in expand_links(parse_spans(markdown))])
 
 
-def addressed(spans: Sequence[Span], keep: Callable[[str], bool] = lambda href: False) -> list[Span]:
-    """Words without links but those to `keep`; the address stands behind the words where it says more than they do."""
+def expand_links(spans: Sequence[Span], keep: Callable[[str], bool] = lambda href: False) -> list[Span]:
+    """Remove links except those to `keep`; an address follows its words where it says more than they do."""
     found: list[Span] = []
     words = ""
     for (text, style, href), (_, _, following) in pairwise([*spans, ("", "", "")]):
@@ -162,14 +165,14 @@ def addressed(spans: Sequence[Span], keep: Callable[[str], bool] = lambda href: 
     return found
 
 
-def aligned(part: Part) -> list[str]:
-    """A table as lines of aligned columns, for a fixed-width font."""
-    rows = [[bare(cell) for cell in row] for row in part.rows]
-    widths = [max(1, *(width_of(row[n]) for row in rows)) for n in range(len(rows[0]))]
+def align_table(part: MarkdownPart) -> list[str]:
+    """Return a table as lines of aligned columns, for a fixed-width font."""
+    rows = [[strip_marks(cell) for cell in row] for row in part.rows]
+    widths = [max(1, *(measure_width(row[n]) for row in rows)) for n in range(len(rows[0]))]
     lines: list[str] = []
     for row in rows:
         cells = [
-            filled(cell, width, right=side == "r", centre=side == "c")
+            pad_text(cell, width, right=side == "r", centre=side == "c")
             for cell, width, side in zip(row, widths, part.sides, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())

@@ -57,7 +57,7 @@ class Servers:
         entry = (toolbox, frozenset(names), tell)
         self._sessions.append(entry)
         mine = [server for server in self.servers if server.spec.name in entry[1]]
-        toolbox.late = lambda: self._settled(mine)
+        toolbox.wait_for_late = lambda: self._settled(mine)
         for server in mine:
             self._put(server, toolbox)
             if server.problem:
@@ -110,7 +110,7 @@ class Servers:
 
     def _put(self, server: Server, toolbox: Toolbox) -> None:
         made = [make_tool(server, definition, self._known) for definition in server.tools]
-        toolbox.put(toolset(server.spec.name), made)
+        toolbox.replace_toolset(toolset(server.spec.name), made)
 
     def _link_of(self, spec: Spec) -> Callable[[], Link]:
         return lambda: _stdio(spec, self._around) if spec.command else _http(spec, self._around)

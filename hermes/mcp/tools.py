@@ -14,7 +14,7 @@ from hermes.mcp.results import output
 from hermes.mcp.rpc import RpcError
 from hermes.mcp.server import Server
 from hermes.safety.shell.findings import Finding, Verdict
-from hermes.tools.schema import Arguments, ArgumentsError, broken, join_surrogates
+from hermes.tools.schema import Arguments, ArgumentsError, describe_json_error, join_surrogates
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, Tool, ToolOutput
 from hermes.util.text import one_line, visible
@@ -82,7 +82,7 @@ class Given:
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
             joined = join_surrogates(text)
             if joined is None:
-                raise ArgumentsError(broken(error)) from None
+                raise ArgumentsError(describe_json_error(error)) from None
             return self.decode(joined)
         if not isinstance(found, dict):
             raise ArgumentsError("The arguments must be one JSON object.")

@@ -14,7 +14,7 @@ from hermes.memory.files import Change
 from hermes.memory.provider import MemoryProvider, Recalled, TurnStart
 from hermes.safety.fencing import fence, inert, visible
 from hermes.tools.schema import Arguments
-from hermes.tools.taint import derived
+from hermes.tools.taint import provenance_from_sources
 from hermes.util.text import clean_surrogates, one_line
 
 T = TypeVar("T")
@@ -199,7 +199,7 @@ class Memory:
             return self._stranger
         known = {str(source) for source in Source}
         named = [one if one.partition(":")[0] in known else f"{Source.OTHER}:{one}" for one in map(str, sources)]
-        origin = derived(dict.fromkeys(named))
+        origin = provenance_from_sources(dict.fromkeys(named))
         return origin if origin is None or origin.untrusted else self._stranger
 
     def _say(self, what: str, error: BaseException, seconds: float) -> None:

@@ -11,7 +11,7 @@ from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, Definition
 from hermes.mcp.tools import Given
 from hermes.memory.memory import Memory
 from hermes.safety.fencing import inert, visible
-from hermes.tools.registry import Registry
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool, ToolOutput
@@ -34,7 +34,7 @@ def provided_tools(memory: Memory) -> Sequence[Tool]:
 
 def _tools(memory: Memory) -> Iterator[Tool]:
     named = {name for toolset in TOOLSETS.values() for name in toolset.tools}
-    files = Registry().builtins()
+    files = ToolRegistry().list_builtin_files()
 
     def taken(name: str) -> bool:
         ours = any(name == file or name.startswith(f"{file}_") for file in files)

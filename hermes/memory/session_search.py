@@ -12,7 +12,7 @@ from hermes.core.parts import Provenance, Source
 from hermes.store.rows import Glimpse, Hit, Search, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import derived, sources_of
+from hermes.tools.taint import provenance_from_sources, sources_from_provenance
 from hermes.tools.tool import Parallel, Tool, ToolOutput, tool
 from hermes.util.text import one_line
 
@@ -54,7 +54,7 @@ def session_search_tool(store: Store, *, person: str = "") -> Tool:
     ) -> ToolOutput:
         """Search earlier conversations (all of them are kept), read on in one, or list them."""
         if session_id and not await _is_of(store, session_id, person):
-            return ToolOutput(text=f"There is no session {one_line(session_id, 80)}.", failed=True, ours=True)
+            return ToolOutput(text=f"There is no session {one_line(session_id, 80)}.", failed=True, is_own_text=True)
         if around_message_id:
             return await _read(store, session_id, around_message_id, max(1, min(limit, MOST_AROUND)))
         count = max(1, min(limit, MOST_SESSIONS))
@@ -115,11 +115,11 @@ def _hits(glimpse: Glimpse, found: Sequence[Hit], most: int) -> list[str]:
 async def _read(store: Store, session_id: str, message_id: int, window: int) -> ToolOutput:
     """A message, whole unless it is very long, and beginnings of those around it."""
     if not session_id:
-        return ToolOutput(text="Give the session_id too.", failed=True, ours=True)
+        return ToolOutput(text="Give the session_id too.", failed=True, is_own_text=True)
     rows = await store.around(session_id, message_id, window)
     if not rows:
         said = f"Session {one_line(session_id, 80)} has no message {message_id}."
-        return ToolOutput(text=said, failed=True, ours=True)
+        return ToolOutput(text=said, failed=True, is_own_text=True)
     lines = [
         f"#{row.id} {row.message.role.value}, {_moment(row.created_at)}:\n"
         + _whole(row, _MEANT if row.id == message_id else _MESSAGE)
@@ -134,7 +134,7 @@ async def _listed(store: Store, session_id: str, count: int, person: str) -> Too
     glimpses = await store.glimpses(wanted, _ENDS)
     if not glimpses:
         said = f"There is no session {one_line(session_id, 80)}." if session_id else "Nothing was said before."
-        return ToolOutput(text=said, failed=bool(session_id), ours=True)
+        return ToolOutput(text=said, failed=bool(session_id), is_own_text=True)
     lines = [line for glimpse in glimpses for line in _seen(glimpse)]
     return await _told(store, lines, [one.session.id for one in glimpses])
 
@@ -181,6 +181,6 @@ async def _told(store: Store, lines: Sequence[str], session_ids: Sequence[str]) 
 
 def _made_of(origins: Sequence[Provenance]) -> Provenance | None:
     """Whose words the lines may repeat. A file's are a stranger's here: it was not read now, so no path says more."""
-    listed = list(dict.fromkeys(source for origin in origins for source in sources_of(origin)))
-    made = derived(listed)
+    listed = list(dict.fromkeys(source for origin in origins for source in sources_from_provenance(origin)))
+    made = provenance_from_sources(listed)
     return Provenance(Source.OTHER, listed[0]) if made is not None and made.source is Source.FILE else made

@@ -41,7 +41,7 @@ def memory_tool(journal: MemoryJournal, *, approval: bool, tell: Callable[[str],
     async def memory(ctx: ToolContext, note: Note) -> str:
         """Keep a lasting fact for later sessions, or mend one. Entries are short; space is limited."""
         operations = _operations(note)
-        sources = ctx.state.taint.sources()
+        sources = ctx.state.taint.list_sources()
         origin = Origin(author=Author.MODEL, sources=sources, session_id=ctx.session_id)
         held = approval or bool(sources)
         try:

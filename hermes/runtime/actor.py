@@ -86,7 +86,7 @@ class SessionActor:
         self.undoing = parts.epochs.undoing
         """Takes turns back and brings them back, for who is `aside`."""
         lost = conversation.lost.messages if conversation.lost is not None else ()
-        parts.deps.context.state.taint.restart([*conversation.messages, *lost])
+        parts.deps.context.state.taint.restart_from([*conversation.messages, *lost])
         for row in waiting:
             self._mailbox.restore(Letter(Inbound.decode(row.body), row.id))
 

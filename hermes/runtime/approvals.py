@@ -11,7 +11,7 @@ from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
 from hermes.store.approvals import ApprovalRow, Given
 from hermes.store.store import Store
-from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, WITHDRAWN, Answer, ApprovalRequest
+from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, WITHDRAWN, ApprovalAnswer, ApprovalRequest
 from hermes.util.clock import Clock
 
 _LOG = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ class Approvals:
         self.unasked = 0
         """Questions that were answered with no because nobody could be asked."""
 
-    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
-        known = await self._store.waiting_approval(self._turn(), request.call_id, request.seal)
+        known = await self._store.waiting_approval(self._turn(), request.call_id, request.fingerprint)
         if not (self.can_ask or self.guests) and not (known and await self._store.answered(known)):
             self.unasked += 1
-            return Answer(scope=AnswerScope.DENY, by=NOBODY)
+            return ApprovalAnswer(scope=AnswerScope.DENY, by=NOBODY)
         if known:
             request = structs.replace(request, approval_id=known)
         else:
@@ -61,7 +61,7 @@ class Approvals:
                 return await self._answer(request.approval_id, answered)
         except TimeoutError:
             await self._drop(request.approval_id, TIMED_OUT)
-            return Answer(scope=AnswerScope.DENY, by=TIMED_OUT)
+            return ApprovalAnswer(scope=AnswerScope.DENY, by=TIMED_OUT)
         except asyncio.CancelledError:
             if not self.stays_open:
                 self._go(self._drop(request.approval_id, WITHDRAWN))
@@ -101,11 +101,11 @@ class Approvals:
         except StoreError as error:
             _LOG.warning("a question could not be closed, and runs out of time: %s", error)
 
-    async def _answer(self, approval_id: str, answered: asyncio.Event) -> Answer:
+    async def _answer(self, approval_id: str, answered: asyncio.Event) -> ApprovalAnswer:
         """Wait until the answer is in the store, put there by this process or another, and take it."""
         while True:
             if await self._store.answered(approval_id) and (given := await self._store.take_answer(approval_id)):
-                return Answer(scope=AnswerScope(given.scope), by=given.by)
+                return ApprovalAnswer(scope=AnswerScope(given.scope), by=given.by)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_AGAIN):
                     await answered.wait()
@@ -123,7 +123,7 @@ class Approvals:
             rule=request.rule,
             reason=request.reason,
             cwd=request.cwd,
-            seal=request.seal,
+            seal=request.fingerprint,
             session_covers=request.session_covers,
             always_covers=request.always_covers,
             asked_at=now,

@@ -271,7 +271,7 @@ class Compression:
             own = next((place for place, row in enumerate(rows) if row.turn_id == state.turn_id), own)
             state.messages[:] = [row.message for row in rows[own:]]
         conversation.messages.restart(row.message for row in rows[:own])
-        self._taint.restart(row.message for row in rows)
+        self._taint.restart_from(row.message for row in rows)
 
 
 def _kept(trigger: Trigger, reason: str) -> str:

@@ -187,7 +187,7 @@ class SessionEpochs:
         own = state.messages if state is not None else []
         lineage = await asyncio.to_thread(_encoded, candidate, [*conversation.messages, *own])
         if state is not None:
-            state.taint.restart([*conversation.messages, *state.messages])
+            state.taint.restart_from([*conversation.messages, *state.messages])
             state.lineage, state.model = lineage, candidate.client
         conversation.begin(number, candidate.frame, lineage, candidate.client)
         if cached:

@@ -6,8 +6,8 @@ from hermes.core.events import Event
 from hermes.core.stream import Failure
 from hermes.llm.auxiliary import SideTask
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.tools.permissions.fingerprint import text_seal
-from hermes.tools.permissions.gate import Decision
+from hermes.tools.permissions.fingerprint import fingerprint_texts
+from hermes.tools.permissions.gate import PermissionDecision
 from hermes.tools.schema import Arguments
 from hermes.tools.tool import Tool
 
@@ -28,12 +28,12 @@ class ModelReviewer:
         self._task = task
         self._fine: dict[str, None] = {}
 
-    async def review(self, decision: Decision, tool: Tool, arguments: Arguments) -> Decision:
+    async def review(self, decision: PermissionDecision, tool: Tool, arguments: Arguments) -> PermissionDecision:
         """The same decision, or one that asks."""
         command = tool.command(arguments)
         if not command or all(effect.kind in _HARMLESS for effect in decision.effects):
             return decision
-        key = text_seal(decision.cwd, command)
+        key = fingerprint_texts(decision.cwd, command)
         if key in self._fine:
             return decision
         said = await self._task.ask(_SYSTEM, f"In {decision.cwd}:\n{command[:_CAP]}", _silent, max_tokens=200)
@@ -47,7 +47,7 @@ class ModelReviewer:
             if isinstance(said, Failure)
             else "the reviewing model is unsure"
         )
-        return structs.replace(decision, verdict=Verdict.ASK, rule="review", reason=why, seal=key)
+        return structs.replace(decision, verdict=Verdict.ASK, rule="review", reason=why, fingerprint=key)
 
 
 async def _silent(_event: Event) -> None:

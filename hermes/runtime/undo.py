@@ -63,7 +63,7 @@ class Undoing:
         conversation.messages.restart(row.message for row in rows)
         conversation.last_told = conversation.last_cwd = None
         recall_notes(conversation, [(row.created_at, row.message) for row in rows])
-        self._taint.restart(conversation.messages)
+        self._taint.restart_from(conversation.messages)
 
 
 def said_again(message: Message) -> Inbound:

@@ -1,1 +1,1 @@
-"""Wiring of the dependencies and the verbs shared by every front-end."""
+"""Build sessions from their dependencies, and implement the operations that all front-ends share."""

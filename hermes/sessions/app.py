@@ -1,4 +1,4 @@
-"""The face of a process's Hermes: it opens sessions, and answers what front-ends ask about them."""
+"""The application object of a process: it opens sessions, and answers questions of front-ends about them."""
 
 import os
 import re
@@ -18,75 +18,78 @@ from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.formats.turn_result import turn_result
-from hermes.sessions.model.credentials import keyed
-from hermes.sessions.options import Options
-from hermes.sessions.session_lookup import find_session, to_plain
+from hermes.sessions.formats.turn_result import build_turn_result
+from hermes.sessions.model.credentials import with_pool_key
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.rows import SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from hermes.sessions.background.work import Beside
+    from hermes.sessions.background.work import BackgroundWork
     from hermes.sessions.context_usage import Share
-    from hermes.sessions.services import Premises
-    from hermes.sessions.session_builder import Live
-    from hermes.sessions.system_prompt import Size
-    from hermes.sessions.undo import UndoDesk
+    from hermes.sessions.services import Services
+    from hermes.sessions.session_builder import LiveSession
+    from hermes.sessions.system_prompt import PromptPartSize
+    from hermes.sessions.undo import SessionUndo
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
-"""It names files: the session's lock, and the folder of its large results."""
+"""The form of a session id, which names files: the session's lock, and the folder of its large results."""
 
 
 class App:
-    """One process's Hermes. An async context: leaving it ends every session, connection and thread of it."""
+    """The application of one process.
 
-    def __init__(self, environ: Mapping[str, str], options: Options, *, clock: Clock | None = None) -> None:
-        self._process = dict(environ)
+    It is an async context: leaving it ends every session, connection and thread of it.
+    """
+
+    def __init__(self, environ: Mapping[str, str], options: SessionOptions, *, clock: Clock | None = None) -> None:
+        self._process_environ = dict(environ)
         self.options = options
         self._clock = clock or SystemClock()
-        self._live: dict[str, tuple[Live, AsyncExitStack]] = {}
+        self._live: dict[str, tuple[LiveSession, AsyncExitStack]] = {}
         """Each live session, and what must be closed with it."""
-        self._beside: Beside | None = None
-        self._on: Premises
+        self._background_work: BackgroundWork | None = None
+        self._services: Services
 
     async def __aenter__(self) -> "App":
-        from hermes.sessions.services import Premises
+        from hermes.sessions.services import Services
 
-        home = locate_home(self._process)
+        home = locate_home(self._process_environ)
         home.check()
-        _check_shared(home, agreed=self.options.share_home)
+        _check_foreign_home(home, agreed=self.options.share_home)
         async with AsyncExitStack() as stack:
-            self._on = Premises(home, self._process, self.options, self._clock)
-            stack.push_async_callback(self._on.close)
-            await self._on.open()
+            self._services = Services(home, self._process_environ, self.options, self._clock)
+            stack.push_async_callback(self._services.close)
+            await self._services.open()
             stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beside is not None:
-            await self._beside.close()
+        if self._background_work is not None:
+            await self._background_work.close()
         for session_id in reversed(list(self._live)):
             await self._live.pop(session_id)[1].aclose()
-        await self._on.close()
+        await self._services.close()
 
     @property
-    def premises(self) -> "Premises":
-        """What all sessions stand on; for what is built on this face in the same layer."""
-        return self._on
+    def services(self) -> "Services":
+        """The services that all sessions share; for code in the same layer."""
+        return self._services
 
     @property
     def endpoint(self) -> Endpoint:
-        """The model that answers, and where."""
-        return self._on.model.endpoint
+        """The endpoint of the model that answers."""
+        return self._services.model.endpoint
 
     @property
     def notices(self) -> list[str]:
-        """Lines for the person that were learned while opening, and while opening sessions."""
-        return self._on.notices
+        """Lines for the user that were learned while opening, and while opening sessions."""
+        return self._services.notices
 
     async def open_session(
         self,
@@ -97,23 +100,23 @@ class App:
         system: str | None = None,
         history: Sequence[Message] | None = None,
         asker: Asker | None = None,
-        options: Options | None = None,
+        options: SessionOptions | None = None,
     ) -> SessionActor:
-        """A live session: a fresh one, the one that `name` means, or the `latest`.
+        """Open a session: a fresh one, the one that `name` means, or the `latest`.
 
-        With `create` a session of that exact name is made when there is none. `history` is put before the first
-        message of a session that has none; `options` stand in the place of the process's own for what concerns a single
+        With `create` a session of that exact name is created when there is none. `history` is put before the
+        first message of a session that has none; `options` replace the process's own for what concerns a single
         session. Raises NotFoundError, BusyError when another process has it, ConfigError.
         """
-        from hermes.sessions.session_builder import Birth
-        from hermes.sessions.session_tools import Plan
+        from hermes.sessions.session_builder import SessionBuilder
+        from hermes.sessions.session_tools import SessionPlan
 
         chosen = options or self.options
-        session_id, fresh = await _session_id(
-            self._on.store, self._clock.now(), name, latest=latest, create=create, person=chosen.person
+        session_id, fresh = await _resolve_session_id(
+            self._services.store, self._clock.now(), name, latest=latest, create=create, person=chosen.person
         )
         async with AsyncExitStack() as stack:
-            plan = Plan(
+            plan = SessionPlan(
                 session_id=session_id,
                 fresh=fresh,
                 system=system,
@@ -121,107 +124,120 @@ class App:
                 cwd=chosen.cwd or os.getcwd(),
                 options=chosen,
                 asker=asker,
-                lock=await stack.enter_async_context(session_lock(self._on.home.locks, session_id)),
+                lock_handle=await stack.enter_async_context(session_lock(self._services.home.locks, session_id)),
             )
-            live = await Birth(self._on, plan, stack).live()
+            live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
-        if not fresh and await self._on.store.goal(session_id) is not None:
-            await self.beside.pursuit(live.actor)
+        if not fresh and await self._services.store.goal(session_id) is not None:
+            await self.background_work.open_pursuit(live.actor)
         return live.actor
 
     async def close_session(self, actor: SessionActor) -> None:
-        """End a live session: its turn, its processes, its lock."""
+        """Close a live session: its turn, its processes, its lock."""
         live = self._live.pop(actor.session_id, None)
         if live is not None:
             await live[1].aclose()
 
-    async def run_line(self, actor: SessionActor, command: str, show: Callable[[Event], None]) -> str:
-        """Run a command of the person's own where the session's commands run; what it said, which goes along with the
-        next message, too. Cancelling ends it. Raises BusyError while a turn runs."""
-        from hermes.sessions.shell_escape import run_line, said
+    async def run_shell_line(self, actor: SessionActor, command: str, show: Callable[[Event], None]) -> str:
+        """Run a user's own command where the session's commands run, and return its output.
 
-        tools = self.live(actor).tools
-        return said(await run_line(actor, tools.gate, tools.context, command, show))
+        The output also joins the next message. Cancelling ends the command. Raises BusyError while a turn runs.
+        """
+        from hermes.sessions.shell_escape import format_result, run_shell_line
 
-    def live(self, actor: SessionActor | str) -> "Live":
-        """A live session with all it is made of; for what is built on this face in the same layer. Raises NotFoundError
-        for an id of one that is not live in this process."""
+        tools = self.live_session(actor).tools
+        return format_result(await run_shell_line(actor, tools.gate, tools.context, command, show))
+
+    def live_session(self, actor: SessionActor | str) -> "LiveSession":
+        """Return a live session with all its parts, for code in the same layer.
+
+        Raises NotFoundError for an id that is not live in this process.
+        """
         session_id = actor if isinstance(actor, str) else actor.session_id
         if session_id not in self._live:
             raise NotFoundError(f"The session {session_id} is not open in this process.")
         return self._live[session_id][0]
 
     @property
-    def beside(self) -> "Beside":
-        """What works by itself: goals, and sessions beside the one that is talked with."""
-        if self._beside is None:
-            from hermes.sessions.background.work import Beside
+    def background_work(self) -> "BackgroundWork":
+        """The background work: goals, and sessions beside the current one."""
+        if self._background_work is None:
+            from hermes.sessions.background.work import BackgroundWork
 
-            self._beside = Beside(self._on, self.live, self.close_session, self._attend)
-        return self._beside
+            self._background_work = BackgroundWork(
+                self._services, self.live_session, self.close_session, self._close_with_session
+            )
+        return self._background_work
 
-    def _attend(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something closed before a live session is."""
+    def _close_with_session(self, actor: SessionActor, close: Callable[[], Awaitable[None]]) -> None:
+        """Close something before a live session is closed."""
         self._live[actor.session_id][1].push_async_callback(close)
 
     async def context_length(self, actor: SessionActor | None = None) -> int | None:
-        """Tokens of the model's window, or of the session's model; asks the provider where neither settings nor
-        catalogue know. None: unknown."""
+        """Return the context window of the process's or the session's model in tokens, or None when it is unknown.
+
+        The provider is asked where neither settings nor catalogue know it.
+        """
         if actor is not None:
             return await actor.conversation.client.context_length()
-        model = self._on.model
-        endpoint = await keyed(model.endpoint, self._on.credentials.keys(model.endpoint, model.choice))
+        model = self._services.model
+        endpoint = await with_pool_key(
+            model.endpoint, self._services.credentials.keys_for_endpoint(model.endpoint, model.choice)
+        )
         return await known_context_length(endpoint, model.transport)
 
-    async def about(self, actor: SessionActor) -> Plain:
-        """The session's stored row: title, totals of messages and tokens, times."""
-        return to_plain(await self._on.store.session(actor.session_id))
+    async def session_row(self, actor: SessionActor) -> Plain:
+        """Return the session's stored row: title, totals of messages and tokens, times."""
+        return row_to_dict(await self._services.store.session(actor.session_id))
 
-    def result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
-        """What came of a turn, under the keys that people know."""
-        return turn_result(actor, ended, actor.conversation.client.endpoint)
+    def turn_result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
+        """Return the result of a turn with the documented keys."""
+        return build_turn_result(actor, ended, actor.conversation.client.endpoint)
 
-    def prompt_sizes(self, actor: SessionActor) -> "list[Size]":
-        """What every request of a session that begins now would begin with, part by part."""
-        live = self.live(actor)
-        return live.framing.sizes(actor.conversation.frame, live.kept, live.manner)
+    def measure_prompt(self, actor: SessionActor) -> "list[PromptPartSize]":
+        """Measure what every request of a session that begins now would begin with, part by part."""
+        live = self.live_session(actor)
+        return live.frame_builder.measure_parts(actor.conversation.frame, live.features, live.overrides)
 
-    async def context(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
-        """What fills the session's window, by kind, and how many tokens fit; None where nobody knows that."""
-        from hermes.sessions.context_usage import shares
+    async def context_shares(self, actor: SessionActor) -> "tuple[list[Share], int | None]":
+        """Return what fills the session's context window, by kind, and its size in tokens; None when unknown."""
+        from hermes.sessions.context_usage import estimate_shares
 
         conversation = actor.conversation
-        parts = shares(self.prompt_sizes(actor), conversation.messages)
+        parts = estimate_shares(self.measure_prompt(actor), conversation.messages)
         return parts, await self.context_length(actor)
 
-    def undoing(self, actor: SessionActor) -> "UndoDesk":
-        """Undo for a live session: of files, of turns, and its branches."""
-        from hermes.sessions.undo import UndoDesk
+    def session_undo(self, actor: SessionActor) -> "SessionUndo":
+        """Return the undo of a live session: files, turns and branches."""
+        from hermes.sessions.undo import SessionUndo
 
-        return UndoDesk(self._on.store, self.live(actor), self._clock.now)
+        return SessionUndo(self._services.store, self.live_session(actor), self._clock.now)
 
-    def redact(self, text: str) -> str:
-        """The text without the secrets that this process holds."""
-        return self._on.redactor.redact(text)
+    def redact_text(self, text: str) -> str:
+        """Return the text without the secrets that this process holds."""
+        return self._services.redactor.redact(text)
 
-    async def place_line(self, actor: SessionActor) -> str:
-        """What really holds the session's commands back."""
-        return await self.live(actor).tools.context.backend.line()
+    async def describe_backend(self, actor: SessionActor) -> str:
+        """Describe what really confines the session's commands."""
+        return await self.live_session(actor).tools.context.backend.line()
 
-    def unasked(self, actor: SessionActor) -> bool:
-        """Whether `yolo` is on in this session."""
-        return self.live(actor).tools.gate.leave.yolo
+    def is_yolo(self, actor: SessionActor) -> bool:
+        """Return whether `yolo` is on in this session."""
+        return self.live_session(actor).tools.gate.session_grants.yolo
 
-    def yolo(self, actor: SessionActor, *, on: bool) -> None:
-        """Ask nothing in this session, or ask again. What is refused stays refused; it ends with the session."""
-        self.live(actor).tools.gate.leave.yolo = on
+    def set_yolo(self, actor: SessionActor, *, on: bool) -> None:
+        """Stop or resume asking in this session. Refusals still hold; the change ends with the session."""
+        self.live_session(actor).tools.gate.session_grants.yolo = on
 
 
-async def _session_id(
+async def _resolve_session_id(
     store: Store, now: float, name: str | None, *, latest: bool, create: bool, person: str
 ) -> tuple[str, bool]:
-    """The id of the session that is meant, and whether it is a fresh one. Raises NotFoundError where it is not this
-    person's: what it works with, and what it may do, was chosen for whom it was begun."""
+    """Return the id of the requested session, and whether it is fresh.
+
+    Raises NotFoundError where it belongs to another person, because its tools and rights were chosen for
+    whom it was created.
+    """
     if latest:
         row = await store.latest_session(person=person)
         if row is None:
@@ -251,8 +267,8 @@ def _check_owner(row: SessionRow | None, person: str) -> None:
         )
 
 
-def _check_shared(home: Home, *, agreed: bool) -> None:
-    """Refuse to keep our files beside another program's before the person has agreed to it."""
+def _check_foreign_home(home: Home, *, agreed: bool) -> None:
+    """Raise ConfigError for a home of another program, before the user has agreed to share it."""
     other = "" if agreed else home.foreign()
     if other:
         raise ConfigError(
@@ -261,15 +277,17 @@ def _check_shared(home: Home, *, agreed: bool) -> None:
         )
 
 
-async def session_named(app: App, name: str | None, *, latest: bool = False) -> str:
-    """The id of the session that `App.open_session` would open. Raises NotFoundError."""
-    on = app.premises
-    found, _ = await _session_id(on.store, on.clock.now(), name, latest=latest, create=False, person=app.options.person)
+async def resolve_session_id(app: App, name: str | None, *, latest: bool = False) -> str:
+    """Return the id of the session that `App.open_session` would open. Raises NotFoundError."""
+    on = app.services
+    found, _ = await _resolve_session_id(
+        on.store, on.clock.now(), name, latest=latest, create=False, person=app.options.person
+    )
     return found
 
 
 async def share_home(environ: Mapping[str, str]) -> Home:
-    """Agree that the home is shared: Hermes' own database is made in it, and nothing else is touched."""
+    """Agree that the home is shared: create the Hermes database in it, and touch nothing else."""
     home = locate_home(environ)
     home.ensure()
     store = await Store.open(home.root, SystemClock())

@@ -1,4 +1,4 @@
-"""Where the commands of a session run, as the person's settings say."""
+"""Chooses the terminal backend in which the commands of a session run, from the settings."""
 
 import os
 import time
@@ -19,32 +19,33 @@ if TYPE_CHECKING:
     from hermes.execution.sandbox.probe import Probe
 
 BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
-LATER = ("singularity", "modal", "daytona")
-_FRESH = 2.0
-"""Seconds for which the folders of the PATH are taken to lead where they led."""
-UNBOXED = (
+PLANNED_BACKENDS = ("singularity", "modal", "daytona")
+_PATH_CACHE_SECONDS = 2.0
+"""Seconds for which the resolved folders of the PATH are cached."""
+NO_SANDBOX_WARNING = (
     "There is no sandbox on this machine: commands run with all of your rights. Install bubblewrap (Linux), or set "
     "terminal.backend to local if that is what you want."
 )
 
 
-class Place:
-    """What every backend of a process is made with."""
+class BackendFactory:
+    """Creates the terminal backends of a process."""
 
-    def __init__(self, environ: Mapping[str, str], settings: Settings, wardens: Wardens) -> None:
+    def __init__(self, environ: Mapping[str, str], settings: Settings, supervisors: Wardens) -> None:
         self._environ = environ
         self._settings = settings
-        self._wardens = wardens
+        self._supervisors = supervisors
         self._probe: Probe | None = None
-        """What was found out about the sandbox, once for all sessions."""
+        """The result of probing the sandbox, shared by all sessions."""
 
-    def backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
-        """The backend of a session, and a line for the person; empty when there is nothing to say.
+    def create_backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
+        """Create the backend of a session; return it with a line for the person, empty when there is none.
 
-        `auto` takes the sandbox wherever the kernel has one. Raises ConfigError for a name or a mode that is none.
+        `auto` uses the sandbox wherever the kernel supports one. Raises ConfigError for an unknown name or
+        mode.
         """
         terminal = self._settings.terminal
-        if terminal.backend in LATER:
+        if terminal.backend in PLANNED_BACKENDS:
             raise ConfigError(
                 f"The terminal back end {terminal.backend} comes later.",
                 f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
@@ -55,23 +56,23 @@ class Place:
                 f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
             )
         if terminal.backend == "ssh":
-            return self._ssh(places, lock), ""
+            return self._create_ssh(places, lock), ""
         if terminal.backend == "docker":
-            return self._docker(places, lock), ""
+            return self._create_docker(places, lock), ""
         boxed = terminal.backend == "sandbox" or places.confined
         if terminal.backend == "auto" and not boxed:
             from hermes.execution.sandbox.probe import possible
 
             boxed = possible(self._environ)
         if not boxed:
-            return self._local(lock), "" if terminal.backend == "local" else UNBOXED
-        return self._sandbox(places, lock), ""
+            return self._create_local(lock), "" if terminal.backend == "local" else NO_SANDBOX_WARNING
+        return self._create_sandbox(places, lock), ""
 
-    def _local(self, lock: int) -> TerminalBackend:
+    def _create_local(self, lock: int) -> TerminalBackend:
         passed = self._settings.terminal.env_passthrough
-        return LocalBackend(self._environ, passed=passed, held=(lock,), wardens=self._wardens)
+        return LocalBackend(self._environ, passed=passed, held=(lock,), wardens=self._supervisors)
 
-    def _ssh(self, places: Places, lock: int) -> TerminalBackend:
+    def _create_ssh(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.ssh.backend import SshBackend, SshPlace
 
         given = self._settings.terminal.ssh
@@ -87,9 +88,9 @@ class Place:
             exclude=given.exclude,
             limit=given.limit_mb * 1_000_000,
         )
-        return SshBackend(self._environ, place, places, held=(lock,), wardens=self._wardens)
+        return SshBackend(self._environ, place, places, held=(lock,), wardens=self._supervisors)
 
-    def _docker(self, places: Places, lock: int) -> TerminalBackend:
+    def _create_docker(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.docker import DockerBackend, DockerPlace
 
         given = self._settings.terminal.docker
@@ -112,56 +113,60 @@ class Place:
             args=given.args,
         )
         passed = self._settings.terminal.env_passthrough
-        return DockerBackend(self._environ, place, places, passed=passed, held=(lock,), wardens=self._wardens)
+        return DockerBackend(self._environ, place, places, passed=passed, held=(lock,), wardens=self._supervisors)
 
-    def _sandbox(self, places: Places, lock: int) -> TerminalBackend:
+    def _create_sandbox(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.sandbox.backend import SandboxBackend
         from hermes.execution.sandbox.policy import SandboxPolicy
 
         settings = self._settings.terminal
         policy = SandboxPolicy(
             places=places,
-            writable=() if places.confined else _resolved(settings.sandbox.writable),
+            writable=() if places.confined else _resolve_paths(settings.sandbox.writable),
             unreadable=(places.home,) if places.confined else (),
-            network=network_of(settings.sandbox.network),
+            network=parse_network_mode(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )
         from hermes.execution.sandbox.probe import Probe
 
         self._probe = self._probe or Probe(self._environ)
+        """The result of probing the sandbox, shared by all sessions."""
         return SandboxBackend(
             self._environ,
             policy,
             passed=settings.env_passthrough,
             held=(lock,),
-            wardens=self._wardens,
+            wardens=self._supervisors,
             probe=self._probe,
         )
 
 
-def _resolved(paths: Sequence[str]) -> tuple[str, ...]:
+def _resolve_paths(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(Path(one).expanduser().resolve()) for one in paths)
 
 
-def trusted_path(path: str, workspace: str) -> str:
-    """The PATH on which programs of our own are looked for: nothing that a command in the workspace may have made."""
-    return _trusted_path(path, workspace, int(time.monotonic() / _FRESH))
+def filter_trusted_path(path: str, workspace: str) -> str:
+    """Return the PATH for programs of our own, without folders that a command in the workspace could write."""
+    return _cached_trusted_path(path, workspace, int(time.monotonic() / _PATH_CACHE_SECONDS))
 
 
 @lru_cache(maxsize=64)
-def _trusted_path(path: str, workspace: str, _age: int) -> str:
+def _cached_trusted_path(path: str, workspace: str, _age: int) -> str:
     kept = (one for one in path.split(os.pathsep) if os.path.isabs(one))
     inside = workspace.rstrip("/") + "/"
     return os.pathsep.join(one for one in kept if not (os.path.realpath(one) + "/").startswith(inside))
 
 
-def network_of(named: object) -> Network:
-    """The network mode of this name; YAML reads a bare `off` and `on` as false and true. Raises ConfigError."""
+def parse_network_mode(name: object) -> Network:
+    """Parse the name of a network mode. Raises ConfigError.
+
+    YAML reads a bare `off` and `on` as false and true.
+    """
     try:
-        return Network({"False": "off", "True": "on"}.get(str(named), str(named).lower()))
+        return Network({"False": "off", "True": "on"}.get(str(name), str(name).lower()))
     except ValueError:
         raise ConfigError(
-            f"There is no network mode {named!r}.", "Set terminal.sandbox.network to off, allowlist or on."
+            f"There is no network mode {name!r}.", "Set terminal.sandbox.network to off, allowlist or on."
         ) from None
 
 

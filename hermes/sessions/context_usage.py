@@ -8,7 +8,7 @@ from msgspec import Struct
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
 from hermes.i18n.messages import phrase
-from hermes.sessions.system_prompt import Size
+from hermes.sessions.system_prompt import PromptPartSize
 
 SYSTEM = phrase("system prompt")
 TOOLS = phrase("tools")
@@ -30,14 +30,17 @@ class Share(Struct, frozen=True):
     tokens: int
 
 
-def shares(sizes: Sequence[Size], messages: Sequence[Message], *, counted: int | None = None) -> list[Share]:
-    """What the next request is made of, by kind, in the order of `KINDS`; empty kinds are left out.
+def estimate_shares(
+    sizes: Sequence[PromptPartSize], messages: Sequence[Message], *, counted: int | None = None
+) -> list[Share]:
+    """Estimate the contents of the next request by kind, in the order of `KINDS`; empty kinds are left out.
 
-    Four bytes count as a token. Where the provider has `counted` the tokens of the last prompt, all are scaled to that.
+    Four bytes count as a token. When the provider has `counted` the tokens of the last prompt, all are
+    scaled to that.
     """
     found = dict.fromkeys(KINDS, 0)
     for size in sizes:
-        found[_kind_of(size.part)] += size.bytes
+        found[_classify_part(size.part)] += size.bytes
     for message in messages:
         kind = _speaker(message)
         for part in message.parts:
@@ -48,8 +51,8 @@ def shares(sizes: Sequence[Size], messages: Sequence[Message], *, counted: int |
     return [Share(kind, max(round(amount * scale), 1)) for kind, amount in tokens.items()]
 
 
-def _kind_of(part: str) -> str:
-    """The kind of something that every request begins with, by the name `hermes prompt-size` gives it."""
+def _classify_part(part: str) -> str:
+    """Return the kind of a part of the frame, by the name that `hermes prompt-size` gives it."""
     where, _, name = part.partition(": ")
     if where == "tool":
         return TOOLS

@@ -1,4 +1,4 @@
-"""The gate of a session, made of what the person's settings say."""
+"""Build a session's permission gate from the settings."""
 
 from collections.abc import Sequence
 
@@ -10,29 +10,31 @@ from hermes.core.errors import ConfigError
 from hermes.safety.policy import Rule, checked
 from hermes.safety.shell.findings import Verdict
 from hermes.sessions.backend_factory import BACKENDS
-from hermes.sessions.options import Options
-from hermes.tools.permissions.policy_gate import Policy, RuleGate
+from hermes.sessions.options import SessionOptions
+from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
 
-MODES = ("ask", "smart", "off")
-PLACES = tuple(one for one in BACKENDS if one != "auto")
-"""The back ends by the names that they have where they run."""
-_OLD_MODES = {"manual": "ask", "on": "ask"}
+APPROVAL_MODES = ("ask", "smart", "off")
+BACKEND_NAMES = tuple(one for one in BACKENDS if one != "auto")
+"""The back ends by their names at run time."""
+_LEGACY_MODES = {"manual": "ask", "on": "ask"}
 ALLOWLIST = "command_allowlist"
 
 
-def mode_of(settings: Settings) -> str:
-    """The mode of approvals. Raises ConfigError for one that does not exist: a guess could be a yes."""
+def approval_mode(settings: Settings) -> str:
+    """Return the approval mode. Raises ConfigError for an unknown mode, because a guess could approve
+    something.
+    """
     named = settings.approvals.mode
-    mode = _OLD_MODES.get(named, named)
-    if mode not in MODES:
+    mode = _LEGACY_MODES.get(named, named)
+    if mode not in APPROVAL_MODES:
         raise ConfigError(f"There is no mode {named!r} of approvals.", "Set approvals.mode to ask, smart or off.")
     where = settings.approvals.off_in
-    if where and where not in PLACES:
+    if where and where not in BACKEND_NAMES:
         from hermes.plugins import suggestion
 
         raise ConfigError(
             f"approvals.off_in: no back end is called {where!r}.",
-            f"{suggestion(where, PLACES)} Possible: {', '.join(PLACES)}.".strip(),
+            f"{suggestion(where, BACKEND_NAMES)} Possible: {', '.join(BACKEND_NAMES)}.".strip(),
         )
     if mode == "off" and not settings.approvals.off_in:
         raise ConfigError(
@@ -42,28 +44,30 @@ def mode_of(settings: Settings) -> str:
     return mode
 
 
-def policy_of(settings: Settings, options: Options) -> Policy:
-    """The person's policy. Raises ConfigError for a rule that cannot be what its writer meant."""
-    return Policy(
+def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
+    """Build the user's approval policy. Raises ConfigError for a rule that cannot mean what its author
+    intended.
+    """
+    return ApprovalPolicy(
         allow=tuple(pattern.strip() for pattern in (*settings.command_allowlist, *options.allow)),
-        rules=checked([_rule(one) for one in settings.approvals.rules], "approvals.rules"),
+        rules=checked([_parse_rule(one) for one in settings.approvals.rules], "approvals.rules"),
         hosts=settings.security.allowed_hosts,
-        off_in=settings.approvals.off_in if mode_of(settings) == "off" else "",
+        off_in=settings.approvals.off_in if approval_mode(settings) == "off" else "",
     )
 
 
-def session_gate(home: Home, settings: Settings, options: Options) -> RuleGate:
-    """A gate for one session. An answer "always" is written into the home's `config.yaml`."""
+def build_session_gate(home: Home, settings: Settings, options: SessionOptions) -> PolicyGate:
+    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`."""
 
     async def remember(patterns: Sequence[str]) -> None:
         home.ensure()
         add_to_list(home.config_file, ALLOWLIST, patterns)
 
     watched = TrustFile(home.trust_file)
-    return RuleGate(policy_of(settings, options), remember=remember, vouched=watched.vouches)
+    return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.vouches)
 
 
-def _rule(one: RuleSettings) -> Rule:
+def _parse_rule(one: RuleSettings) -> Rule:
     try:
         verdict = Verdict(one.verdict)
     except ValueError:

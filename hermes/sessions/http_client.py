@@ -1,4 +1,6 @@
-"""HTTP sessions for front-ends that talk with many services: aiohttp, with this machine's certificates and proxies."""
+"""HTTP sessions for front-ends that talk to many services: aiohttp with this machine's certificates and
+proxies.
+"""
 
 import ssl
 from collections.abc import Mapping
@@ -12,15 +14,15 @@ if TYPE_CHECKING:
     import aiohttp
 
 
-def tls_of(environ: Mapping[str, str], ca_file: str = "") -> "ssl.SSLContext":
-    """A fresh context that trusts what this machine trusts, for what does not speak HTTP."""
+def create_tls_context(environ: Mapping[str, str], ca_file: str = "") -> "ssl.SSLContext":
+    """Create a TLS context that trusts what this machine trusts, for protocols other than HTTP."""
     return tls_context(environ, ca_file)
 
 
-def client_session(environ: Mapping[str, str], ca_file: str = "") -> "aiohttp.ClientSession":
-    """A session without cookies and without a time limit of its own. Proxies are those of the environment.
+def create_client_session(environ: Mapping[str, str], ca_file: str = "") -> "aiohttp.ClientSession":
+    """Create a session without cookies and without a total time limit. Proxies are those of the environment.
 
-    Certificates are found as for models (row GW-05). Raises TransportError when a named file cannot be read.
+    Certificates are found as for models. Raises TransportError when a named file cannot be read.
     """
     import aiohttp
 

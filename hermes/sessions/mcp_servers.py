@@ -1,4 +1,4 @@
-"""The MCP servers of a session, from the person's settings."""
+"""Open, list and test the MCP servers of the user's settings."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError
 from hermes.safety.environment import holds_secret
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.backend_factory import trusted_path
-from hermes.sessions.secrets import in_address
+from hermes.sessions.backend_factory import filter_trusted_path
+from hermes.sessions.secrets import secrets_in_url
 
 if TYPE_CHECKING:
     from hermes.execution.supervisor import Wardens
@@ -20,41 +20,42 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import Servers
 
 
-SET = "mcp"
-"""The tool set that stands for all servers; `mcp-NAME` is one server's."""
+MCP_TOOLSET = "mcp"
+"""The tool set that stands for all servers; `mcp-NAME` is the set of one server."""
 
 
-_EVERYTHING = ("all", "*")
+_ALL_TOOLSETS = ("all", "*")
 
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_VARIABLE_PATTERN = re.compile(r"\$\{(\w+)\}")
 
 
-def others(names: Sequence[str]) -> list[str]:
-    """The tool sets that are not those of MCP servers."""
-    return [name for name in names if not _is_set(name)]
+def without_mcp_toolsets(names: Sequence[str]) -> list[str]:
+    """Return the tool sets that do not belong to MCP servers."""
+    return [name for name in names if not _is_mcp_toolset(name)]
 
 
-def _is_set(name: str) -> bool:
-    return name == SET or name.startswith(f"{SET}-")
+def _is_mcp_toolset(name: str) -> bool:
+    return name == MCP_TOOLSET or name.startswith(f"{MCP_TOOLSET}-")
 
 
-def chosen(settings: Settings, asked: Sequence[str] | None, disabled: Sequence[str]) -> tuple[str, ...]:
-    """The servers of a session, as they are named in tool names: all that are enabled, unless tool sets were asked for.
+def select_servers(settings: Settings, requested: Sequence[str] | None, disabled: Sequence[str]) -> tuple[str, ...]:
+    """Return the servers of a session, as they are named in tool names.
 
-    Raises ConfigError for a set of a server that does not exist.
+    All enabled servers are used unless tool sets were asked for. Raises ConfigError for the tool set of a
+    server that does not exist.
     """
-    names = _names(settings)
-    _check_sets((*(asked or ()), *disabled), list(names))
-    every = asked is None or not {SET, *_EVERYTHING}.isdisjoint(asked)
+    names = _server_names(settings)
+    _check_mcp_toolsets((*(requested or ()), *disabled), list(names))
+    every = requested is None or not {MCP_TOOLSET, *_ALL_TOOLSETS}.isdisjoint(requested)
     enabled = [name for name, given in names.items() if settings.mcp_servers[given].enabled]
-    wanted = [name for name in enabled if every or f"{SET}-{name}" in (asked or ())]
-    return tuple(name for name in wanted if {SET, f"{SET}-{name}"}.isdisjoint(disabled))
+    wanted = [name for name in enabled if every or f"{MCP_TOOLSET}-{name}" in (requested or ())]
+    return tuple(name for name in wanted if {MCP_TOOLSET, f"{MCP_TOOLSET}-{name}"}.isdisjoint(disabled))
 
 
-def _check_sets(sets: Sequence[str], names: Sequence[str]) -> None:
-    for one in sets:
-        if _is_set(one) and one != SET and one.removeprefix(f"{SET}-") not in names:
+def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> None:
+    for one in toolset_names:
+        if _is_mcp_toolset(one) and one != MCP_TOOLSET and one.removeprefix(f"{MCP_TOOLSET}-") not in names:
             raise ConfigError(
                 f"There is no toolset {one!r}.", f"MCP servers are: {', '.join(names) or 'none'} (`mcp_servers`)."
             )
@@ -64,26 +65,29 @@ def open_servers(
     settings: Settings,
     environ: Mapping[str, str],
     home: Home,
-    wardens: "Wardens",
+    supervisors: "Wardens",
     redactor: Redactor,
     *,
     workspace: str,
     only: str = "",
 ) -> "Servers":
-    """The enabled servers, or `only` that one, not started yet; one that is set up wrongly says so then."""
+    """Prepare the enabled servers, or `only` that one, without starting them.
+
+    A server with wrong settings reports that when it is started.
+    """
     from hermes.mcp.servers import Servers, Surroundings
 
-    environ = {**environ, "PATH": trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
+    environ = {**environ, "PATH": filter_trusted_path(environ.get("PATH", ""), os.path.realpath(workspace))}
     specs = [
-        _spec(given, name, settings.mcp_servers[given], environ)
-        for name, given in _names(settings).items()
+        _spec_or_broken(given, name, settings.mcp_servers[given], environ)
+        for name, given in _server_names(settings).items()
         if (only in (name, given) if only else settings.mcp_servers[given].enabled)
     ]
     for spec in specs:
-        _learn(spec, redactor)
+        _redact_spec_secrets(spec, redactor)
     around = Surroundings(
         environ=environ,
-        wardens=wardens,
+        wardens=supervisors,
         logs=home.logs,
         known=home.cache / "mcp_tools.json",
         ca_file=settings.model.ca_bundle,
@@ -93,8 +97,8 @@ def open_servers(
     return Servers(specs, around)
 
 
-def _names(settings: Settings) -> dict[str, str]:
-    """The servers' names as they stand in tool names, sorted, with those of the settings."""
+def _server_names(settings: Settings) -> dict[str, str]:
+    """Map the servers' names in tool names, sorted, to their names in the settings."""
     from hermes.mcp.definitions import server_name
 
     found: dict[str, str] = {}
@@ -110,33 +114,33 @@ def _names(settings: Settings) -> dict[str, str]:
     return found
 
 
-def _spec(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
+def _spec_or_broken(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
     from hermes.mcp.server import Spec
 
     try:
-        return _filled(given, name, server, environ)
+        return _build_spec(given, name, server, environ)
     except ConfigError as error:
         return Spec(name=name, broken=error.message.rstrip("."))
 
 
-def _filled(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
+def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mapping[str, str]) -> "Spec":
     from hermes.mcp.server import Spec
 
     if bool(server.command) == bool(server.url):
         raise ConfigError(f"mcp_servers.{given} needs a `command` or a `url`, one of them.", "Mend it in config.yaml.")
 
-    def filled(text: str) -> str:
-        return _VARIABLE.sub(lambda match: _value(match[1], given, environ), text)
+    def expand_variables(text: str) -> str:
+        return _VARIABLE_PATTERN.sub(lambda match: _variable_value(match[1], given, environ), text)
 
     home = environ.get("HOME") or "/"
     return Spec(
         name=name,
-        command=_expanded(server.command, home),
+        command=_expand_home(server.command, home),
         args=server.args,
-        env={key: filled(value) for key, value in server.env.items()},
-        folder=str(Path(_expanded(server.cwd, home)) if server.cwd else Path(home)),
-        url=filled(server.url),
-        headers={key.lower(): filled(value) for key, value in server.headers.items()},
+        env={key: expand_variables(value) for key, value in server.env.items()},
+        folder=str(Path(_expand_home(server.cwd, home)) if server.cwd else Path(home)),
+        url=expand_variables(server.url),
+        headers={key.lower(): expand_variables(value) for key, value in server.headers.items()},
         timeout=server.timeout,
         connect_timeout=server.connect_timeout,
         include=server.tools.include,
@@ -145,22 +149,22 @@ def _filled(given: str, name: str, server: McpServerSettings, environ: Mapping[s
     )
 
 
-def _learn(spec: "Spec", redactor: Redactor) -> None:
-    """Have what a server is given as a secret taken out of everything, whatever it does with it."""
+def _redact_spec_secrets(spec: "Spec", redactor: Redactor) -> None:
+    """Teach the redactor every secret that a server is given."""
     for name, value in spec.env.items():
         if holds_secret(name):
             redactor.learn(f"mcp.{spec.name}.{name}", value)
     for name, value in spec.headers.items():
         redactor.learn(f"mcp.{spec.name}.{name}", value.rpartition(" ")[2])  # without the scheme, `Bearer`
-    for name, value in in_address(f"mcp.{spec.name}.url", spec.url):
+    for name, value in secrets_in_url(f"mcp.{spec.name}.url", spec.url):
         redactor.learn(name, value)
 
 
-def _expanded(path: str, home: str) -> str:
+def _expand_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
-def _value(name: str, server: str, environ: Mapping[str, str]) -> str:
+def _variable_value(name: str, server: str, environ: Mapping[str, str]) -> str:
     value = environ.get(name)
     if value is None:
         raise ConfigError(f"mcp_servers.{server} names the variable {name}, which is not set.", f"Set {name}.")

@@ -1,4 +1,4 @@
-"""Which sessions of a home are open in some process, told by their locks without taking any."""
+"""Finds the sessions of a home that are open in some process, from their locks without taking any."""
 
 import contextlib
 import fcntl
@@ -10,18 +10,18 @@ from hermes.core.errors import BusyError
 from hermes.i18n.messages import phrase
 
 
-def open_sessions(home: Home) -> list[str]:
-    """The ids of sessions that a process has open now, or what a dead one left running."""
-    return [file.stem for file in lock_files(home) if is_held(file)]
+def list_open_sessions(home: Home) -> list[str]:
+    """Return the ids of sessions that are open now, in a process or in what a dead process left running."""
+    return [file.stem for file in list_lock_files(home) if is_lock_held(file)]
 
 
-def lock_files(home: Home) -> list[Path]:
-    """Every session's lock file there is."""
+def list_lock_files(home: Home) -> list[Path]:
+    """Return the lock file of every session."""
     return sorted(home.locks.glob("*.lock")) if home.locks.is_dir() else []
 
 
-def is_held(file: Path) -> bool:
-    """Whether somebody holds the lock on a file. One that is free is looked at for a moment and left alone."""
+def is_lock_held(file: Path) -> bool:
+    """Return whether a process holds the lock on a file. A free one is locked only for the moment of the test."""
     try:
         handle = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -38,9 +38,9 @@ def is_held(file: Path) -> bool:
     return False
 
 
-def must_be_idle(home: Home, what: str) -> None:
-    """Raise BusyError, with `what` cannot be done, when a session of the home is open."""
-    held = open_sessions(home)
+def require_no_open_session(home: Home, what: str) -> None:
+    """Raise BusyError, which says what cannot be done, when a session of the home is open."""
+    held = list_open_sessions(home)
     if held:
         shown = ", ".join(held[:5])
         raise BusyError(

@@ -1,4 +1,4 @@
-"""A live session as a front-end sees it, wherever it lives: in this process, or in another one of this home."""
+"""The interface of a live session for front-ends, in this process or in another one of this home."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,24 +9,26 @@ from hermes.core.outcomes import AnswerScope
 from hermes.runtime.mailbox import Inbound
 
 
-class Answering(Protocol):
-    """The questions of a session."""
+class ApprovalPort(Protocol):
+    """The approval prompts of a session, as a front-end answers them."""
 
     can_ask: bool
-    """Whether somebody is there who answers them."""
+    """Whether somebody is there to answer them."""
 
     @property
     def unasked(self) -> int:
-        """Questions that were answered with no because nobody could be asked."""
+        """Number of prompts that were denied because nobody could be asked."""
         ...
 
     def answer(self, approval_id: str, *, scope: AnswerScope, by: str) -> bool:
-        """Answer a question; False when nobody waits for it any more, as far as that is known here."""
+        """Answer a prompt; return False when it is known that nobody waits for it any more."""
         ...
 
 
 class SessionPort(Protocol):
-    """What a front-end says to a session, and hears of it. `SessionActor` is one; `RemoteSession` is the other."""
+    """What a front-end sends to a session and receives from it, implemented by `SessionActor` and
+    `RemoteSession`.
+    """
 
     @property
     def session_id(self) -> str:
@@ -34,52 +36,52 @@ class SessionPort(Protocol):
         ...
 
     @property
-    def approvals(self) -> Answering:
-        """Its questions."""
+    def approvals(self) -> ApprovalPort:
+        """Its approval prompts."""
         ...
 
     @property
     def busy(self) -> bool:
-        """Whether a turn runs, or is about to."""
+        """Whether a turn runs, or is about to run."""
         ...
 
     @property
     def unfinished(self) -> int:
-        """How much a process that died has left, until it is gone on with."""
+        """Number of turns and messages that a dead process left, until they are resumed."""
         ...
 
     def subscribe(self, subscriber: Callable[[Event], None]) -> Callable[[], None]:
-        """Show every event from now on; returns how to stop that."""
+        """Call `subscriber` with every event from now on; return a function that unsubscribes it."""
         ...
 
     def post(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
-        """Say something; the end of the turn that answers it."""
+        """Queue a message; the future ends with the turn that answers it."""
         ...
 
     def steer(
         self, inbound: Inbound, *, joins_only: bool = False, in_order: bool = False
     ) -> "asyncio.Future[TurnEnded]":
-        """Let words join the running turn."""
+        """Add a message to the running turn."""
         ...
 
     def interrupt(self, inbound: Inbound) -> "asyncio.Future[TurnEnded]":
-        """Stop the running turn, and answer this next."""
+        """Stop the running turn, and answer this message next."""
         ...
 
     def forward(
         self, letter_id: str, inbound: Inbound, *, joins: bool = False, first: bool = False
     ) -> "asyncio.Future[TurnEnded]":
-        """Say what stands in the store's inbox already."""
+        """Process a message that is stored in the inbox already."""
         ...
 
     def resume(self) -> "asyncio.Future[TurnEnded] | None":
-        """Go on with what a process that died has left."""
+        """Resume what a dead process left, or return None when it left nothing."""
         ...
 
     async def idle(self) -> None:
-        """Wait until nothing runs and nothing waits, as far as that is known here."""
+        """Wait until nothing runs and nothing is queued, as far as that is known here."""
         ...
 
     def stop(self) -> bool:
-        """Stop the running turn; False when none runs."""
+        """Stop the running turn; return False when none runs."""
         ...

@@ -1,4 +1,4 @@
-"""Every secret that this process holds, by name, and the one redactor that knows them."""
+"""Collect every secret that this process holds, by name, into one redactor."""
 
 import os
 import re
@@ -18,38 +18,41 @@ from hermes.safety.environment import holds_secret
 from hermes.safety.secrets.redactor import Redactor
 
 _KEY_FIELDS = ("key", "api_key", "more_keys")
-_BETWEEN = re.compile(r"[\s,;]+")
+_LIST_SEPARATOR = re.compile(r"[\s,;]+")
 _KEY_PARAMETER = re.compile(r"key|token|secret|passw|pwd|sig|auth|credential", re.IGNORECASE)
 _DOTENV_LIMIT = 1 << 20
 
 
-def redactor_for(environ: Mapping[str, str], home: Home, settings: Settings | None = None) -> Redactor:
-    """The redactor of this process. Keys that are read later are told to it by `learn`."""
+def build_redactor(environ: Mapping[str, str], home: Home, settings: Settings | None = None) -> Redactor:
+    """Build the redactor of this process. Keys that are read later are added by `learn`."""
     redactor = Redactor()
-    for name, value in held_secrets(environ, home, settings):
+    for name, value in iterate_secrets(environ, home, settings):
         redactor.learn(name, value)
     return redactor
 
 
-def redactor_of(environ: Mapping[str, str], home: Home) -> Redactor:
-    """The redactor of a process that may have settings which cannot be read."""
+def build_lenient_redactor(environ: Mapping[str, str], home: Home) -> Redactor:
+    """Build the redactor of a process whose settings may be unreadable."""
     try:
-        return redactor_for(environ, home, load_settings(home).settings)
+        return build_redactor(environ, home, load_settings(home).settings)
     except HermesError:
-        return redactor_for(environ, home)
+        return build_redactor(environ, home)
 
 
-def held_secrets(
+def iterate_secrets(
     environ: Mapping[str, str],
     home: Home,
     settings: Settings | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """(name, value) of each: variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and
-    passwords in addresses. What cannot be read holds nothing here; who needs it says why."""
-    yield from _of_variables(environ)
+    """Yield the (name, value) of each secret.
+
+    These are variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and
+    passwords in addresses. A source that cannot be read yields nothing; its own reader reports the error.
+    """
+    yield from _secrets_in_variables(environ)
     try:
         with open(home.env_file, encoding="utf-8", errors="replace") as file:
-            yield from _of_variables(parse_dotenv(file.read(_DOTENV_LIMIT)))
+            yield from _secrets_in_variables(parse_dotenv(file.read(_DOTENV_LIMIT)))
     except OSError:
         pass
     try:
@@ -61,11 +64,11 @@ def held_secrets(
             if row.key:
                 yield f"auth.{provider}.{row.id}", row.key
     if settings is not None:
-        yield from _of_struct("config", settings)
+        yield from _secrets_in_settings("config", settings)
 
 
-def in_address(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """The password and the keys that an address holds."""
+def secrets_in_url(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the password and the keys in a URL."""
     if "://" not in text:
         return
     try:
@@ -82,37 +85,37 @@ def in_address(name: str, text: str) -> Iterator[tuple[str, str]]:
             yield f"{name}.{parameter}", value
 
 
-def _of_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _secrets_in_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in variables.items():
-        yield from in_address(name, value)
-        if holds_secret(name) and not _is_path(value):
+        yield from secrets_in_url(name, value)
+        if holds_secret(name) and not _is_existing_path(value):
             yield name, value
             # A list of keys (`NAMES=a,b`) is several.
-            parts = _BETWEEN.split(value)
+            parts = _LIST_SEPARATOR.split(value)
             if len(parts) > 1 and name.upper().endswith("S"):
                 yield from ((f"{name}.{number}", part) for number, part in enumerate(parts, 1))
 
 
-def _is_path(value: str) -> bool:
-    """Whether the variable only says where a file is: its name stands in much that is no secret."""
+def _is_existing_path(value: str) -> bool:
+    """Return whether the value is the path of a file, which is no secret itself."""
     return value.startswith(("/", "~/", "./", "../")) and os.path.exists(os.path.expanduser(value))
 
 
-def _of_struct(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """The keys in settings, by their path."""
+def _secrets_in_settings(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield the keys in settings, named by their path."""
     if isinstance(value, str):
-        yield from in_address(name, value)
-    for field, inner in _members(value):
+        yield from secrets_in_url(name, value)
+    for field, inner in _iterate_members(value):
         key = isinstance(value, KeyHolder) and field in _KEY_FIELDS
         if isinstance(inner, str) and (key or (isinstance(value, Mapping) and holds_secret(field))):
             yield f"{name}.{field}", inner
         elif key and isinstance(inner, tuple | list):
             yield from ((f"{name}.{field}", one) for one in inner)
         else:
-            yield from _of_struct(f"{name}.{field}", inner)
+            yield from _secrets_in_settings(f"{name}.{field}", inner)
 
 
-def _members(value: object) -> Iterator[tuple[str, object]]:
+def _iterate_members(value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Struct):
         yield from ((field, getattr(value, field)) for field in value.__struct_fields__)
     elif isinstance(value, Mapping):

@@ -1,4 +1,6 @@
-"""What all sessions of a process stand on: home, settings, store, models, keys, money, secrets."""
+"""The services that all sessions of a process share: home, settings, store, models, credentials, budget,
+secrets.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +22,17 @@ from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import Windows
-from hermes.sessions.backend_factory import Place
-from hermes.sessions.epoch_frame import Framing
-from hermes.sessions.features.features import Shelf
+from hermes.sessions.backend_factory import BackendFactory
+from hermes.sessions.epoch_frame import FrameBuilder
+from hermes.sessions.features.features import FeatureDeps
 from hermes.sessions.mcp_servers import open_servers
-from hermes.sessions.model.credentials import Credentials, with_stored
-from hermes.sessions.model.endpoint import Model, choose_model, open_model
-from hermes.sessions.model.fallback_route import Models, fallbacks, openers, side_choices
-from hermes.sessions.model.spending import Spending, SpendMeter
-from hermes.sessions.options import Options
-from hermes.sessions.secrets import redactor_for
-from hermes.sessions.session_tools import Process
+from hermes.sessions.model.credentials import Credentials, with_stored_providers
+from hermes.sessions.model.endpoint import ModelConnection, choose_model, open_model
+from hermes.sessions.model.fallback_route import ModelPool, fallback_choices, model_openers, side_task_choices
+from hermes.sessions.model.spending import ProcessBudget, SpendMeter
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.secrets import build_redactor
+from hermes.sessions.session_tools import ProcessDeps
 from hermes.store.store import Store
 from hermes.util.clock import Clock
 
@@ -38,61 +40,66 @@ if TYPE_CHECKING:
     from hermes.mcp.servers import Servers
 
 
-class Premises:
-    """Opened once a process, by `open`, and closed by `close`."""
+class Services:
+    """The shared services of a process: created once, opened by `open` and closed by `close`."""
 
-    def __init__(self, home: Home, process: Mapping[str, str], options: Options, clock: Clock) -> None:
-        """Raises ConfigError for settings that cannot be used. Nothing is created yet."""
+    def __init__(self, home: Home, process_environ: Mapping[str, str], options: SessionOptions, clock: Clock) -> None:
+        """Load the settings. Raises ConfigError for settings that cannot be used. Nothing is created yet."""
         loaded = load_settings(home)
         self.home = home
         self.options = options
         self.clock = clock
         self.settings = loaded.settings
         self.notices: list[str] = [*loaded.warnings]
-        """Lines for the person that were learned while opening, and while opening sessions."""
-        self.environ = with_dotenv(process, home.env_file)
-        self.wardens = Wardens(self.environ)
-        self.redactor = redactor_for(self.environ, home, self.settings)
-        self.shared = Process(
+        """Lines for the user that were learned while opening, and while opening sessions."""
+        self.environ = with_dotenv(process_environ, home.env_file)
+        self.supervisors = Wardens(self.environ)
+        self.redactor = build_redactor(self.environ, home, self.settings)
+        self.process_deps = ProcessDeps(
             environ=self.environ,
             clock=clock,
-            place=Place(self.environ, self.settings, self.wardens),
+            backend_factory=BackendFactory(self.environ, self.settings, self.supervisors),
             redactor=self.redactor,
         )
-        self.framing = Framing(home, self.settings, options, self.redactor)
-        self.windows = Windows()
+        self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
+        self.context_windows = Windows()
         self.timeouts = HttpTimeouts()
         """How long a model's server may take."""
-        self.model: Model
-        self.models: Models
+        self.model: ModelConnection
+        self.models: ModelPool
         self.store: Store
         self.credentials: Credentials
-        self.spending: Spending
-        self.shelf: Shelf
-        self.process = process
+        self.budget: ProcessBudget
+        self.feature_deps: FeatureDeps
+        self.process_environ = process_environ
         """The variables that the process was started with, without those of `.env`."""
         self._stack = AsyncExitStack()
-        self._sides: dict[str, Models] = {}
-        self._others: list[tuple[ModelChoice, Models]] = []
-        self._mcp: Servers | None = None
+        self._side_models: dict[str, ModelPool] = {}
+        self._other_models: list[tuple[ModelChoice, ModelPool]] = []
+        self._mcp_servers: Servers | None = None
 
     async def open(self) -> None:
-        """Open the model and the store; what can be wrong with the model is said before anything is created."""
+        """Open the model and the store.
+
+        Errors in the model's settings are raised before anything is created.
+        """
         stack, settings = self._stack, self.settings
-        stack.push_async_callback(self.wardens.close)
+        stack.push_async_callback(self.supervisors.close)
         choice = choose_model(settings.model, self.options)
-        others = fallbacks(settings, self.options.fallback_models)
-        first = self._opening(choice)
+        others = fallback_choices(settings, self.options.fallback_models)
+        first = self._open_model(choice)
         self.home.ensure()
-        self.models = Models((choice, *others), lambda one: first if one is choice else self._opening(one), stack)
-        self.model = await self.models.at(0)
+        self.models = ModelPool((choice, *others), lambda one: first if one is choice else self._open_model(one), stack)
+        self.model = await self.models.open_at(0)
         if self.model.notice:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)
-        self.credentials = Credentials(self.home, self.process, settings, self.clock, self.store, self.redactor.learn)
+        self.credentials = Credentials(
+            self.home, self.process_environ, settings, self.clock, self.store, self.redactor.learn
+        )
         stack.push_async_callback(self.store.close)
-        self.spending = Spending(settings, self.options, self.store, self.clock)
-        self.shelf = Shelf(
+        self.budget = ProcessBudget(settings, self.options, self.store, self.clock)
+        self.feature_deps = FeatureDeps(
             home=self.home,
             settings=settings,
             store=self.store,
@@ -104,13 +111,13 @@ class Premises:
         )
 
     async def close(self) -> None:
-        """Close everything that was opened since."""
+        """Close everything that was opened."""
         await self._stack.aclose()
 
-    async def client(self, meter: Meter, model: Model) -> ModelClient:
-        """How a session calls a model."""
+    async def create_client(self, meter: Meter, model: ModelConnection) -> ModelClient:
+        """Create the client with which a session calls a model."""
         tries = max(self.settings.agent.api_max_retries, 1)
-        keys = self.credentials.keys(model.endpoint, model.choice)
+        keys = self.credentials.keys_for_endpoint(model.endpoint, model.choice)
         return ModelClient(
             model.endpoint,
             model.transport,
@@ -121,66 +128,77 @@ class Premises:
             timeouts=self.timeouts,
         )
 
-    def side_task(
-        self, purpose: str, chosen: SideTaskSettings, meter: SpendMeter, leader: Callable[[], ModelChoice | None]
+    def create_side_task(
+        self,
+        purpose: str,
+        settings: SideTaskSettings,
+        meter: SpendMeter,
+        chosen_model: Callable[[], ModelChoice | None],
     ) -> SideTask:
-        """Who does a side task: the models that its settings name, then the one that the person has chosen for the
-        session (`leader`), then those of the conversation."""
-        if purpose not in self._sides:
-            self._sides[purpose] = Models(side_choices(chosen), self._opening, self._stack)
-        client = partial(self.client, meter.side(purpose))
+        """Create a side task's model client, which tries several models in order.
 
-        async def led() -> ModelClient:
-            choice = leader()
+        First the models that the side task's settings name, then the one that the user has chosen for the
+        session (`leader`), then those of the conversation.
+        """
+        if purpose not in self._side_models:
+            self._side_models[purpose] = ModelPool(side_task_choices(settings), self._open_model, self._stack)
+        client = partial(self.create_client, meter.side_meter(purpose))
+
+        async def open_chosen_model() -> ModelClient:
+            choice = chosen_model()
             if choice is None:
                 raise ConfigError("No model was chosen for this session.")
-            return await client(await self.other(choice))
+            return await client(await self.open_model_choice(choice))
 
-        return SideTask([*openers(self._sides[purpose], client), led, *openers(self.models, client)])
+        return SideTask(
+            [*model_openers(self._side_models[purpose], client), open_chosen_model, *model_openers(self.models, client)]
+        )
 
-    async def other(self, choice: ModelChoice) -> Model:
-        """Another model than the process's own, opened once. Raises ConfigError when it cannot be used."""
+    async def open_model_choice(self, choice: ModelChoice) -> ModelConnection:
+        """Open another model than the process's own, once. Raises ConfigError when it cannot be used."""
         if choice == self.model.choice:
             return self.model
-        found = next((one for one in self._others if one[0] == choice), None)
+        found = next((one for one in self._other_models if one[0] == choice), None)
         if found is None:
-            found = choice, Models((choice,), self._opening, self._stack)
-            self._others.append(found)
-        return await found[1].at(0)
+            found = choice, ModelPool((choice,), self._open_model, self._stack)
+            self._other_models.append(found)
+        return await found[1].open_at(0)
 
-    def servers(self) -> "Servers":
-        """The MCP servers, started for the first session that wants some."""
-        if self._mcp is None:
-            self._mcp = open_servers(
+    def mcp_servers(self) -> "Servers":
+        """Return the MCP servers, started for the first session that wants some."""
+        if self._mcp_servers is None:
+            self._mcp_servers = open_servers(
                 self.settings,
                 self.environ,
                 self.home,
-                self.wardens,
+                self.supervisors,
                 self.redactor,
                 workspace=self.options.cwd or os.getcwd(),
             )
-            self._stack.push_async_callback(self._mcp.close)
-            self._mcp.start()
-        return self._mcp
+            self._stack.push_async_callback(self._mcp_servers.close)
+            self._mcp_servers.start()
+        return self._mcp_servers
 
-    def framing_for(self, options: Options) -> Framing:
-        """Who frames the epochs of a session with these options."""
+    def frame_builder_for(self, options: SessionOptions) -> FrameBuilder:
+        """Return the builder of epoch frames for a session with these options."""
         if options is self.options:
-            return self.framing
-        return Framing(self.home, self.settings, options, self.redactor)
+            return self.frame_builder
+        return FrameBuilder(self.home, self.settings, options, self.redactor)
 
-    def shelf_for(self, options: Options) -> Shelf:
-        """What is kept beyond sessions, as a session with these options has it."""
+    def feature_deps_for(self, options: SessionOptions) -> FeatureDeps:
+        """Return the dependencies of session features for a session with these options."""
         if options.platform == self.options.platform:
-            return self.shelf
-        return structs.replace(self.shelf, platform=options.platform)
+            return self.feature_deps
+        return structs.replace(self.feature_deps, platform=options.platform)
 
-    def remark(self, lines: Sequence[str]) -> None:
-        """Note what the person should know, once."""
+    def add_notices(self, lines: Sequence[str]) -> None:
+        """Note what the user should know, each line once."""
         self.notices += [line for line in lines if line not in self.notices]
 
-    def _opening(self, choice: ModelChoice) -> AbstractAsyncContextManager[Model]:
+    def _open_model(self, choice: ModelChoice) -> AbstractAsyncContextManager[ModelConnection]:
         """A model about to be opened."""
         caching = self.settings.prompt_caching
-        choice = structs.replace(with_stored(choice, self.home), cache_ttl=caching.cache_ttl if caching.enabled else "")
+        choice = structs.replace(
+            with_stored_providers(choice, self.home), cache_ttl=caching.cache_ttl if caching.enabled else ""
+        )
         return open_model(choice, self.environ, ca_file=self.settings.model.ca_bundle)

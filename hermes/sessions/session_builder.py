@@ -1,4 +1,4 @@
-"""Brings a session to life: everything that it stands on, put together in the order in which it is closed last."""
+"""Builds a live session: creates its parts in the order in which they are closed last."""
 
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from hermes.agent.loop_detection import GuardCounts, GuardLimits
 from hermes.agent.turn import Deps, TurnState
 from hermes.checkpoints.object_store import ObjectStore
-from hermes.checkpoints.recorder import Ground, Keeper
+from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
 from hermes.config.home import Home
 from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
 from hermes.context.engine import ContextEngine, Setup, open_engine
@@ -34,124 +34,148 @@ from hermes.runtime.conversation import Conversation, open_conversation
 from hermes.runtime.epochs import Candidate, SessionEpochs
 from hermes.runtime.mailbox import Inbound, Mailbox
 from hermes.runtime.recorder import Recorder
-from hermes.sessions.epoch_frame import Framing, Manner
-from hermes.sessions.features.features import Kept, kept_for, vouching
-from hermes.sessions.gate_factory import mode_of
+from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
+from hermes.sessions.features.features import Feature, build_features, make_trust_check
+from hermes.sessions.gate_factory import approval_mode
 from hermes.sessions.model.endpoint import choose_model
-from hermes.sessions.model.fallback_route import SessionRoute
+from hermes.sessions.model.fallback_route import SessionModelRoute
 from hermes.sessions.model.spending import SpendMeter
-from hermes.sessions.options import Options
-from hermes.sessions.services import Premises
-from hermes.sessions.session_tools import Plan, SessionTools, session_tools
+from hermes.sessions.options import SessionOptions
+from hermes.sessions.services import Services
+from hermes.sessions.session_tools import SessionPlan, SessionTools, build_session_tools
 from hermes.store.rows import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
-from hermes.tools.permissions.gate import Reviewer
-from hermes.tools.permissions.written_files import recall_written
-from hermes.tools.taint_marks import Mark, Marked
+from hermes.tools.permissions.gate import CallReviewer
+from hermes.tools.permissions.written_files import restore_written_files
+from hermes.tools.taint_marks import TaintMark, TaintMarks
 
 
-def guard_limits(settings: GuardSettings) -> GuardLimits:
-    """When a turn that goes round in circles is warned and ended."""
+def build_guard_limits(settings: GuardSettings) -> GuardLimits:
+    """Build the limits at which a turn that repeats itself is warned and ended."""
     return GuardLimits(
-        warn=_counts(settings.warn_after) if settings.warnings_enabled else GuardCounts(),
-        stop=_counts(settings.hard_stop_after) if settings.hard_stop_enabled else GuardCounts(),
+        warn=_build_counts(settings.warn_after) if settings.warnings_enabled else GuardCounts(),
+        stop=_build_counts(settings.hard_stop_after) if settings.hard_stop_enabled else GuardCounts(),
     )
 
 
-def _counts(numbers: GuardNumbers) -> GuardCounts:
+def _build_counts(numbers: GuardNumbers) -> GuardCounts:
     return GuardCounts(numbers.exact_failure, numbers.same_tool_failure, numbers.idempotent_no_progress)
 
 
 T = TypeVar("T")
-Renew = Callable[[str, bool], Coroutine[object, object, int]]
-"""Begins an epoch by a name, with True with the first model of the route; the bytes that are sent anew. For who is
-`aside`."""
+RenewEpoch = Callable[[str, bool], Coroutine[object, object, int]]
+"""Begins an epoch for a named reason, with True on the first model of the route; returns the bytes that
+are sent anew.
+
+It must run under `SessionActor.aside`.
+"""
 
 
-class Live(Struct, frozen=True):
-    """A live session with what its front-end may ask about."""
+class LiveSession(Struct, frozen=True):
+    """A live session with the parts that its front-end may ask about."""
 
     actor: SessionActor
     tools: SessionTools
-    kept: Kept
-    route: SessionRoute
-    options: Options
-    framing: Framing
-    manner: Manner
-    renew: Renew
-    keeper: Keeper | None = None
-    """Who keeps what files were before they were changed; None: nobody does."""
+    features: Feature
+    route: SessionModelRoute
+    options: SessionOptions
+    frame_builder: FrameBuilder
+    overrides: SessionOverrides
+    renew: RenewEpoch
+    checkpoint_recorder: CheckpointRecorder | None = None
+    """Records the state of files before they are changed; None when checkpoints are off."""
 
 
-class Birth:
-    """One session on its way to life."""
+class SessionBuilder:
+    """Builds one session."""
 
-    def __init__(self, premises: Premises, plan: Plan, stack: AsyncExitStack) -> None:
-        self._on = premises
+    def __init__(self, services: Services, plan: SessionPlan, stack: AsyncExitStack) -> None:
+        self._services = services
         self._plan = plan
         self._stack = stack
-        self._meter: SpendMeter = premises.spending.meter_for(plan.session_id, plan.options)
-        self._born: list[Conversation] = []
-        self._manner = Manner()
-        self._framing = premises.framing_for(plan.options)
-        self._route: SessionRoute | None = None
-        self._keeper: Keeper | None = None
+        self._meter: SpendMeter = services.budget.create_meter(plan.session_id, plan.options)
+        self._conversations: list[Conversation] = []
+        self._overrides = SessionOverrides()
+        self._frame_builder = services.frame_builder_for(plan.options)
+        self._route: SessionModelRoute | None = None
+        self._checkpoint_recorder: CheckpointRecorder | None = None
 
-    async def live(self) -> Live:
-        """The live session; whatever it needs is pushed onto the stack. Raises ConfigError, StoreError."""
-        on, plan, stack = self._on, self._plan, self._stack
-        stack.callback(self._let_go)
-        engine, remark = self._engine()
-        marked = Marked(
-            starmap(Mark, await on.store.marked_files()),
-            lambda mark: on.store.mark_file(mark.path, mark.digest, mark.sources),
+    async def build(self) -> LiveSession:
+        """Build the live session and push what must be closed onto the stack. Raises ConfigError, StoreError."""
+        services, plan, stack = self._services, self._plan, self._stack
+        stack.callback(self._drop_references)
+        engine, remark = self._open_engine()
+        marked = TaintMarks(
+            starmap(TaintMark, await services.store.marked_files()),
+            lambda mark: services.store.mark_file(mark.path, mark.digest, mark.sources),
         )
-        kept = kept_for(plan, on.shelf_for(plan.options), marked)
-        for ready in kept.opening:
+        features = build_features(plan, services.feature_deps_for(plan.options), marked)
+        for ready in features.opening:
             await ready()
-        more = (*kept.tools, *engine.tools())
-        tools = session_tools(plan, home=on.home, settings=on.settings, process=on.shared, more=more, marked=marked)
+        more = (*features.tools, *engine.tools())
+        tools = build_session_tools(
+            plan,
+            home=services.home,
+            settings=services.settings,
+            process_deps=services.process_deps,
+            extra_tools=more,
+            marked_files=marked,
+        )
         stack.push_async_callback(tools.close)
-        on.remark([*tools.remarks, *([remark] if remark else [])])
+        services.add_notices([*tools.remarks, *([remark] if remark else [])])
         if plan.fresh:
-            await self._create()
-        route = self._route = SessionRoute(on.models, partial(on.client, self._meter), self._frame(tools, kept))
-        if plan.options.model and plan.options is not on.options:
-            choice = choose_model(on.settings.model, plan.options)
-            if choice != on.model.choice:
-                await route.lead(await on.other(choice))
-        conversation = await self._conversation(await route.candidate(0))
-        self._born.append(conversation)
+            await self._create_session()
+        route = self._route = SessionModelRoute(
+            services.models, partial(services.create_client, self._meter), self._make_frame_function(tools, features)
+        )
+        if plan.options.model and plan.options is not services.options:
+            choice = choose_model(services.settings.model, plan.options)
+            if choice != services.model.choice:
+                await route.set_first_model(await services.open_model_choice(choice))
+        conversation = await self._open_conversation(await route.candidate(0))
+        self._conversations.append(conversation)
         recorder = Recorder(
-            on.store,
+            services.store,
             session_id=plan.session_id,
             epoch=conversation.epoch,
             untitled=plan.fresh,
             redactor=tools.context.redactor,
         )
-        compression = on.settings.compression
-        keeping = Keeping(engine, on.windows, tools.state.taint, compression.enabled, compression.in_place)
-        epochs = SessionEpochs(on.store, conversation, recorder, route, keeping)
-        actor = await self._actor(conversation, recorder, epochs, tools)
-        for attend in kept.attending:
+        compression = services.settings.compression
+        keeping = Keeping(
+            engine, services.context_windows, tools.state.taint, compression.enabled, compression.in_place
+        )
+        epochs = SessionEpochs(services.store, conversation, recorder, route, keeping)
+        actor = await self._build_actor(conversation, recorder, epochs, tools)
+        for attend in features.attending:
             await attend(actor, stack)
-        await self._attend(actor, conversation, tools)
-        actor.bringing.bringers += kept.bringers
+        await self._attach_hooks(actor, conversation, tools)
+        actor.bringing.bringers += features.bringers
 
-        def renew(reason: str, first: bool) -> Coroutine[object, object, int]:
+        def renew_epoch(reason: str, first: bool) -> Coroutine[object, object, int]:
             return epochs.renew(reason, recorder.emit, first=first)
 
-        return Live(actor, tools, kept, route, plan.options, self._framing, self._manner, renew, self._keeper)
+        return LiveSession(
+            actor,
+            tools,
+            features,
+            route,
+            plan.options,
+            self._frame_builder,
+            self._overrides,
+            renew_epoch,
+            self._checkpoint_recorder,
+        )
 
-    def _let_go(self) -> None:
-        """Forget the session that has ended: what knows it would keep it until the collector comes round."""
-        self._route = self._keeper = None
+    def _drop_references(self) -> None:
+        """Drop references to the ended session, which would keep it alive until the collector runs."""
+        self._route = self._checkpoint_recorder = None
 
-    async def _create(self) -> None:
-        on, plan = self._on, self._plan
-        endpoint = on.model.endpoint
-        await on.store.create_session(
+    async def _create_session(self) -> None:
+        services, plan = self._services, self._plan
+        endpoint = services.model.endpoint
+        await services.store.create_session(
             NewSession(
                 id=plan.session_id,
                 source=plan.options.platform,
@@ -161,23 +185,27 @@ class Birth:
                 cwd=plan.cwd,
             )
         )
-        self._stack.push_async_callback(_forget_unused, on.store, on.home, plan.session_id, self._born)
+        self._stack.push_async_callback(
+            _delete_unused_session, services.store, services.home, plan.session_id, self._conversations
+        )
 
-    async def _actor(
+    async def _build_actor(
         self, conversation: Conversation, recorder: Recorder, epochs: SessionEpochs, tools: SessionTools
     ) -> SessionActor:
-        on, plan = self._on, self._plan
+        services, plan = self._services, self._plan
         approvals = Approvals(
-            on.store,
+            services.store,
             plan.session_id,
-            on.clock,
-            seconds=on.settings.approvals.timeout,
+            services.clock,
+            seconds=services.settings.approvals.timeout,
             turn=lambda: recorder.turn_id,
         )
         self._stack.push_async_callback(approvals.close)
         from hermes.context.subfolders import SubfolderHints
 
-        hints = SubfolderHints(plan.cwd, vouching(on.home, tools.context.marked), lambda: tools.state.seen)
+        hints = SubfolderHints(
+            plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files
+        )
         hints.recall(conversation.messages)
         met: list[SessionActor] = []
         self._stack.callback(met.clear)
@@ -186,17 +214,22 @@ class Birth:
             for actor in met:
                 actor.notify(Level.WARNING, line)
 
-        keeper = self._keeper = self._opened_keeper(recorder, tools, warn)
+        checkpoint_recorder = self._checkpoint_recorder = self._build_checkpoint_recorder(recorder, tools, warn)
         deps = Deps(
             toolbox=tools.toolbox,
-            executor=self._executor(tools, approvals),
-            context=structs.replace(tools.context, safeguard=keeper),
+            executor=self._build_executor(tools, approvals),
+            context=structs.replace(tools.context, safeguard=checkpoint_recorder),
             journal=recorder,
-            clock=on.clock,
+            clock=services.clock,
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
-            steering=lambda: [*tools.notices(), *hints.news(), *_news(keeper), *_joining(met)],
+            steering=lambda: [
+                *tools.take_process_notices(),
+                *hints.news(),
+                *_checkpoint_news(checkpoint_recorder),
+                *_take_joining_parts(met),
+            ],
         )
         parts = Parts(
             deps=deps,
@@ -204,105 +237,109 @@ class Birth:
             epochs=epochs,
             approvals=approvals,
             mailbox=Mailbox(),
-            guard=guard_limits(on.settings.tool_loop_guardrails),
-            max_turns=_chosen(plan.options.max_turns, on.settings.agent.max_turns),
+            guard=build_guard_limits(services.settings.tool_loop_guardrails),
+            max_turns=_given_or_configured(plan.options.max_turns, services.settings.agent.max_turns),
         )
-        waiting = () if plan.fresh else await on.store.inbox(plan.session_id)
+        waiting = () if plan.fresh else await services.store.inbox(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
-        if keeper is not None:
-            self._stack.push_async_callback(keeper.close)
+        if checkpoint_recorder is not None:
+            self._stack.push_async_callback(checkpoint_recorder.close)
             if conversation.lost is not None:
-                await keeper.resume(conversation.lost.turn_id)
-            actor.on_turn_end.append(_completing(keeper, on))
+                await checkpoint_recorder.resume_turn(conversation.lost.turn_id)
+            actor.on_turn_end.append(_make_checkpoint_hook(checkpoint_recorder, services))
         return actor
 
-    def _opened_keeper(self, recorder: Recorder, tools: SessionTools, tell: Callable[[str], None]) -> Keeper | None:
-        """Who keeps what files were, where the person wants that. Nothing is made before something is written."""
-        on, chosen = self._on, self._on.settings.checkpoints
+    def _build_checkpoint_recorder(
+        self, recorder: Recorder, tools: SessionTools, warn: Callable[[str], None]
+    ) -> CheckpointRecorder | None:
+        """Return the checkpoint recorder, or None when checkpoints are off. Nothing is created before a write."""
+        services, chosen = self._services, self._services.settings.checkpoints
         if not chosen.enabled:
             return None
-        ground = Ground(
+        ground = CheckpointDeps(
             session_id=self._plan.session_id,
             places=tools.context.places,
-            place=tools.context.backend.name,
-            objects=ObjectStore(on.home.checkpoints),
-            ledger=on.store,
+            backend_name=tools.context.backend.name,
+            objects=ObjectStore(services.home.checkpoints),
+            ledger=services.store,
             limit=chosen.max_file_mb * 1_000_000,
             total=chosen.max_total_mb * 500_000,
-            tell=tell,
+            notify=warn,
         )
-        return Keeper(ground, lambda: recorder.turn_id)
+        return CheckpointRecorder(ground, lambda: recorder.turn_id)
 
-    async def _attend(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
-        """What is done before and after turns, and when the session ends."""
-        on, options = self._on, self._plan.options
+    async def _attach_hooks(self, actor: SessionActor, conversation: Conversation, tools: SessionTools) -> None:
+        """Attach what runs before and after turns and at the session's end."""
+        services, options = self._services, self._plan.options
         if conversation.messages or conversation.lost is not None:
-            recall_written(await _said(conversation, on.store), tools.toolbox, tools.context)
-        if options.save_trajectories or on.settings.agent.save_trajectories:
-            actor.on_turn_end.append(_saving_trajectories(on.home.trajectories, actor))
-        actor.on_turn_end += [_flush(self._meter), _tell_notices(tools, actor)]
-        actor.bringing.bringers.append(_references(tools, actor, on.model.endpoint.context_length, options))
-        if options.reviews and on.settings.skills.evolution is not Evolution.OFF:
-            self._review(actor)
+            restore_written_files(await _load_messages(conversation, services.store), tools.toolbox, tools.context)
+        if options.save_trajectories or services.settings.agent.save_trajectories:
+            actor.on_turn_end.append(_make_trajectory_hook(services.home.trajectories, actor))
+        actor.on_turn_end += [_make_flush_hook(self._meter), _make_notice_hook(tools, actor)]
+        actor.bringing.bringers.append(
+            _make_reference_bringer(tools, actor, services.model.endpoint.context_length, options)
+        )
+        if options.reviews and services.settings.skills.evolution is not Evolution.OFF:
+            self._attach_review(actor)
         if self._plan.fresh and options.reviews:
-            self._title(actor, tools)
-        if tools.servers:
+            self._attach_titling(actor, tools)
+        if tools.mcp_servers:
             notify = partial(actor.notify, Level.WARNING)
-            self._stack.callback(on.servers().join(tools.toolbox, tools.servers, notify))
-        self._stack.callback(_tell_unfinished, tools, actor)
+            self._stack.callback(services.mcp_servers().join(tools.toolbox, tools.mcp_servers, notify))
+        self._stack.callback(_warn_unfinished, tools, actor)
         self._stack.push_async_callback(actor.close)
 
-    def _title(self, actor: SessionActor, tools: SessionTools) -> None:
-        """Let a chat be named after its first answer, where that is wanted."""
-        from hermes.sessions.features.titles import Titling, wanted
+    def _attach_titling(self, actor: SessionActor, tools: SessionTools) -> None:
+        """Title the session after its first answer, where the settings want that."""
+        from hermes.sessions.features.titles import SessionTitler, is_titling_enabled
 
-        on = self._on
-        if not wanted(on.settings.auxiliary.title):
+        services = self._services
+        if not is_titling_enabled(services.settings.auxiliary.title):
             return
-        task = partial(self._side_task, "title", on.settings.auxiliary.title)
-        titling = Titling(on.store, task, tools.context.redact)
+        task = partial(self._create_side_task, "title", services.settings.auxiliary.title)
+        titling = SessionTitler(services.store, task, tools.context.redact)
         actor.on_turn_end.append(titling.after_turn)
         self._stack.push_async_callback(titling.close)
 
-    def _review(self, actor: SessionActor) -> None:
-        """Let the session's work be looked back at."""
-        from hermes.sessions.features.memory import journal_of
-        from hermes.sessions.features.review import reviews_of
+    def _attach_review(self, actor: SessionActor) -> None:
+        """Attach the background review of the session's work."""
+        from hermes.sessions.features.memory import memory_journal
+        from hermes.sessions.features.review import attach_reviewer
 
-        on, shelf = self._on, self._on.shelf
-        journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor)
-        reviewing = reviews_of(
+        services, deps = self._services, self._services.feature_deps
+        journal = memory_journal(deps.home, deps.settings, deps.store, deps.redactor)
+        reviewing = attach_reviewer(
             actor,
-            on.settings,
-            skills=shelf.skills(),
-            memory=journal if on.settings.memory.enabled else None,
-            redactor=on.redactor,
-            task=lambda: self._side_task("review", on.settings.auxiliary.review),
+            services.settings,
+            skills=deps.open_skills(),
+            memory=journal if services.settings.memory.enabled else None,
+            redactor=services.redactor,
+            task=lambda: self._create_side_task("review", services.settings.auxiliary.review),
         )
         self._stack.push_async_callback(reviewing.close)
 
-    def _side_task(self, purpose: str, chosen: SideTaskSettings) -> SideTask:
-        def leader() -> ModelChoice | None:
-            return self._route.leader if self._route is not None else None
+    def _create_side_task(self, purpose: str, chosen: SideTaskSettings) -> SideTask:
+        def find_leader() -> ModelChoice | None:
+            return self._route.chosen_model if self._route is not None else None
 
-        return self._on.side_task(purpose, chosen, self._meter, leader)
+        return self._services.create_side_task(purpose, chosen, self._meter, find_leader)
 
-    def _engine(self) -> tuple[ContextEngine, str]:
-        """The context engine that the settings name, and what there is to say about that choice."""
-        on = self._on
+    def _open_engine(self) -> tuple[ContextEngine, str]:
+        """Open the context engine that the settings name; return it with a remark on that choice."""
+        services = self._services
         setup = Setup(
-            settings=on.settings.compression,
-            store=on.store,
+            settings=services.settings.compression,
+            store=services.store,
             session_id=self._plan.session_id,
-            condensing=self._side_task("compression", on.settings.auxiliary.compression),
-            clock=on.clock,
+            condensing=self._create_side_task("compression", services.settings.auxiliary.compression),
+            clock=services.clock,
         )
-        return open_engine(on.settings.context.engine, setup)
+        return open_engine(services.settings.context.engine, setup)
 
-    async def _conversation(self, first: Candidate) -> Conversation:
-        """The session's conversation, with the history that it was given when it has none."""
-        plan, store = self._plan, self._on.store
+    async def _open_conversation(self, first: Candidate) -> Conversation:
+        """Open the session's conversation, with the given history when it has none of its own."""
+        plan, store = self._plan, self._services.store
         conversation = await open_conversation(
             store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
@@ -312,42 +349,44 @@ class Birth:
             conversation.lineage.extend(plan.history)
         return conversation
 
-    def _executor(self, tools: SessionTools, approvals: Approvals) -> Executor:
+    def _build_executor(self, tools: SessionTools, approvals: Approvals) -> Executor:
         return Executor(
             tools.toolbox,
             tools.gate,
             approver=approvals,
-            reviewer=self._reviewer(),
-            tool_delay=_chosen(self._plan.options.tool_delay, self._on.settings.agent.tool_delay),
+            reviewer=self._build_reviewer(),
+            tool_delay=_given_or_configured(self._plan.options.tool_delay, self._services.settings.agent.tool_delay),
         )
 
-    def _reviewer(self) -> Reviewer | None:
-        """Who looks at what the rules allow, where the person wants that."""
-        if mode_of(self._on.settings) != "smart":
+    def _build_reviewer(self) -> CallReviewer | None:
+        """Return the model that reviews what the rules allow, or None unless the approval mode is `smart`."""
+        if approval_mode(self._services.settings) != "smart":
             return None
         from hermes.runtime.reviewer import ModelReviewer
 
-        return ModelReviewer(self._side_task("approval", self._on.settings.auxiliary.approval))
+        return ModelReviewer(self._create_side_task("approval", self._services.settings.auxiliary.approval))
 
-    def _frame(self, tools: SessionTools, kept: Kept) -> Callable[[Endpoint], EpochFrame]:
-        """How the session's epochs are framed; what there is to say about the prompt is noted."""
+    def _make_frame_function(self, tools: SessionTools, features: Feature) -> Callable[[Endpoint], EpochFrame]:
+        """Return the function that frames the session's epochs and records remarks about the prompt."""
 
-        framing = self._framing
+        frame_builder = self._frame_builder
 
-        def frame(endpoint: Endpoint) -> EpochFrame:
-            made = framing.frame(endpoint, tools.toolbox.schemas(), kept, self._plan.system, self._manner)
-            for section in kept.sections:
-                self._on.remark(section.remarks())
-            self._on.remark(framing.remarks)
+        def build_frame(endpoint: Endpoint) -> EpochFrame:
+            made = frame_builder.build_frame(
+                endpoint, tools.toolbox.list_schemas(), features, self._plan.system, self._overrides
+            )
+            for section in features.sections:
+                self._services.add_notices(section.remarks())
+            self._services.add_notices(frame_builder.remarks)
             return made
 
-        return frame
+        return build_frame
 
 
-def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     from hermes.sessions.formats.trajectory import write_trajectory
 
-    async def save(state: TurnState, ended: TurnEnded) -> None:
+    async def save_trajectory(state: TurnState, ended: TurnEnded) -> None:
         try:
             await write_trajectory(
                 folder,
@@ -359,50 +398,58 @@ def _saving_trajectories(folder: Path, actor: SessionActor) -> Callable[[TurnSta
         except OSError as error:
             actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
 
-    return save
+    return save_trajectory
 
 
-async def _forget_unused(store: Store, home: Home, session_id: str, born: Sequence[Conversation]) -> None:
-    """Delete a fresh session in which nothing was said; one with messages costs no look at the store."""
-    if any(conversation.messages for conversation in born):
+async def _delete_unused_session(
+    store: Store, home: Home, session_id: str, conversations: Sequence[Conversation]
+) -> None:
+    """Delete a fresh session without messages; one with messages needs no look at the store."""
+    if any(conversation.messages for conversation in conversations):
         return
     with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
         if await store.drop_empty_session(session_id):
             (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
 
-def _tell_unfinished(tools: SessionTools, actor: SessionActor) -> None:
-    """Say what is about to be ended with the session; by then its turn is over and nothing new begins."""
-    line = tools.unfinished()
+def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
+    """Warn about what ends with the session; by then its turn is over and nothing new begins."""
+    line = tools.describe_running()
     if line:
         actor.notify(Level.WARNING, line)
 
 
-def _tell_notices(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-    async def tell(_state: TurnState, _ended: TurnEnded) -> None:
+def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def tell_notices(_state: TurnState, _ended: TurnEnded) -> None:
         for line in tools.context.backend.take_notices():
             actor.notify(Level.WARNING, line)
 
-    return tell
+    return tell_notices
 
 
-def _references(tools: SessionTools, actor: SessionActor, window: int | None, options: Options) -> Bringer:
-    """Brings what a message refers to; most refer to nothing, and cost nothing. Whose tools are limited has no others
-    by referring."""
+def _make_reference_bringer(
+    tools: SessionTools, actor: SessionActor, window: int | None, options: SessionOptions
+) -> Bringer:
+    """Return a function that attaches what a message refers to; messages without `@` cost nothing.
+
+    A session with limited tools gets no others by referring.
+    """
     own = None if options.toolset_limit is None else tools.toolbox
 
-    async def brought(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+    async def bring_references(inbound: Inbound) -> Sequence[ImagePart | TextPart]:
         if "@" not in inbound.text:
             return ()
-        from hermes.sessions.references import References
+        from hermes.sessions.references import ReferenceResolver
 
-        return await References(tools.gate, tools.context, actor.notify, window=window, tools=own).brought(inbound)
+        return await ReferenceResolver(
+            tools.gate, tools.context, actor.notify, window=window, tools=own
+        ).resolve_references(inbound)
 
-    return brought
+    return bring_references
 
 
-async def _said(conversation: Conversation, store: Store) -> list[Message]:
-    """Every message of the session as it was written, those that are condensed by now too."""
+async def _load_messages(conversation: Conversation, store: Store) -> list[Message]:
+    """Load every message of the session as it was written, compressed ones included."""
     if not await store.compactions(conversation.session_id):
         lost = conversation.lost.messages if conversation.lost is not None else ()
         return [*conversation.messages, *lost]
@@ -410,35 +457,39 @@ async def _said(conversation: Conversation, store: Store) -> list[Message]:
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
 
 
-def _joining(met: Sequence[SessionActor]) -> list[TextPart]:
+def _take_joining_parts(met: Sequence[SessionActor]) -> list[TextPart]:
     return [one for actor in met for one in actor.joining()]
 
 
-def _news(keeper: Keeper | None) -> list[TextPart]:
-    return keeper.news() if keeper is not None else []
+def _checkpoint_news(checkpoint_recorder: CheckpointRecorder | None) -> list[TextPart]:
+    return checkpoint_recorder.take_notes() if checkpoint_recorder is not None else []
 
 
-def _completing(keeper: Keeper, on: Premises) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-    """After a turn that had files changed: what it has left is noted, and what is too old is forgotten."""
+def _make_checkpoint_hook(
+    checkpoint_recorder: CheckpointRecorder, services: Services
+) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    """Return a hook that closes the checkpoint after a turn that changed files, and deletes those too old."""
 
-    async def complete(state: TurnState, _ended: TurnEnded) -> None:
-        if await keeper.close_turn(state.turn_id):
-            from hermes.checkpoints.retention import Keep, tidy
+    async def complete_checkpoint(state: TurnState, _ended: TurnEnded) -> None:
+        if await checkpoint_recorder.close_turn(state.turn_id):
+            from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 
-            chosen, ground = on.settings.checkpoints, keeper.ground
-            keep = Keep(most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000)
+            chosen, ground = services.settings.checkpoints, checkpoint_recorder.deps
+            keep = CheckpointRetention(
+                most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000
+            )
             with contextlib.suppress(OSError, StoreError):  # it is tried again after the next such turn
-                await tidy(ground.places.workspace, on.store, ground.objects, keep, on.clock.now())
+                await prune_folder(ground.places.workspace, services.store, ground.objects, keep, services.clock.now())
 
-    return complete
+    return complete_checkpoint
 
 
-def _flush(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
-    async def flush(_state: TurnState, _ended: TurnEnded) -> None:
+def _make_flush_hook(meter: Meter) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
+    async def flush_meter(_state: TurnState, _ended: TurnEnded) -> None:
         await meter.flush()
 
-    return flush
+    return flush_meter
 
 
-def _chosen(given: T | None, configured: T) -> T:
+def _given_or_configured(given: T | None, configured: T) -> T:
     return configured if given is None else given

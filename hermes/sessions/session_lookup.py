@@ -9,7 +9,10 @@ from hermes.store.store import Store
 
 
 async def find_session(store: Store, name: str) -> SessionRow:
-    """The one session whose id begins with `name` or whose whole title it is. Raises NotFoundError or UsageError."""
+    """Find the one session whose id begins with `name` or whose whole title it is.
+
+    Raises NotFoundError or UsageError.
+    """
     found = await store.find_sessions(name)
     exact = [row for row in found if row.id == name]
     if len(found) > 1 and not exact:
@@ -20,7 +23,7 @@ async def find_session(store: Store, name: str) -> SessionRow:
     return (exact or found)[0]
 
 
-def to_plain(row: object) -> Plain:
-    """A stored row under its column names."""
+def row_to_dict(row: object) -> Plain:
+    """Return a stored row as a dict with its column names."""
     plain: Plain = msgspec.to_builtins(row)
     return plain

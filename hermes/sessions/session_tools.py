@@ -1,4 +1,4 @@
-"""The tools of one session, and everything they may touch."""
+"""Select and prepare the tools of one session, and everything they may access."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,74 +14,74 @@ from hermes.core.parts import Source, TextPart
 from hermes.execution.base import Stopped
 from hermes.safety.places import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.backend_factory import Place, trusted_path
-from hermes.sessions.gate_factory import session_gate
-from hermes.sessions.mcp_servers import SET, chosen, others
-from hermes.sessions.options import Options
+from hermes.sessions.backend_factory import BackendFactory, filter_trusted_path
+from hermes.sessions.gate_factory import build_session_gate
+from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers, without_mcp_toolsets
+from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
-from hermes.tools.permissions.policy_gate import RuleGate
-from hermes.tools.registry import BRIDGES, Registry, Toolbox
-from hermes.tools.session import Asker, Limits, ToolContext, ToolState
-from hermes.tools.taint import Trust
-from hermes.tools.taint_marks import Marked
+from hermes.tools.permissions.policy_gate import PolicyGate
+from hermes.tools.registry import BRIDGE_TOOLS, Toolbox, ToolRegistry
+from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState
+from hermes.tools.taint import TrustedFolders
+from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
 from hermes.util.text import one_line
 from hermes.web.access import WebAccess
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """A session that is about to be brought to life."""
+class SessionPlan(Struct, frozen=True, kw_only=True):
+    """The parameters of a session that is about to be built."""
 
     session_id: str
     fresh: bool
     system: str | None
     history: tuple[Message, ...]
     cwd: str
-    options: Options
-    """What was chosen for this session; usually what was chosen for the process."""
+    options: SessionOptions
+    """The options of this session; usually those of the process."""
     asker: Asker | None
-    lock: int
-    """The handle of the session's lock."""
+    lock_handle: int
+    """The file handle of the session's lock."""
 
 
-class Process(Struct, frozen=True, kw_only=True):
-    """What all sessions of a process share."""
+class ProcessDeps(Struct, frozen=True, kw_only=True):
+    """The dependencies of tools that all sessions of a process share."""
 
     environ: Mapping[str, str]
     clock: Clock
-    place: Place
+    backend_factory: BackendFactory
     redactor: Redactor
 
 
 class SessionTools(Struct, frozen=True):
-    """What the executor of a session works with."""
+    """The tools, gate and context with which the executor of a session works."""
 
     toolbox: Toolbox
-    gate: RuleGate
+    gate: PolicyGate
     context: ToolContext
     state: ToolState
     remarks: tuple[str, ...] = ()
-    """What the person should know about the choice of tools."""
-    servers: tuple[str, ...] = ()
-    """The MCP servers whose tools are to be put into the toolbox."""
-    select: Callable[[Settings], Toolbox] | None = None
-    """Selects tools anew, by other settings. Raises ConfigError when none is left."""
+    """Notices for the user about the choice of tools."""
+    mcp_servers: tuple[str, ...] = ()
+    """The MCP servers whose tools will be added to the toolbox."""
+    reselect: Callable[[Settings], Toolbox] | None = None
+    """Selects tools again, by other settings. Raises ConfigError when none is left."""
 
-    def notices(self) -> list[TextPart]:
-        """News of background processes for the model, each told once."""
+    def take_process_notices(self) -> list[TextPart]:
+        """Return the news of background processes for the model, each once."""
         return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
 
-    def unfinished(self) -> str:
-        """A line for the person about the background processes that `close` would end; empty when there are none."""
-        running = self.state.processes.running()
+    def describe_running(self) -> str:
+        """Describe the background processes that `close` would end; empty when there are none."""
+        running = self.state.processes.list_running()
         if not running:
             return ""
         count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
         return f"{count} ended: " + ", ".join(f"{one_line(one.command, 60)} ({one.process_id})" for one in running)
 
     async def stop_processes(self) -> list[str]:
-        """End the session's background processes; a line for each, and whether it is known to be gone."""
+        """End the background processes; return a line for each, and whether it is known to be gone."""
         ended = await self.state.processes.stop_all()
         return [
             f"{one.process_id} ({one_line(one.command, 60)}) "
@@ -95,26 +95,27 @@ class SessionTools(Struct, frozen=True):
         await self.context.backend.close()
 
 
-def session_tools(
-    plan: Plan,
+def build_session_tools(
+    plan: SessionPlan,
     *,
     home: Home,
     settings: Settings,
-    process: Process,
-    more: Sequence[Tool] = (),
-    marked: Marked | None = None,
+    process_deps: ProcessDeps,
+    extra_tools: Sequence[Tool] = (),
+    marked_files: TaintMarks | None = None,
 ) -> SessionTools:
-    """Select and prepare the tools of a session. `more` are tools that are bound to it, such as that of its memory;
-    `marked` are files with strangers' words that other sessions wrote.
+    """Select and prepare the tools of a session.
 
-    Raises ConfigError for an unknown tool set or back end, and when what was asked for holds no tool.
+    `more` are tools that are bound to it, such as that of its memory; `marked` are files with untrusted
+    content that other sessions wrote. Raises ConfigError for an unknown tool set or back end, and when the
+    requested sets hold no tool.
     """
     options = plan.options
-    toolbox, remarks, servers = _selected(settings, options, more)
-    environ = process.environ
+    toolbox, remarks, servers = _select_tools(settings, options, extra_tools)
+    environ = process_deps.environ
     state = ToolState(cwd=Path(plan.cwd))
     for host in {*settings.security.allowed_hosts} & {"localhost", "127.0.0.1", "::1"}:
-        state.taint.lift(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
+        state.taint.trust_source(f"{Source.WEB}:{host}")  # what listens on the person's own machine is theirs, they say
     spill = home.spill / plan.session_id
     places = Places(
         home=str(Path(environ.get("HOME") or "~").expanduser().resolve()),
@@ -124,22 +125,22 @@ def session_tools(
         foreign=bool(options.person),
         confined=options.confined,
     )
-    backend, remark = process.place.backend(places, plan.lock)
+    backend, remark = process_deps.backend_factory.create_backend(places, plan.lock_handle)
     remarks = (*remarks, *([remark] if remark else []))
     context = ToolContext(
         session_id=plan.session_id,
         state=state,
         places=places,
-        spill=spill,
+        spill_folder=spill,
         backend=backend,
-        clock=process.clock,
-        limits=Limits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
-        trust=Trust((*trusted_folders(home.trust_file), str(home.root.resolve()))),
+        clock=process_deps.clock,
+        limits=ToolLimits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
+        trust=TrustedFolders((*trusted_folders(home.trust_file), str(home.root.resolve()))),
         asker=plan.asker,
-        redactor=process.redactor,
-        catalogue=toolbox if toolbox.find("tool_search") else None,
-        marked=marked or Marked(),
-        search_path=trusted_path(environ.get("PATH", ""), places.workspace),
+        redactor=process_deps.redactor,
+        deferred_tools=toolbox if toolbox.find("tool_search") else None,
+        taint_marks=marked_files or TaintMarks(),
+        search_path=filter_trusted_path(environ.get("PATH", ""), places.workspace),
         web=WebAccess(
             environ=environ,
             private=settings.security.allow_private_urls,
@@ -148,58 +149,66 @@ def session_tools(
             ca_file=settings.model.ca_bundle,
         ),
     )
-    gate = session_gate(home, settings, options)
+    gate = build_session_gate(home, settings, options)
 
-    def select(by: Settings) -> Toolbox:
-        return _selected(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), more)[0]
+    def reselect(by: Settings) -> Toolbox:
+        return _select_tools(by, structs.replace(options, enabled_toolsets=None, disabled_toolsets=()), extra_tools)[0]
 
-    return SessionTools(toolbox, gate, context, state, remarks, servers, select)
+    return SessionTools(toolbox, gate, context, state, remarks, servers, reselect)
 
 
-def _selected(
-    settings: Settings, options: Options, more: Sequence[Tool]
+def _select_tools(
+    settings: Settings, options: SessionOptions, extra_tools: Sequence[Tool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
-    """The tools that were asked for, what is missing of them, and the MCP servers whose tools come later.
+    """Select the requested tools; return the toolbox, remarks on missing sets, and the MCP servers to add.
 
-    An empty choice of a program's (`()`) means none.
+    An empty choice of a program (`()`) means none.
     """
     asked = options.enabled_toolsets if options.enabled_toolsets is not None else settings.toolsets or None
     disabled = (*settings.disabled_toolsets, *options.disabled_toolsets)
-    servers = chosen(settings, asked, disabled) if settings.mcp_servers else ()
-    registry = Registry()
-    for one in more:
+    servers = select_servers(settings, asked, disabled) if settings.mcp_servers else ()
+    registry = ToolRegistry()
+    for one in extra_tools:
         registry.register(one)
-    ours = others(asked) if asked is not None else _usual(more)
+    ours = without_mcp_toolsets(asked) if asked is not None else _default_toolsets(extra_tools)
     servers = _allowed_servers(servers, options.toolset_limit)
-    toolbox = registry.select(ours, others(disabled), more=bool(servers))
-    _keep_only(toolbox, registry, options.toolset_limit, more=bool(servers))
+    toolbox = registry.select_tools(ours, without_mcp_toolsets(disabled), expect_deferred=bool(servers))
+    _apply_toolset_limit(toolbox, registry, options.toolset_limit, has_servers=bool(servers))
     if not asked:
         return toolbox, (), servers
     named = ", ".join(asked)
     if not toolbox.size and not options.person:
-        left = "is left" if registry.select(ours).size else "exists in this version"
-        raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.filled())
-    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.empty(ours)]
+        left = "is left" if registry.select_tools(ours).size else "exists in this version"
+        raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.describe_filled_toolsets())
+    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.list_empty_toolsets(ours)]
     return toolbox, tuple(remarks), servers
 
 
-def _usual(more: Sequence[Tool]) -> list[str]:
-    """The tool sets of a session for which none were asked."""
-    return list(dict.fromkeys((*others(toolsets.DEFAULT), *(one.toolset for one in more))))
+def _default_toolsets(extra_tools: Sequence[Tool]) -> list[str]:
+    """Return the tool sets of a session for which none were requested."""
+    return list(
+        dict.fromkeys((*without_mcp_toolsets(toolsets.DEFAULT_TOOLSETS), *(one.toolset for one in extra_tools)))
+    )
 
 
 def _allowed_servers(servers: Sequence[str], limit: Sequence[str] | None) -> tuple[str, ...]:
-    """The MCP servers that a limit names, each or all."""
-    every = limit is None or not {SET, *toolsets.EVERYTHING}.isdisjoint(limit)
-    return tuple(one for one in servers if every or f"{SET}-{one}" in (limit or ()))
+    """Return the MCP servers that a limit names, individually or all."""
+    every = limit is None or not {MCP_TOOLSET, *toolsets.ALL_TOOLSETS}.isdisjoint(limit)
+    return tuple(one for one in servers if every or f"{MCP_TOOLSET}-{one}" in (limit or ()))
 
 
-def _keep_only(toolbox: Toolbox, registry: Registry, limit: Sequence[str] | None, *, more: bool) -> None:
-    """Leave in a toolbox what the sets of a limit hold: deferred tools too, so that no other is found or called."""
-    if limit is None or not {*toolsets.EVERYTHING}.isdisjoint(limit):
+def _apply_toolset_limit(
+    toolbox: Toolbox, registry: ToolRegistry, limit: Sequence[str] | None, *, has_servers: bool
+) -> None:
+    """Remove from a toolbox what the sets of a limit do not hold; deferred tools too, so that none is found or
+    called.
+    """
+    if limit is None or not {*toolsets.ALL_TOOLSETS}.isdisjoint(limit):
         return
-    known = registry.sets()
-    names = set(toolsets.select([one for one in others(limit) if one in known], (), known)) - {*BRIDGES}
-    if more or any(tool.deferred and tool.name in names for tool in toolbox):
-        names |= {*BRIDGES}
-    toolbox.become(filter(lambda tool: tool.name in names, list(toolbox)))
+    known = registry.load_toolsets()
+    names = set(toolsets.select_tool_names([one for one in without_mcp_toolsets(limit) if one in known], (), known)) - {
+        *BRIDGE_TOOLS
+    }
+    if has_servers or any(tool.deferred and tool.name in names for tool in toolbox):
+        names |= {*BRIDGE_TOOLS}
+    toolbox.replace_tools(filter(lambda tool: tool.name in names, list(toolbox)))

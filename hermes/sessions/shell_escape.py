@@ -1,4 +1,4 @@
-"""`!command`: a command of the person's own, run where the agent's commands run; what it says goes along afterwards."""
+"""Run a user's own command (`!command`) where the agent's commands run; its output joins the next message."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,63 +13,65 @@ from hermes.core.protocols import Intent
 from hermes.i18n.messages import phrase
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
-from hermes.tools.executor import Batch, Executor
-from hermes.tools.permissions.gate import Answer, ApprovalRequest, Gate
-from hermes.tools.registry import Registry
+from hermes.tools.executor import CallBatch, Executor
+from hermes.tools.permissions.gate import ApprovalAnswer, ApprovalRequest, PermissionGate
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import ToolContext
 
-SECONDS = 600
-"""How long such a command may take."""
+COMMAND_SECONDS = 600
+"""The time limit of such a command."""
 
 
-class _TypedIt:
-    """Who typed a command has said yes to it. What is never allowed stays refused: that is not asked about."""
+class _TypedCommandApprover:
+    """Approves the command, because the user typed it. What is never allowed is refused without asking."""
 
-    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
-        """Yes, for this once."""
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
+        """Approve once."""
         del request, show
-        return Answer(scope=AnswerScope.ONCE, by="person")
+        return ApprovalAnswer(scope=AnswerScope.ONCE, by="person")
 
 
-class _NoJournal:
-    """A command outside of every turn belongs to no transcript that a crash could repeat."""
+class _NullJournal:
+    """A journal that records nothing: a command outside of turns is in no transcript that a crash could
+    repeat.
+    """
 
     async def intend(self, intents: Sequence[Intent]) -> None:
-        """Nothing is written down."""
+        """Record nothing."""
 
     async def done(self, result: ToolResultPart) -> None:
-        """Nothing is written down."""
+        """Record nothing."""
 
 
-async def run_line(
-    actor: SessionActor, gate: Gate, context: ToolContext, command: str, show: Callable[[Event], None]
+async def run_shell_line(
+    actor: SessionActor, gate: PermissionGate, context: ToolContext, command: str, show: Callable[[Event], None]
 ) -> ToolResultPart:
-    """Run a command between two turns, and bring its result along with the next message.
+    """Run a command between two turns, and attach its result to the next message.
 
     Cancelling ends the command with all that it has started. Raises BusyError while a turn runs.
     """
     if actor.busy:
         raise BusyError(phrase("A turn runs."), phrase("Your command can run when it has ended."))
-    call = ToolCallPart(new_call_id(), "terminal", json.dumps({"command": command, "timeout": SECONDS}))
-    batch = Batch((call,))
+    call = ToolCallPart(new_call_id(), "terminal", json.dumps({"command": command, "timeout": COMMAND_SECONDS}))
+    batch = CallBatch((call,))
 
-    executor = Executor(Registry().select(("terminal",)), gate, approver=_TypedIt())
-    await executor.run(batch, context, _NoJournal(), show)
-    result = batch.results()[0]
+    executor = Executor(ToolRegistry().select_tools(("terminal",)), gate, approver=_TypedCommandApprover())
+    await executor.run(batch, context, _NullJournal(), show)
+    result = batch.collect_results()[0]
     text = f"[The person ran `{command}` themselves:]\n{result.text}"
-    _bring_once(actor, TextPart(text, result.provenance or PROGRAM))
+    _attach_to_next_message(actor, TextPart(text, result.provenance or PROGRAM))
     return result
 
 
-def said(result: ToolResultPart) -> str:
-    """The result in the person's eyes: without the fence that is for the model."""
+def format_result(result: ToolResultPart) -> str:
+    """Format the result for the user, without the fence that is meant for the model."""
     lines = result.text.split("\n")
     return "\n".join(line for line in lines if not line.startswith(("<untrusted ", "</untrusted ")))
 
 
-def _bring_once(actor: SessionActor, part: TextPart) -> None:
-    async def bring(_inbound: Inbound) -> Sequence[ImagePart | TextPart]:
-        actor.bringing.bringers.remove(bring)
+def _attach_to_next_message(actor: SessionActor, part: TextPart) -> None:
+    async def attach_part(_inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        actor.bringing.bringers.remove(attach_part)
         return (part,)
 
-    actor.bringing.bringers.append(bring)
+    actor.bringing.bringers.append(attach_part)

@@ -1,4 +1,4 @@
-"""The system prompt of a session as its settings, its home and its project make it."""
+"""Build a session's system prompt from its settings, its home and its project."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +20,12 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import Aside, EpochFrame
 from hermes.core.messages import Message
 from hermes.i18n.messages import phrase
-from hermes.sessions.formats.openai_format import closed_history
+from hermes.sessions.formats.openai_format import history_for_prompt
 
-_LARGEST_PREFILL = 1 << 20
+_MAX_PREFILL_BYTES = 1 << 20
 
 
-def system_parts(
+def build_system_parts(
     home: Home,
     settings: Settings,
     *,
@@ -34,59 +34,63 @@ def system_parts(
     has_tools: bool,
     sections: Sequence[PromptSection] = (),
 ) -> tuple[PromptPart, ...]:
-    """The parts of an epoch's prompt, read as of now. Raises ConfigError for what cannot be used."""
+    """Build the parts of an epoch's prompt as of now. Raises ConfigError for what cannot be used."""
     plan = PromptPlan(
         identity=identity(home.identity_file),
-        personality=_personality(settings),
-        platform=_platform(platform, settings.platform_hints.get(platform)),
+        personality=_personality_text(settings),
+        platform=_platform_hint(platform, settings.platform_hints.get(platform)),
         model=model,
         has_tools=has_tools,
     )
     return prompt_parts(plan, sections)
 
 
-def aside_of(settings: Settings, home: Home, *, ephemeral: str, prefill: Sequence[Message]) -> Aside:
-    """What is sent with every request and never stored. Raises ConfigError for a file that holds no messages."""
+def build_aside(settings: Settings, home: Home, *, ephemeral: str, prefill: Sequence[Message]) -> Aside:
+    """Build what is sent with every request and never stored. Raises ConfigError for a file that holds no
+    messages.
+    """
     system = "\n\n".join(part for part in (settings.agent.system_prompt.strip(), ephemeral.strip()) if part)
     if not prefill and settings.prefill_messages_file:
-        prefill = _prefill(home.root / Path(settings.prefill_messages_file).expanduser())
+        prefill = _read_prefill(home.root / Path(settings.prefill_messages_file).expanduser())
     return Aside(system, tuple(prefill))
 
 
-class Size(Struct, frozen=True):
-    """How large a part of each request is: its bytes as they are sent, and about how many tokens they are."""
+class PromptPartSize(Struct, frozen=True):
+    """The size of a part of each request: its bytes as they are sent, and an estimate of its tokens."""
 
     part: str
     bytes: int
 
     @property
-    def tokens(self) -> int:
-        """Four bytes a token, as for every estimate."""
+    def estimated_tokens(self) -> int:
+        """The estimated tokens: four bytes each, as in every estimate."""
         return -(-self.bytes // 4)
 
 
-def sizes(parts: Sequence[PromptPart], frame: EpochFrame) -> list[Size]:
-    """What every request of an epoch begins with: the prompt's parts, each tool, messages that come first."""
+def measure_frame(parts: Sequence[PromptPart], frame: EpochFrame) -> list[PromptPartSize]:
+    """Measure what every request of an epoch begins with: prompt parts, tools, and prefilled messages."""
     told = [
-        Size(phrase("prompt: {name}", name=part.name), len(part.text.encode()))
+        PromptPartSize(phrase("prompt: {name}", name=part.name), len(part.text.encode()))
         for part in parts
         if part.text in frame.system
     ]
     rest = len(frame.sent.system.encode()) - sum(size.bytes for size in told)
     if parts and rest > 0:
-        told.append(Size(phrase("prompt: between the parts, and what is never stored"), rest))
+        told.append(PromptPartSize(phrase("prompt: between the parts, and what is never stored"), rest))
     elif frame.system and not parts:
-        told = [Size(phrase("prompt: given as a whole"), rest)]
+        told = [PromptPartSize(phrase("prompt: given as a whole"), rest)]
     told += [
-        Size(phrase("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
+        PromptPartSize(phrase("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
         for tool in frame.tools
     ]
     prefill = sum(len(msgspec.json.encode(message)) for message in frame.aside.prefill)
-    return told + ([Size("messages that come first", prefill)] if prefill else [])
+    return told + ([PromptPartSize("messages that come first", prefill)] if prefill else [])
 
 
-def _personality(settings: Settings) -> str:
-    """The words of the chosen personality: the person's of that name, ours of that name, or what was written itself."""
+def _personality_text(settings: Settings) -> str:
+    """Return the text of the chosen personality: the user's own of that name, the built-in one, or the literal
+    text.
+    """
     chosen = settings.agent.personality
     if not chosen or chosen in settings.personalities:
         return settings.personalities.get(chosen, "")
@@ -95,18 +99,18 @@ def _personality(settings: Settings) -> str:
     return PERSONALITIES.get(chosen, chosen)
 
 
-def _platform(name: str, hint: PlatformHint | None) -> str:
+def _platform_hint(name: str, hint: PlatformHint | None) -> str:
     own = PLATFORM_HINTS.get(name, "")
     if hint is None:
         return own
     return " ".join(part for part in (hint.replace or own, hint.append) if part)
 
 
-def _prefill(file: Path) -> list[Message]:
+def _read_prefill(file: Path) -> list[Message]:
     try:
-        raw = file.read_bytes()[: _LARGEST_PREFILL + 1]
+        raw = file.read_bytes()[: _MAX_PREFILL_BYTES + 1]
         rows = msgspec.json.decode(raw, type=list[dict[str, object]])
-        return closed_history(rows)
+        return history_for_prompt(rows)
     except OSError as error:
         said = f"{file} cannot be read: {error.strerror}."
     except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:

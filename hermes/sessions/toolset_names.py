@@ -13,16 +13,16 @@ OWNED_TOOLS = {
     "skills": ("skills_list", "skill_view", "skill_manage"),
     "cronjob": ("cronjob",),
 }
-"""Tools that are bound to a session, by set: no file of the registry's holds them."""
+"""Tools that are bound to a session, by tool set; they are in no file of the registry."""
 
 
 def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
-    """Raise UsageError for a name that is no tool set's."""
+    """Raise UsageError for a name that is not a tool set."""
     from hermes.tools import toolsets
-    from hermes.tools.registry import Registry
+    from hermes.tools.registry import ToolRegistry
 
-    sets = Registry().sets()
-    known = [*sets, *OWNED_TOOLS, *servers_sets(settings), "mcp", *toolsets.EVERYTHING]
+    sets = ToolRegistry().load_toolsets()
+    known = [*sets, *OWNED_TOOLS, *list_server_toolsets(settings), "mcp", *toolsets.ALL_TOOLSETS]
     for name in names:
         if name in known:
             continue
@@ -34,8 +34,8 @@ def check_toolsets(settings: Settings, names: Sequence[str]) -> None:
         )
 
 
-def servers_sets(settings: Settings) -> list[str]:
-    """The tool sets of the MCP servers that are on."""
-    from hermes.sessions.mcp_servers import SET, chosen
+def list_server_toolsets(settings: Settings) -> list[str]:
+    """Return the tool sets of the MCP servers that are on."""
+    from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers
 
-    return [f"{SET}-{name}" for name in chosen(settings, None, ())] if settings.mcp_servers else []
+    return [f"{MCP_TOOLSET}-{name}" for name in select_servers(settings, None, ())] if settings.mcp_servers else []

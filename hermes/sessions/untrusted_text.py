@@ -1,4 +1,4 @@
-"""Words that come along with a person's message and are not theirs."""
+"""Mark text that comes along with a person's message and was not written by them."""
 
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.safety.fencing import fence
@@ -6,17 +6,17 @@ from hermes.util.text import clean_surrogates
 from hermes.web.pages import from_html
 
 
-def others_words(text: str, label: str) -> TextPart:
-    """Somebody else's words, fenced and marked with where they come from; `label` names the platform and the person."""
+def untrusted_part(text: str, label: str) -> TextPart:
+    """Return text of others, fenced and marked with its source; `label` names the platform and the person."""
     provenance = Provenance(Source.OTHER, label)
     return TextPart(text=fence(clean_surrogates(text), provenance), provenance=provenance)
 
 
 def program_note(text: str) -> TextPart:
-    """A fact that Hermes adds to a message, in its own name."""
+    """Return a fact that Hermes adds to a message, marked as its own."""
     return TextPart(text=text, provenance=Provenance(Source.PROGRAM))
 
 
-async def words_of_html(html: str) -> str:
-    """HTML as markdown, made in a process of its own; as bare text where that is not possible."""
+async def html_to_markdown(html: str) -> str:
+    """Convert HTML to markdown in a process of its own; to bare text where that is not possible."""
     return (await from_html(html, "")).text.strip()

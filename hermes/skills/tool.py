@@ -111,7 +111,7 @@ def _manage_tool(skills: Skills, *, automatic: bool) -> Tool:
     @tool("skills", housekeeping=True, summary=lambda args: f"{args.get('action')} skill {args.get('name')}")
     async def skill_manage(ctx: ToolContext, change: Manage) -> str:
         """Keep what you learned as a skill, or mend one. The person may have to approve it first."""
-        sources = ctx.state.taint.sources()
+        sources = ctx.state.taint.list_sources()
         try:
             base = await skills.base(change.name, ctx.session_id)
             after = await asyncio.to_thread(_changed, ctx, change, base)
@@ -159,7 +159,7 @@ def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | No
     if change.action == "create":
         if base is not None:
             raise ToolError(f"There is a skill {change.name} already: patch it, or edit it.")
-        content = ctx.restored(change.content, "")
+        content = ctx.restore_secrets(change.content, "")
         return {MAIN: _ended(with_category(content, change.category)).encode()}
     if base is None:
         raise ToolError(f"There is no skill {change.name[:80]!r}. skills_list names them; action create makes one.")
@@ -167,7 +167,7 @@ def _changed(ctx: ToolContext, change: Manage, base: Files | None) -> Files | No
 
 
 def _edited(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
-    return {**files, MAIN: _ended(ctx.restored(change.content, _old(files, MAIN))).encode()}
+    return {**files, MAIN: _ended(ctx.restore_secrets(change.content, _old(files, MAIN))).encode()}
 
 
 def _patched(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
@@ -175,8 +175,10 @@ def _patched(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files
     if path not in files:
         raise ToolError(f"{change.name} has no file {path}. It has: {', '.join(sorted(files))}.")
     old = _old(files, path)
-    new = ctx.restored(change.new_string, old)
-    text, _ = replace_text(old, ctx.restored(change.old_string, old), new, everywhere=change.replace_all, shown=path)
+    new = ctx.restore_secrets(change.new_string, old)
+    text, _ = replace_text(
+        old, ctx.restore_secrets(change.old_string, old), new, everywhere=change.replace_all, display_path=path
+    )
     return {**files, path: text.encode()}
 
 
@@ -187,7 +189,7 @@ def _deleted(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files
 def _with_file(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:
     path = check_own(change.file_path)
     old = _old(files, path) if path in files else ""
-    return {**files, path: ctx.restored(change.file_content, old).encode()}
+    return {**files, path: ctx.restore_secrets(change.file_content, old).encode()}
 
 
 def _without_file(ctx: ToolContext, change: Manage, files: dict[str, bytes]) -> Files | None:

@@ -6,9 +6,9 @@ import apsw
 import msgspec
 
 from hermes.core.chats import (
-    Arrival,
     Batch,
     Binding,
+    InboundEvent,
     Place,
     Posting,
     StoredArrival,
@@ -191,7 +191,7 @@ class ArrivalAccess(Access):
                     over=bool(over),
                     reason=str(reason),
                     error=str(error),
-                    arrivals=msgspec.json.decode(str(bodies), type=tuple[Arrival, ...]),
+                    arrivals=msgspec.json.decode(str(bodies), type=tuple[InboundEvent, ...]),
                 )
                 for session, turn, over, reason, error, bodies in rows
             ]
@@ -260,8 +260,8 @@ class ArrivalAccess(Access):
         return await self._database.write(work)
 
 
-def _arrival(body: bytes) -> Arrival:
-    return msgspec.json.decode(body, type=Arrival)
+def _arrival(body: bytes) -> InboundEvent:
+    return msgspec.json.decode(body, type=InboundEvent)
 
 
 def _bind(connection: apsw.Connection, binding: Binding, now: float) -> None:

@@ -8,8 +8,8 @@ import msgspec
 from hermes.core.chats import (
     Delivery,
     DeliveryState,
+    OutboxItem,
     Outgoing,
-    Owed,
 )
 from hermes.store.access import Access
 
@@ -20,7 +20,7 @@ _OPEN = "state IN ('open', 'pending', 'attempting')"
 class DeliveryAccess(Access):
     """The verbs about what is owed."""
 
-    async def owe(self, owed: Sequence[Owed], *, answered: str = "", outcome: str = "answered") -> list[int]:
+    async def owe(self, owed: Sequence[OutboxItem], *, answered: str = "", outcome: str = "answered") -> list[int]:
         """Owe messages, all at once; their numbers. One that is open is about to be shown: until it is known what is
         shown of it, or that nothing is, it may be on the platform.
 

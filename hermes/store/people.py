@@ -8,7 +8,7 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Deed, Handle, KnownPerson, WaitingCode
+from hermes.core.chats import AuditEntry, Handle, KnownPerson, WaitingCode
 from hermes.store.access import Access
 
 Value = TypeVar("Value", bound=Struct)
@@ -129,7 +129,9 @@ class PeopleAccess(Access):
 
         return await self._database.write(work)
 
-    async def deeds(self, *, person: str | None = None, platform: str | None = None, limit: int = 50) -> list[Deed]:
+    async def deeds(
+        self, *, person: str | None = None, platform: str | None = None, limit: int = 50
+    ) -> list[AuditEntry]:
         """What was done from outside, the newest first; by one person, on one platform."""
         rows = await self._database.read(
             lambda connection: connection.execute(
@@ -138,7 +140,7 @@ class PeopleAccess(Access):
                 (person, platform, limit),
             ).fetchall()
         )
-        return [_read(Deed, row) for row in rows]
+        return [_read(AuditEntry, row) for row in rows]
 
     async def done_since(self, person: str, what: str, since: float) -> list[float]:
         """When somebody did something since a moment, the oldest first."""
@@ -211,7 +213,7 @@ class PeopleAccess(Access):
 
         return await self._database.write(work)
 
-    async def note(self, row: Deed) -> None:
+    async def note(self, row: AuditEntry) -> None:
         """Write down what somebody did; the oldest rows go when there are too many."""
         now = self._clock.now()
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.commands.context import Delivery, Option, Surface
-from hermes.commands.registry import registry
+from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.registry import command_registry
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -19,7 +19,7 @@ from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
 if TYPE_CHECKING:
-    from hermes.admin.people.identity import Person
+    from hermes.admin.people.identity import PersonIdentity
 
 Answer = str | int | bool | None
 """What a person does with a menu (a row's number or the beginning of its label), a yes or no, or a line to type."""
@@ -29,7 +29,7 @@ class Asked(Struct, frozen=True):
     """A menu or a question that was shown."""
 
     text: str
-    options: tuple[Option, ...] = ()
+    options: tuple[MenuOption, ...] = ()
 
 
 class RecordingTerminal:
@@ -44,11 +44,11 @@ class RecordingTerminal:
 
     def set_display(self, display: DisplaySettings) -> None:
         """Keep it."""
-        if display.skin not in self.skins():
+        if display.skin not in self.list_skins():
             raise UsageError(f"There is no skin {display.skin!r}.")
         self.display = display
 
-    def skins(self) -> Sequence[str]:
+    def list_skins(self) -> Sequence[str]:
         """Two names."""
         return ("default", "mono")
 
@@ -60,16 +60,16 @@ class RecordingTerminal:
         """Note it."""
         self.done.append("redraw")
 
-    async def copy(self, text: str) -> str:
+    async def copy_text(self, text: str) -> str:
         """Note it."""
         self.done.append(f"copy {text}")
         return "Copied."
 
-    async def edit(self, text: str) -> str | None:
+    async def edit_text(self, text: str) -> str | None:
         """The person leaves the editor as it was."""
         return text or None
 
-    def attach(self, path: str) -> None:
+    def attach_picture(self, path: str) -> None:
         """Note it."""
         self.done.append(f"attach {path}")
 
@@ -86,7 +86,7 @@ class RecordingDesk:
     def __init__(self, app: App, actor: SessionActor, *answers: Answer) -> None:
         self.app = app
         self.actor = actor
-        self.terminal = RecordingTerminal(app.premises.settings.display)
+        self.terminal = RecordingTerminal(app.services.settings.display)
         self.answers: deque[Answer] = deque(answers)
         self.told: list[str] = []
         self.asked: list[Asked] = []
@@ -111,7 +111,7 @@ class RecordingDesk:
         """Carry a line out; what was told by it. Raises what the command raises."""
         name, _, text = line.removeprefix("/").partition(" ")
         before = len(self.told)
-        await registry(Surface.TERMINAL).run(self, name, text.strip())
+        await command_registry(Surface.TERMINAL).run_command(self, name, text.strip())
         return "\n".join(self.told[before:])
 
     async def hears(self, text: str, *, timeout: float = 5.0) -> str:  # noqa: ASYNC109 - a test's limit
@@ -123,11 +123,11 @@ class RecordingDesk:
         return found[0]
 
     @property
-    def person(self) -> "Person":
+    def person(self) -> "PersonIdentity":
         """Who sits at this machine."""
-        from hermes.admin.people.identity import THE_OWNER
+        from hermes.admin.people.identity import OWNER_IDENTITY
 
-        return THE_OWNER
+        return OWNER_IDENTITY
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Keep it."""
@@ -139,7 +139,7 @@ class RecordingDesk:
         self.told.append(markdown)
         self._news.set()
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
         """The next answer: a row by number, or by what its label begins with."""
         del chosen
         self.asked.append(Asked(title, tuple(options)))
@@ -159,7 +159,7 @@ class RecordingDesk:
         answer = self._next()
         return answer or default if isinstance(answer, str) else None
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionActor:
         """Go over to another session."""
         del greet
         before = self.actor
@@ -169,28 +169,28 @@ class RecordingDesk:
         await self.app.close_session(before)
         return self.actor
 
-    async def beside(self) -> SessionActor:
+    async def open_background_session(self) -> SessionActor:
         """A session beside this one."""
         return await self.app.open_session()
 
-    def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
+    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
         """Keep it; the test says it where it wants that."""
         del delivery
         self.posted.append(inbound)
 
-    async def answered(self, inbound: Inbound) -> ExitReason:
+    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
         """Say it."""
         return (await self.actor.post(inbound)).reason
 
-    def prefill(self, text: str) -> None:
+    def prefill_input(self, text: str) -> None:
         """Keep it."""
         self.prefilled.append(text)
 
-    async def refresh(self) -> None:
+    async def refresh_view(self) -> None:
         """Count it."""
         self.refreshed += 1
 
-    def leave(self, *, delete: bool = False) -> None:
+    def leave_chat(self, *, delete: bool = False) -> None:
         """Note it."""
         self.left = "deleted" if delete else "left"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from hermes.core.chats import Arrival, Place
-from hermes.gateway.accounts import descriptor
-from hermes.gateway.platform import Options, Platform, PlatformError, Surroundings
+from hermes.core.chats import InboundEvent, Place
+from hermes.gateway.accounts import load_descriptor
+from hermes.gateway.platform import Platform, PlatformContext, PlatformError, PlatformOptions
 from hermes.testing.fake_platform import FakeChat
 from hermes.util.clock import Clock, SystemClock
 
@@ -21,16 +21,16 @@ class Rig:
     def __init__(self, name: str, fake: FakeChat, http: aiohttp.ClientSession, folder: Path, clock: Clock) -> None:
         self.name = name
         self.fake = fake
-        self.descriptor = descriptor(name)
+        self.descriptor = load_descriptor(name)
         self.can = self.descriptor.can
-        self.arrivals: list[Arrival] = []
+        self.arrivals: list[InboundEvent] = []
         self.cursors: dict[str, str] = {}
         self.connections = 0
         self.lines: list[str] = []
         """What was reported."""
         self.errors: list[Exception] = []
         """What connections ended with."""
-        self.around = Surroundings(
+        self.around = PlatformContext(
             name="here",
             http=http,
             clock=clock,
@@ -42,7 +42,7 @@ class Rig:
         self._task: asyncio.Task[None] | None = None
         self._platform: Platform | None = None
 
-    def options(self, **changed: object) -> Options:
+    def options(self, **changed: object) -> PlatformOptions:
         """The account's options, some of them changed."""
         return msgspec.convert({**self.fake.options(), **changed}, self.descriptor.options, strict=False)
 
@@ -86,7 +86,7 @@ class Rig:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def hear(self, message_id: str) -> Arrival:
+    async def hear(self, message_id: str) -> InboundEvent:
         """The arrival of that message."""
         await self.until(lambda: any(one.message_id == message_id for one in self.arrivals))
         return next(one for one in self.arrivals if one.message_id == message_id)

@@ -1,4 +1,6 @@
-"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere."""
+"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written
+elsewhere.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,11 +9,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.tools.matching import Found, find, nearest, reindent
+from hermes.tools.matching import BlockMatch, describe_nearest, find_block, reindent_block
 
 
-class Action(StrEnum):
-    """What a section of a patch does with its file."""
+class PatchAction(StrEnum):
+    """The action of a patch's section on its file."""
 
     ADD = "add"
     UPDATE = "update"
@@ -27,10 +29,10 @@ class Hunk(Struct, frozen=True):
     at_end: bool = False
 
 
-class Section(Struct, frozen=True):
+class PatchSection(Struct, frozen=True):
     """The part of a patch about one file. `target` is its new name when it is moved."""
 
-    action: Action
+    action: PatchAction
     path: str
     hunks: tuple[Hunk, ...] = ()
     content: str = ""
@@ -42,8 +44,11 @@ _NUMBERED = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 _MOVE_TO = re.compile(r"^\*\*\* Move to: *(.+?)\s*$")
 
 
-def replace_text(text: str, old: str, new: str, *, everywhere: bool, shown: str) -> tuple[str, str]:
-    """(the new text, a note on what had to be overlooked). Raises `ToolError` unless there is one place."""
+def replace_text(text: str, old: str, new: str, *, everywhere: bool, display_path: str) -> tuple[str, str]:
+    """Return the new text and a note on what had to be ignored to find the place.
+
+    Raises `ToolError` unless there is one place.
+    """
     if not old:
         raise ToolError(
             "old_string is empty. Give the text that is to be replaced; to write a whole file use write_file."
@@ -53,24 +58,27 @@ def replace_text(text: str, old: str, new: str, *, everywhere: bool, shown: str)
     count = text.count(old)
     if count == 1 or (count and everywhere):
         return text.replace(old, new), ""
-    lines, block = text.split("\n"), _trimmed(old)
+    lines, block = text.split("\n"), _split_block(old)
     if count:
-        raise ToolError(_ambiguous(_line_numbers(text, old), shown))
-    found = find(lines, block)
-    if not found.at:
-        hint = nearest(lines, block)
-        raise ToolError(f"old_string is not in {shown}. Nothing was changed. {hint}".strip())
-    if len(found.at) > 1 and not everywhere:
-        raise ToolError(_ambiguous([at + 1 for at in found.at], shown))
+        raise ToolError(_format_ambiguity(_find_line_numbers(text, old), display_path))
+    found = find_block(lines, block)
+    if not found.starts:
+        hint = describe_nearest(lines, block)
+        raise ToolError(f"old_string is not in {display_path}. Nothing was changed. {hint}".strip())
+    if len(found.starts) > 1 and not everywhere:
+        raise ToolError(_format_ambiguity([at + 1 for at in found.starts], display_path))
     return "\n".join(
-        _put(lines, block, _trimmed(new) if new else [], found)
-    ), f"Matched without regard to {found.differs}."
+        _splice_lines(lines, block, _split_block(new) if new else [], found)
+    ), f"Matched without regard to {found.difference}."
 
 
-def parse(patch: str) -> list[Section]:
-    """The sections of a V4A patch. Raises `ToolError` that names the line that cannot be understood."""
+def parse_patch(patch: str) -> list[PatchSection]:
+    """Return the sections of a V4A patch.
+
+    Raises `ToolError` that names the line that cannot be understood.
+    """
     lines = patch.replace("\r\n", "\n").split("\n")
-    sections: list[Section] = []
+    sections: list[PatchSection] = []
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -86,15 +94,15 @@ def parse(patch: str) -> list[Section]:
         end = at
         while end < len(lines) and not _HEADER.match(lines[end]) and not lines[end].startswith("*** End Patch"):
             end += 1
-        sections.append(_section(header[1], header[2], lines[at:end], at))
+        sections.append(_parse_section(header[1], header[2], lines[at:end], at))
         at = end
     if not sections:
         raise ToolError("The patch names no file. Begin with '*** Update File: path'.")
     return sections
 
 
-def paths_of(patch: str) -> list[str]:
-    """Every path that a patch names, whether or not the rest of it can be understood."""
+def find_patch_paths(patch: str) -> list[str]:
+    """Return every path that a patch names, whether or not the rest of it can be understood."""
     named: list[str] = []
     for line in patch.split("\n"):
         header = _HEADER.match(line.rstrip("\r"))
@@ -106,46 +114,49 @@ def paths_of(patch: str) -> list[str]:
     return named
 
 
-def apply(text: str, hunks: Sequence[Hunk], shown: str) -> tuple[str, str]:
-    """(the text with all hunks applied in order, a note). Raises `ToolError` that names the hunk that has no place."""
+def apply_hunks(text: str, hunks: Sequence[Hunk], display_path: str) -> tuple[str, str]:
+    """Return the text with all hunks applied in order, and a note.
+
+    Raises `ToolError` that names the hunk that has no place.
+    """
     lines = text.split("\n")
     cursor = 0
     notes: dict[str, None] = {}
     for number, hunk in enumerate(hunks, 1):
-        cursor = _below(lines, hunk, cursor, f"hunk {number} of {shown}")
-        found = _place(lines, hunk, cursor, f"Hunk {number}", shown)
-        if found.differs:
-            notes[f"Matched without regard to {found.differs}."] = None
-        lines = _put(lines, list(hunk.old), list(hunk.new), found)
-        cursor = found.at[0] + len(hunk.new)
+        cursor = _skip_context_lines(lines, hunk, cursor, f"hunk {number} of {display_path}")
+        found = _locate_hunk(lines, hunk, cursor, f"Hunk {number}", display_path)
+        if found.difference:
+            notes[f"Matched without regard to {found.difference}."] = None
+        lines = _splice_lines(lines, list(hunk.old), list(hunk.new), found)
+        cursor = found.starts[0] + len(hunk.new)
     return "\n".join(lines), " ".join(notes)
 
 
-def _section(verb: str, path: str, body: Sequence[str], first: int) -> Section:
+def _parse_section(verb: str, path: str, body: Sequence[str], first: int) -> PatchSection:
     if verb == "Delete":
-        return Section(Action.DELETE, path)
+        return PatchSection(PatchAction.DELETE, path)
     if verb == "Move":
         source, arrow, target = path.partition(" -> ")
         if not arrow:
             raise ToolError(f"Line {first} of the patch: write '*** Move File: old -> new'.")
-        return Section(Action.UPDATE, source.strip(), target=target.strip())
+        return PatchSection(PatchAction.UPDATE, source.strip(), target=target.strip())
     if verb == "Add":
-        return Section(Action.ADD, path, content=_added(body, first))
+        return PatchSection(PatchAction.ADD, path, content=_parse_added_content(body, first))
     move = _MOVE_TO.match(body[0]) if body else None
-    hunks = _hunks(body[1:] if move else body, first + bool(move))
+    hunks = _parse_hunks(body[1:] if move else body, first + bool(move))
     if not hunks and not move:
         raise ToolError(f"The section for {path} changes nothing. Give lines that begin with '-' or '+'.")
-    return Section(Action.UPDATE, path, hunks=tuple(hunks), target=move[1] if move else "")
+    return PatchSection(PatchAction.UPDATE, path, hunks=tuple(hunks), target=move[1] if move else "")
 
 
-def _added(body: Sequence[str], first: int) -> str:
+def _parse_added_content(body: Sequence[str], first: int) -> str:
     wrong = next((at for at, line in enumerate(body) if line and not line.startswith("+")), None)
     if wrong is not None:
         raise ToolError(f"Line {first + wrong + 1} of the patch: each line of an added file begins with '+'.")
     return "".join(f"{line[1:]}\n" for line in body if line)
 
 
-class _Hunks:
+class _HunkParser:
     """Collects the hunks of a section line by line."""
 
     def __init__(self) -> None:
@@ -154,8 +165,8 @@ class _Hunks:
         self.old: list[str] = []
         self.new: list[str] = []
 
-    def take(self, line: str) -> bool:
-        """Take a line; False when it cannot be one of a hunk."""
+    def take_line(self, line: str) -> bool:
+        """Take a line; return False when it cannot be one of a hunk."""
         mark, rest = line[:1], line[1:]
         if line.startswith("@@"):
             if self.old or self.new:
@@ -179,18 +190,18 @@ class _Hunks:
         self.old, self.new = [], []
 
 
-def _hunks(body: Sequence[str], first: int) -> list[Hunk]:
-    hunks = _Hunks()
+def _parse_hunks(body: Sequence[str], first: int) -> list[Hunk]:
+    hunks = _HunkParser()
     filled = max((at for at, line in enumerate(body, 1) if line.strip()), default=0)
     for number, line in enumerate(body[:filled], first + 1):
-        if not hunks.take(line):
+        if not hunks.take_line(line):
             raise ToolError(f"Line {number} of the patch must begin with ' ', '-', '+' or '@@': {line[:80]!r}.")
     hunks.close()
     return hunks.done
 
 
-def _below(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
-    """The line after the last of the hunk's context lines, each looked for below the one before."""
+def _skip_context_lines(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
+    """Return the index after the last of the hunk's context lines, each searched below the one before."""
     for name in hunk.below:
         at = next((at for at in range(cursor, len(lines)) if lines[at].strip() == name), None)
         if at is None:
@@ -203,41 +214,41 @@ def _below(lines: Sequence[str], hunk: Hunk, cursor: int, what: str) -> int:
     return cursor
 
 
-def _place(lines: Sequence[str], hunk: Hunk, cursor: int, what: str, shown: str) -> Found:
+def _locate_hunk(lines: Sequence[str], hunk: Hunk, cursor: int, what: str, display_path: str) -> BlockMatch:
     if not hunk.old:
         end = len(lines) - (lines[-1] == "") if lines else 0
-        return Found((cursor if hunk.below else end,))
-    found = find(lines, hunk.old, cursor)
-    if not found.at and hunk.below:
+        return BlockMatch((cursor if hunk.below else end,))
+    found = find_block(lines, hunk.old, cursor)
+    if not found.starts and hunk.below:
         # The line under '@@' may itself be part of the hunk.
-        found = find(lines, hunk.old, max(0, cursor - 1))
-    if not found.at:
-        hint = nearest(lines, hunk.old)
-        raise ToolError(f"{what} of {shown} has no place in the file. Nothing was changed. {hint}".strip())
+        found = find_block(lines, hunk.old, max(0, cursor - 1))
+    if not found.starts:
+        hint = describe_nearest(lines, hunk.old)
+        raise ToolError(f"{what} of {display_path} has no place in the file. Nothing was changed. {hint}".strip())
     if hunk.at_end:
-        return Found(found.at[-1:], found.differs)
-    if len(found.at) > 1 and not hunk.below:
-        raise ToolError(_ambiguous([at + 1 for at in found.at], shown))
-    return Found(found.at[:1], found.differs)
+        return BlockMatch(found.starts[-1:], found.difference)
+    if len(found.starts) > 1 and not hunk.below:
+        raise ToolError(_format_ambiguity([at + 1 for at in found.starts], display_path))
+    return BlockMatch(found.starts[:1], found.difference)
 
 
-def _put(lines: Sequence[str], old: Sequence[str], new: Sequence[str], found: Found) -> list[str]:
+def _splice_lines(lines: Sequence[str], old: Sequence[str], new: Sequence[str], found: BlockMatch) -> list[str]:
     result: list[str] = []
     done = 0
-    for at in found.at:
+    for at in found.starts:
         there = lines[at : at + len(old)]
         result += lines[done:at]
-        result += reindent(new, old, there) if found.differs else new
+        result += reindent_block(new, old, there) if found.difference else new
         done = at + len(old)
     return [*result, *lines[done:]]
 
 
-def _trimmed(text: str) -> list[str]:
-    """Lines of a replacement; a newline at its end is the end of its last line, not one line more."""
+def _split_block(text: str) -> list[str]:
+    """Return the lines of a replacement; a newline at its end ends its last line and adds none."""
     return (text[:-1] if text.endswith("\n") and text != "\n" else text).split("\n")
 
 
-def _line_numbers(text: str, part: str) -> list[int]:
+def _find_line_numbers(text: str, part: str) -> list[int]:
     numbers: list[int] = []
     line = 1
     done = 0
@@ -250,9 +261,9 @@ def _line_numbers(text: str, part: str) -> list[int]:
     return numbers
 
 
-def _ambiguous(numbers: Sequence[int], shown: str) -> str:
+def _format_ambiguity(numbers: Sequence[int], display_path: str) -> str:
     listed = ", ".join(str(number) for number in numbers[:10])
     return (
-        f"That text is in {shown} {len(numbers)} times (lines {listed}). Nothing was changed. "
+        f"That text is in {display_path} {len(numbers)} times (lines {listed}). Nothing was changed. "
         "Give more of the lines around it, or set replace_all."
     )

@@ -1,4 +1,4 @@
-"""Runs the calls of one answer: check, gate, ask, write down, run, write down, in that order for all."""
+"""Runs the calls of one answer: check, gate, ask, record, run, record, in that order for all."""
 
 import asyncio
 import logging
@@ -13,67 +13,76 @@ from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, 
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.tools.permissions.gate import GIT_SETTINGS, NO_PERSON, NOBODY, Answer, Approver, Decision, Gate, Reviewer
-from hermes.tools.permissions.prompts import CallDoor, Questions, because
-from hermes.tools.plan import Step, stages
+from hermes.tools.permissions.gate import (
+    GIT_SETTINGS,
+    NO_PERSON,
+    NOBODY,
+    ApprovalAnswer,
+    Approver,
+    CallReviewer,
+    PermissionDecision,
+    PermissionGate,
+)
+from hermes.tools.permissions.prompts import ApprovalPrompter, RuntimePermissions, describe_refusal
+from hermes.tools.plan import PlannedCall, plan_stages
 from hermes.tools.registry import Toolbox
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
-from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill
-from hermes.tools.taint import sources_of
+from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
+from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
 
 Emit = Callable[[Event], None]
 
-AT_ONCE = 8
+MAX_PARALLEL_CALLS = 8
 _LOG = logging.getLogger(__name__)
 _PREVIEW_LINES = 16
 _PREVIEW_CHARACTERS = 2_000
-_MEANWHILE = "what it would touch changed after it was allowed"
-_NOT_AROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
-_CUT_SHORT = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
-_NOT_BEGUN = "Interrupted before it began. Nothing was done."
+_CHANGED_SINCE_ALLOWED = "what it would touch changed after it was allowed"
+_NO_WORKAROUND = "Do not try to reach the same effect another way. Say what you wanted to do, or go on without it."
+_INTERRUPTED_RUNNING = "Interrupted while it ran. Part of its effect may have happened: check before doing it again."
+_INTERRUPTED_BEFORE_START = "Interrupted before it began. Nothing was done."
 
 
-class Batch:
+class CallBatch:
     """The calls of one answer and their results as they come.
 
-    The caller keeps it: when `Executor.run` is cancelled, `results()` still holds one result for each call.
+    The caller keeps it: when `Executor.run` is cancelled, the batch still has one result for each call.
     """
 
     def __init__(self, calls: Sequence[ToolCallPart]) -> None:
         self.calls = tuple(calls)
         self._results: dict[int, ToolResultPart] = {}
-        self._begun: set[int] = set()
+        self._started: set[int] = set()
         self.characters = 0
-        self.failed: set[str] = set()
-        """Ids of the calls that ran something which says itself that it failed."""
+        self.failed_ids: set[str] = set()
+        """Ids of the calls that ran something which reports a failure of its own."""
 
-    def begin(self, index: int) -> None:
+    def mark_started(self, index: int) -> None:
         """Note that a call has begun to have its effect."""
-        self._begun.add(index)
+        self._started.add(index)
 
-    def finish(self, index: int, result: ToolResultPart) -> None:
-        """Keep a call's result."""
+    def set_result(self, index: int, result: ToolResultPart) -> None:
+        """Store a call's result."""
         self._results[index] = result
         self.characters += len(result.text)
 
-    def result(self, index: int) -> ToolResultPart | None:
-        """A call's result, if it has one."""
+    def get_result(self, index: int) -> ToolResultPart | None:
+        """Return a call's result, or None."""
         return self._results.get(index)
 
-    def results(self) -> tuple[ToolResultPart, ...]:
-        """One result for each call, in call order; a call without one was interrupted."""
-        return tuple(self._results.get(index) or self._interrupted(index) for index in range(len(self.calls)))
+    def collect_results(self) -> tuple[ToolResultPart, ...]:
+        """Return one result for each call, in call order; a call without one was interrupted."""
+        return tuple(self._results.get(index) or self._build_interrupted(index) for index in range(len(self.calls)))
 
-    def _interrupted(self, index: int) -> ToolResultPart:
+    def _build_interrupted(self, index: int) -> ToolResultPart:
         call = self.calls[index]
-        text = _CUT_SHORT if index in self._begun else _NOT_BEGUN
+        text = _INTERRUPTED_RUNNING if index in self._started else _INTERRUPTED_BEFORE_START
         return ToolResultPart(call_id=call.call_id, name=call.name, text=text, status=ToolStatus.INTERRUPTED)
 
 
-class _Prepared(Struct):
+class _PreparedCall(Struct):
     """A call that can run: the tool it is for, its arguments, and what it was allowed to do."""
 
     index: int
@@ -81,18 +90,18 @@ class _Prepared(Struct):
     tool: Tool
     arguments: Arguments
     raw: str
-    decision: Decision
+    decision: PermissionDecision
     paths: tuple[PathUse, ...] = field(default=())
 
 
-class _Written(Struct, frozen=True):
-    """What a call may write: by the tool itself, as it was before and was noted before; and by a command."""
+class _WrittenFiles(Struct, frozen=True):
+    """The files that a call may write: by the tool itself, with stamp and origin before; and by a command."""
 
     own: dict[str, tuple[tuple[int, int] | None, str | None]]
     by_command: tuple[str, ...]
 
 
-class _UnusableError(Exception):
+class _UnusableCallError(Exception):
     """A call that cannot run; the text tells the model why."""
 
 
@@ -106,49 +115,49 @@ class Executor:
     def __init__(
         self,
         toolbox: Toolbox,
-        gate: Gate,
+        gate: PermissionGate,
         *,
         approver: Approver | None = None,
-        reviewer: Reviewer | None = None,
+        reviewer: CallReviewer | None = None,
         tool_delay: float = 0.0,
     ) -> None:
         self._toolbox = toolbox
-        self._questions = Questions(gate, approver)
+        self._questions = ApprovalPrompter(gate, approver)
         self._reviewer = reviewer
         self._delay = tool_delay
 
     async def run(
-        self, batch: Batch, context: ToolContext, journal: EffectJournal, emit: Emit
+        self, batch: CallBatch, context: ToolContext, journal: EffectJournal, emit: Emit
     ) -> tuple[ToolResultPart, ...]:
-        """Run the batch; one result for each call, in call order.
+        """Run the batch and return one result for each call, in call order.
 
-        What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are cancelled
-        and awaited first, and `batch.results()` is complete all the same.
+        What a tool raises becomes its result. Raises what `journal` raises; when cancelled, running tools are
+        cancelled and awaited first, and the batch's results are complete all the same.
         """
-        round_ = _Round(self._toolbox, self._questions, batch, context, journal, emit)
-        ready: list[_Prepared] = []
+        round_ = _BatchRun(self._toolbox, self._questions, batch, context, journal, emit)
+        ready: list[_PreparedCall] = []
         for index, call in enumerate(batch.calls):
-            prepared = await round_.prepare(index, call, self._reviewer)
+            prepared = await round_.prepare_call(index, call, self._reviewer)
             if prepared is not None:
                 ready.append(prepared)
         if ready:
-            await journal.intend([_intent(item) for item in ready])
-            plan = stages([Step(parallel=item.tool.parallel, paths=item.paths) for item in ready])
+            await journal.intend([_build_intent(item) for item in ready])
+            plan = plan_stages([PlannedCall(parallel=item.tool.parallel, paths=item.paths) for item in ready])
             for number, stage in enumerate(plan):
                 if number and self._delay:
                     await context.clock.sleep(self._delay)
-                await round_.stage([ready[position] for position in stage], first=number == 0)
-        return batch.results()
+                await round_.run_stage([ready[position] for position in stage], first=number == 0)
+        return batch.collect_results()
 
 
-class _Round:
-    """One batch under way."""
+class _BatchRun:
+    """One batch while it runs."""
 
     def __init__(
         self,
         toolbox: Toolbox,
-        questions: Questions,
-        batch: Batch,
+        questions: ApprovalPrompter,
+        batch: CallBatch,
         context: ToolContext,
         journal: EffectJournal,
         emit: Emit,
@@ -160,91 +169,93 @@ class _Round:
         self._context = context
         self._journal = journal
         self._emit = emit
-        self._slots = asyncio.Semaphore(AT_ONCE)
-        self._asked = False
+        self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        self._has_asked = False
 
-    async def prepare(self, index: int, call: ToolCallPart, reviewer: Reviewer | None) -> _Prepared | None:
-        """Resolve, validate and gate one call; None when it already has its result."""
+    async def prepare_call(self, index: int, call: ToolCallPart, reviewer: CallReviewer | None) -> _PreparedCall | None:
+        """Resolve, validate and gate one call; return None when it already has its result."""
         try:
-            tool, arguments, raw = await self._found(call)
-        except _UnusableError as why:
-            await self._close(index, call, call.name, str(why), ToolStatus.INVALID)
+            tool, arguments, raw = await self._resolve_when_ready(call)
+        except _UnusableCallError as why:
+            await self._close_call(index, call, call.name, str(why), ToolStatus.INVALID)
             return None
 
-        def decide() -> Decision:
-            return self._gate.decide(tool, arguments, self._context)
+        def decide() -> PermissionDecision:
+            return self._gate.decide_call(tool, arguments, self._context)
 
         decision = decide()
         if reviewer is not None and decision.verdict is Verdict.ALLOW:
             decision = await reviewer.review(decision, tool, arguments)
-        leave = await self._questions.settle(call.call_id, tool.name, decision, decide, self._emit)
-        self._asked = self._asked or leave.asked
-        if not leave.given:
-            await self._refuse(index, call, tool, leave.decision, leave.answer)
+        outcome = await self._questions.resolve_decision(call.call_id, tool.name, decision, decide, self._emit)
+        self._has_asked = self._has_asked or outcome.asked
+        if not outcome.allowed:
+            await self._refuse_call(index, call, tool, outcome.decision, outcome.answer)
             return None
-        decision = leave.decision
-        paths = tuple(PathUse(self._context.real(use.path) or use.path, use.write) for use in tool.paths(arguments))
-        return _Prepared(index, call, tool, arguments, raw, decision, paths)
+        decision = outcome.decision
+        paths = tuple(
+            PathUse(self._context.resolve_real_path(use.path) or use.path, use.write) for use in tool.paths(arguments)
+        )
+        return _PreparedCall(index, call, tool, arguments, raw, decision, paths)
 
-    async def stage(self, items: Sequence[_Prepared], *, first: bool) -> None:
+    async def run_stage(self, items: Sequence[_PreparedCall], *, first: bool) -> None:
         """Run calls side by side, eight at once, and wait for all."""
-        recheck = not first or self._asked
+        recheck = not first or self._has_asked
         if len(items) == 1:
-            await self._one(items[0], recheck=recheck)
+            await self._run_call(items[0], recheck=recheck)
             return
         try:
             async with asyncio.TaskGroup() as group:
                 for item in items:
-                    group.create_task(self._one(item, recheck=recheck), name=f"tool {item.tool.name}")
+                    group.create_task(self._run_call(item, recheck=recheck), name=f"tool {item.tool.name}")
         except BaseExceptionGroup as failures:
             # Only the journal raises out of a call; the first failure stands for all.
             raise failures.exceptions[0] from None
 
-    async def _one(self, item: _Prepared, *, recheck: bool) -> None:
+    async def _run_call(self, item: _PreparedCall, *, recheck: bool) -> None:
         async with self._slots:
             # What was decided before other calls ran, or while a person thought, is decided again on what is there now.
-            if recheck and self._changed(item):
-                decision = structs.replace(item.decision, reason=_MEANWHILE)
-                await self._refuse(item.index, item.call, item.tool, decision, None)
+            if recheck and self._has_changed(item):
+                decision = structs.replace(item.decision, reason=_CHANGED_SINCE_ALLOWED)
+                await self._refuse_call(item.index, item.call, item.tool, decision, None)
                 return
-            written = await self._safeguarded(item)
+            written = await self._save_before_change(item)
             started = self._context.clock.monotonic()
-            self._batch.begin(item.index)
-            noted = self._note_written(item)
-            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.line(item.arguments)))
+            self._batch.mark_started(item.index)
+            noted = self._record_writes(item)
+            self._emit(ToolStarted(item.call.call_id, item.tool.name, item.raw, item.tool.format_line(item.arguments)))
             try:
-                output = await self._output(item)
+                output = await self._run_tool(item)
             except asyncio.CancelledError:
-                self._ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
+                self._emit_ended(item, ToolOutput(text="", status=ToolStatus.INTERRUPTED), started)
                 raise
-            result = self._result(item, output)
-            self._note_outcome(noted, result)
+            result = self._build_result(item, output)
+            self._record_outcome(noted, result)
             if written and self._context.safeguard is not None:
-                await self._context.safeguard.after(written)
+                await self._context.safeguard.record_after(written)
             if output.failed:
-                self._batch.failed.add(item.call.call_id)
-            self._batch.finish(item.index, result)
+                self._batch.failed_ids.add(item.call.call_id)
+            self._batch.set_result(item.index, result)
             await self._journal.done(result)
-            self._ended(item, output, started)
+            self._emit_ended(item, output, started)
 
-    async def _safeguarded(self, item: _Prepared) -> list[str]:
-        """Have what the call may change kept first; the files that it writes itself."""
+    async def _save_before_change(self, item: _PreparedCall) -> list[str]:
+        """Have the files that the call may change saved first; return those that it writes itself."""
         safeguard, context = self._context.safeguard, self._context
         if safeguard is None:
             return []
-        written = [str(context.resolve(use.path)) for use in item.tool.paths(item.arguments) if use.write]
-        anything = bool(item.tool.command(item.arguments)) and not item.decision.looks
+        written = [str(context.resolve_path(use.path)) for use in item.tool.paths(item.arguments) if use.write]
+        anything = bool(item.tool.command(item.arguments)) and not item.decision.is_read_only
         if written or anything:
-            named = _files_changed(item.decision, context) if anything else []
-            await safeguard.before([*written, *named], anything=anything)
+            named = _find_changed_files(item.decision, context) if anything else []
+            await safeguard.save_before([*written, *named], anything=anything)
         return written
 
-    async def _output(self, item: _Prepared) -> ToolOutput:
+    async def _run_tool(self, item: _PreparedCall) -> ToolOutput:
         """Run the tool. This is the one place where what a tool raises is turned into its result."""
         try:
-            return await item.tool.run(self._for_call(item), item.arguments)
+            return await item.tool.run(self._build_call_context(item), item.arguments)
         except ToolError as error:
-            return ToolOutput(text=str(error), status=ToolStatus.ERROR, ours=not error.quotes)
+            return ToolOutput(text=str(error), status=ToolStatus.ERROR, is_own_text=not error.quotes)
         except Exception as error:  # noqa: BLE001 - a tool's own fault must not end the turn; it is logged and told
             _LOG.exception("tool %s failed", item.tool.name)
             kind = type(error).__name__
@@ -252,76 +263,84 @@ class _Round:
                 text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR
             )
 
-    async def _found(self, call: ToolCallPart) -> tuple[Tool, Arguments, str]:
-        """What a call stands for; a tool that is still to come is waited for. Raises `_UnusableError`."""
-        try:
-            return self._resolve(call.name, call.arguments)
-        except _UnusableError as why:
-            missing = await self._toolbox.settled()
-            try:
-                return self._resolve(call.name, call.arguments)
-            except _UnusableError:
-                raise _UnusableError(f"{why} {missing}".rstrip()) from None
+    async def _resolve_when_ready(self, call: ToolCallPart) -> tuple[Tool, Arguments, str]:
+        """Return the tool and arguments of a call; wait for a tool that is still to come.
 
-    def _resolve(self, name: str, raw: str) -> tuple[Tool, Arguments, str]:
-        """The tool and arguments a call stands for, through any redirect. Raises `_UnusableError`."""
+        Raises `_UnusableCallError`.
+        """
+        try:
+            return self._resolve_call(call.name, call.arguments)
+        except _UnusableCallError as why:
+            missing = await self._toolbox.wait_for_tools()
+            try:
+                return self._resolve_call(call.name, call.arguments)
+            except _UnusableCallError:
+                raise _UnusableCallError(f"{why} {missing}".rstrip()) from None
+
+    def _resolve_call(self, name: str, raw: str) -> tuple[Tool, Arguments, str]:
+        """Return the tool and arguments that a call stands for, through any redirect.
+
+        Raises `_UnusableCallError`.
+        """
         tool = self._toolbox.find(name)
         if tool is None:
-            raise _UnusableError(f"There is no tool {name[:80]!r}. {self._toolbox.hint(name)}")
+            raise _UnusableCallError(f"There is no tool {name[:80]!r}. {self._toolbox.suggest_tool(name)}")
         try:
             arguments = tool.parameters.decode(raw)
         except ArgumentsError as error:
-            raise _UnusableError(f"{name}: {error}") from None
+            raise _UnusableCallError(f"{name}: {error}") from None
         if tool.redirect is None:
             return tool, arguments, raw
         target = tool.redirect(arguments)
         if target.name == name:
-            raise _UnusableError(f"{name} cannot call itself. Name the tool that you mean.")
-        return self._resolve(target.name, target.arguments)
+            raise _UnusableCallError(f"{name} cannot call itself. Name the tool that you mean.")
+        return self._resolve_call(target.name, target.arguments)
 
-    async def _refuse(
-        self, index: int, call: ToolCallPart, tool: Tool, decision: Decision, answer: Answer | None
+    async def _refuse_call(
+        self, index: int, call: ToolCallPart, tool: Tool, decision: PermissionDecision, answer: ApprovalAnswer | None
     ) -> None:
         reason = decision.reason
         pattern = note = ""
         if answer is not None:
-            reason = f"{reason}, and {because(answer)}"
+            reason = f"{reason}, and {describe_refusal(answer)}"
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
-            if decision.sticks and answer.by not in NO_PERSON:
-                note += f" That holds for this session: {', '.join(decision.sticks)}."
+            if decision.lasting_refusals and answer.by not in NO_PERSON:
+                note += f" That holds for this session: {', '.join(decision.lasting_refusals)}."
         self._emit(Refused(call.call_id, tool.name, decision.subject, reason, pattern))
-        text = f"Not allowed: {reason}.{note} Nothing was done. {_NOT_AROUND}"
-        await self._close(index, call, tool.name, text, ToolStatus.REFUSED)
+        text = f"Not allowed: {reason}.{note} Nothing was done. {_NO_WORKAROUND}"
+        await self._close_call(index, call, tool.name, text, ToolStatus.REFUSED)
 
-    async def _close(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
-        """Give a call that does not run its result."""
+    async def _close_call(self, index: int, call: ToolCallPart, name: str, text: str, status: ToolStatus) -> None:
+        """Give its result to a call that does not run."""
         result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text), status=status)
-        self._batch.finish(index, result)
-        self._emit(ToolEnded(call.call_id, name, status, 0.0, _beginning(text)))
+        self._batch.set_result(index, result)
+        self._emit(ToolEnded(call.call_id, name, status, 0.0, _preview_text(text)))
 
-    def _changed(self, item: _Prepared) -> bool:
-        now = self._gate.decide(item.tool, item.arguments, self._context)
+    def _has_changed(self, item: _PreparedCall) -> bool:
+        now = self._gate.decide_call(item.tool, item.arguments, self._context)
         return now.verdict is not Verdict.ALLOW and now != item.decision
 
-    def _for_call(self, item: _Prepared) -> ToolContext:
+    def _build_call_context(self, item: _PreparedCall) -> ToolContext:
         call_id, name = item.call.call_id, item.tool.name
-        door = CallDoor(call_id, name, self._questions, self._context, self._emit)
+        permissions = RuntimePermissions(call_id, name, self._questions, self._context, self._emit)
         effects = item.decision.effects
         return structs.replace(
             self._context,
             call_id=call_id,
             offline=item.decision.offline,
-            door=door,
-            cleared=tuple(one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets),
-            settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
+            permissions=permissions,
+            allowed_writes=tuple(
+                one for effect in effects if effect.kind is EffectKind.WRITES for one in effect.targets
+            ),
+            git_settings=tuple(one for effect in effects if effect.argv == GIT_SETTINGS for one in effect.targets),
         )
 
-    def _note_written(self, item: _Prepared) -> "_Written":
-        """Keep in mind what the call writes, and whose text stood in the conversation when it did."""
+    def _record_writes(self, item: _PreparedCall) -> "_WrittenFiles":
+        """Record what the call writes, and whose text was in the conversation when it did."""
         state = self._context.state
         written = [use.path for use in item.paths if use.write]
-        own = {path: (_stamp(path), state.wrote.get(path)) for path in written}
+        own = {path: (_stamp_file(path), state.written_files.get(path)) for path in written}
         for effect in item.decision.effects:
             if effect.kind in (EffectKind.WRITES, EffectKind.OVERWRITES):
                 written += [
@@ -330,14 +349,17 @@ class _Round:
                     if target[:1] == "/"
                 ]
         if written:
-            state.wrote |= dict.fromkeys(written, "\n".join(state.taint.sources()))
-        return _Written(own, tuple(one for one in written if one not in own))
+            state.written_files |= dict.fromkeys(written, "\n".join(state.taint.list_sources()))
+        return _WrittenFiles(own, tuple(one for one in written if one not in own))
 
-    def _note_outcome(self, written: "_Written", result: ToolResultPart) -> None:
-        """What a tool left as it was it has not written; what a command wrote is of what came to it, too."""
-        wrote = self._context.state.wrote
+    def _record_outcome(self, written: "_WrittenFiles", result: ToolResultPart) -> None:
+        """Correct the record of writes after the call.
+
+        What a tool left as it was it has not written; what a command wrote also comes from what reached it.
+        """
+        wrote = self._context.state.written_files
         for path, (stamp, before) in written.own.items():
-            if stamp == _stamp(path) and not os.path.isdir(path):
+            if stamp == _stamp_file(path) and not os.path.isdir(path):
                 if before is None:
                     wrote.pop(path, None)
                 else:
@@ -346,39 +368,39 @@ class _Round:
         if origin is not None and origin.untrusted:
             for path in written.by_command:
                 known = filter(None, wrote.get(path, "").split("\n"))
-                wrote[path] = "\n".join(dict.fromkeys([*known, *sources_of(origin)]))
+                wrote[path] = "\n".join(dict.fromkeys([*known, *sources_from_provenance(origin)]))
         for path in (*written.own, *written.by_command):
             if sources := wrote.get(path):
-                self._context.marked.note(path, sources.split("\n"))
+                self._context.taint_marks.mark_file(path, sources.split("\n"))
 
-    def _origin(self, item: _Prepared, output: ToolOutput) -> Provenance | None:
-        """Whose text a result is."""
+    def _find_provenance(self, item: _PreparedCall, output: ToolOutput) -> Provenance | None:
+        """Return the provenance of a result."""
         said = output.provenance
         runs = item.tool.polls or bool(item.tool.command(item.arguments))
-        if (output.ours and not runs) or (said is not None and said.source is not Source.FILE):
+        if (output.is_own_text and not runs) or (said is not None and said.source is not Source.FILE):
             return said
         paths = [use.path for use in item.paths if not use.write]
         if runs:  # what a program prints may be of any file: of its folder's, or the workspace's
             folder = item.decision.cwd or str(self._context.state.cwd)
             paths += [os.path.realpath(folder), os.path.realpath(self._context.places.workspace)]
-        from hermes.tools.permissions.evaluate import origin
+        from hermes.tools.permissions.evaluate import find_provenance
 
         # What came to a process in the background may come out of any command, and out of its files.
-        heard = self._reached(item, output)
-        found = origin(item.decision.effects, paths, self._context, heard, runs=runs)
+        seen_hosts = self._find_contacted_hosts(item, output)
+        found = find_provenance(item.decision.effects, paths, self._context, seen_hosts, runs=runs)
         return found or (said and structs.replace(said, vouched=True))
 
-    def _reached(self, item: _Prepared, output: ToolOutput) -> frozenset[str] | None:
-        """The hosts that something came from; None: those that the call names."""
+    def _find_contacted_hosts(self, item: _PreparedCall, output: ToolOutput) -> frozenset[str] | None:
+        """Return the hosts that something came from, or None for those that the call names."""
         cut_off = item.decision.offline and self._context.backend.contained
-        return frozenset() if cut_off else output.reached
+        return frozenset() if cut_off else output.contacted_hosts
 
-    def _result(self, item: _Prepared, output: ToolOutput) -> ToolResultPart:
+    def _build_result(self, item: _PreparedCall, output: ToolOutput) -> ToolResultPart:
         text = self._context.redact(clean_surrogates(output.text))
-        provenance = self._origin(item, output)
+        provenance = self._find_provenance(item, output)
         crowded = len(text) > 2 * PREVIEW and self._batch.characters + len(text) > BATCH_CAP
         if crowded or len(text) > min(item.tool.cap or self._context.limits.result_characters, RESULT_CAP):
-            text = self._spilled(text, item.call.call_id)
+            text = self._spill_text(text, item.call.call_id)
         if provenance is not None and provenance.untrusted:
             from hermes.safety.fencing import fence
 
@@ -392,29 +414,29 @@ class _Round:
             provenance=provenance,
         )
 
-    def _spilled(self, text: str, call_id: str) -> str:
+    def _spill_text(self, text: str, call_id: str) -> str:
         try:
-            return spill(text, self._context.spill, call_id)
+            return spill_result(text, self._context.spill_folder, call_id)
         except OSError as error:
             return f"{text[: RESULT_CAP // 4]}\n\n[The rest of {len(text)} characters is lost: {error}.]"
 
-    def _ended(self, item: _Prepared, output: ToolOutput, started: float) -> None:
+    def _emit_ended(self, item: _PreparedCall, output: ToolOutput, started: float) -> None:
         seconds = self._context.clock.monotonic() - started
-        text = _beginning(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
+        text = _preview_text(clean_surrogates(output.text[:_PREVIEW_CHARACTERS]))
         call_id, name = item.call.call_id, item.tool.name
         self._emit(ToolEnded(call_id, name, output.status, seconds, text, output.failed, output.code))
 
 
-def _files_changed(decision: Decision, context: ToolContext) -> list[str]:
-    """The files out of the workspace that a command is known to change."""
+def _find_changed_files(decision: PermissionDecision, context: ToolContext) -> list[str]:
+    """Return the files outside of the workspace that a command is known to change."""
     kinds = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES)
     targets = {one for effect in decision.effects if effect.kind in kinds for one in effect.targets if one[:1] == "/"}
     outside = (context.backend.outside(one) for one in targets if not is_or_below(one, context.places.workspace))
     return sorted(one for one in outside if not os.path.isdir(one) and "*" not in one)
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
-    """Which file stands there in which state, as no program can set it; None: none."""
+def _stamp_file(path: str) -> tuple[int, int] | None:
+    """Return a stamp of the file and its state that no program can set, or None when there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -422,10 +444,10 @@ def _stamp(path: str) -> tuple[int, int] | None:
     return status.st_ino, status.st_ctime_ns
 
 
-def _beginning(text: str) -> str:
-    """The first lines of a result, for the person."""
+def _preview_text(text: str) -> str:
+    """Return the first lines of a result, for the person."""
     return "\n".join(text[:_PREVIEW_CHARACTERS].splitlines()[:_PREVIEW_LINES])
 
 
-def _intent(item: _Prepared) -> Intent:
+def _build_intent(item: _PreparedCall) -> Intent:
     return Intent(call_id=item.call.call_id, tool=item.tool.name, arguments=item.raw, repeatable=item.tool.repeatable)

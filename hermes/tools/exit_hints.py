@@ -1,13 +1,13 @@
-"""Whether a command that failed says, in words that are all its own, that it reached nobody."""
+"""Tells from a failed command's own output whether it reached no host at all."""
 
 import re
 
 _SHELL = re.compile(r"[|&;<>$`(){}\[\]*?\\\n]")
 _PLAIN_OPTION = re.compile(r"-[sSfgk46#]+|--silent|--show-error|--fail|-m|--max-time|--connect-timeout|\d+")
-_CURL = (5, 6, 7)
+_CURL_CODES = (5, 6, 7)
 """curl's exit codes where there was no connection (its manual, EXIT CODES)."""
-_NOT_THERE = r"Could not resolve host|Failed to connect to|Couldn't connect to server|Name or service not known"
-_SAYS = {
+_NO_HOST = r"Could not resolve host|Failed to connect to|Couldn't connect to server|Name or service not known"
+_NO_CONNECTION_OUTPUT = {
     "wget": (
         r"(failed|unable to resolve host address)\b",
         (
@@ -17,9 +17,9 @@ _SAYS = {
         ),
     ),
     "git": (
-        rf"^fatal: unable to access '[^']+': ({_NOT_THERE})|^ssh: (Could not resolve hostname|connect to host)",
+        rf"^fatal: unable to access '[^']+': ({_NO_HOST})|^ssh: (Could not resolve hostname|connect to host)",
         (
-            rf"(Cloning into '[^']*'\.\.\.|fatal: unable to access '[^']+': ({_NOT_THERE})[^<>]*|\s*"
+            rf"(Cloning into '[^']*'\.\.\.|fatal: unable to access '[^']+': ({_NO_HOST})[^<>]*|\s*"
             r"|ssh: (Could not resolve hostname|connect to host) .*|fatal: Could not read from remote repository\."
             r"|Please make sure you have the correct access rights|and the repository exists\.)"
         ),
@@ -33,31 +33,33 @@ _SAYS = {
         ),
     ),
 }
-"""For each program what it says when nobody was reached, and all that it may say besides."""
-_CODES = {"wget": (4,), "git": (1, 128), "pip": (1,)}
-_MOST = 20_000
+"""For each program its output when no host was reached, and all that it may print besides."""
+_EXIT_CODES = {"wget": (4,), "git": (1, 128), "pip": (1,)}
+_MAX_CHARACTERS = 20_000
 
 
-def _one_host(words: list[str]) -> bool:
+def _has_one_host(words: list[str]) -> bool:
     hosts = [word for word in words[1:] if not _PLAIN_OPTION.fullmatch(word)]
     return len(hosts) == 1 and not hosts[0].startswith("-")
 
 
-def reached_nobody(command: str, code: int, output: str) -> bool:
-    """Whether one plain command is known to have had no connection at all. `output` is all of its output.
+def has_reached_nobody(command: str, code: int, output: str) -> bool:
+    """Return whether one plain command is known to have had no connection at all. `output` is all of its
+    output.
 
-    What says more than that it could not connect may hold a stranger's words: an error page does, too.
+    Output that says more than that it could not connect may hold untrusted content: an error page does,
+    too.
     """
     words = command.split()
-    if not words or len(output) > _MOST:
+    if not words or len(output) > _MAX_CHARACTERS:
         return False
     name = words[0].removesuffix("3")
     if _SHELL.search(command):
         return False
     if name == "curl":
-        return code in _CURL and _one_host(words)
-    if code not in _CODES.get(name, ()):
+        return code in _CURL_CODES and _has_one_host(words)
+    if code not in _EXIT_CODES.get(name, ()):
         return False
-    says, besides = _SAYS[name]
+    says, besides = _NO_CONNECTION_OUTPUT[name]
     lines = output.splitlines()
     return re.search(says, output, re.MULTILINE) is not None and all(re.fullmatch(besides, one) for one in lines)

@@ -1,4 +1,6 @@
-"""Files as the tools see them: only regular ones, text in its own encoding, and whether they changed meanwhile."""
+"""Files as the tools see them: only regular ones, text in its own encoding, and whether they changed since
+they were read.
+"""
 
 import codecs
 import os
@@ -15,14 +17,14 @@ from hermes.tools.session import FileStamp, ToolContext, ToolState
 from hermes.util.atomic import write_atomic
 
 EDIT_LIMIT = 20 * 1024 * 1024
-"""Bytes of the largest file that is loaded whole, to be edited."""
-_HEAD = 8_192
-_PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, of which nothing is made
-_SUGGESTED = 5
-_LISTED = 30
-_LOOKED_AT = 5_000
+"""The size in bytes of the largest file that is loaded whole, to be edited."""
+_SNIFF_BYTES = 8_192
+_PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, of which nothing is made
+_MAX_SUGGESTIONS = 5
+_MAX_LISTED = 30
+_MAX_SCANNED = 5_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_KINDS = (
+_SPECIAL_KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -34,15 +36,20 @@ class TextFile(Struct, frozen=True, kw_only=True):
     """The text of a file, with what is needed to write it back as it was."""
 
     text: str
-    """With `\\n` at the end of lines, whatever the file has."""
+    """The text, with `\\
+    ` at the end of lines, whatever the file has.
+    """
     encoding: str = "utf-8"
     bom: bytes = b""
     newline: str = "\n"
 
 
-def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
-    """Open a regular file for reading. Never blocks. Raises `ToolError` that says what is there instead, or why what
-    was opened is not open to tools: the gate judged a name, and a name may lead elsewhere a moment later."""
+def open_regular(path: Path, display_path: str, places: Places) -> BinaryIO:
+    """Open a regular file for reading. Never blocks.
+
+    Raises `ToolError` that says what is there instead, or why what was opened is not open to tools: the
+    gate judged a name, and a name may lead elsewhere a moment later.
+    """
     from hermes.safety.path_policy import opened_refused  # what it needs is read when there is a file to open
 
     try:
@@ -54,19 +61,19 @@ def open_regular(path: Path, shown: str, places: Places) -> BinaryIO:
                 return os.fdopen(handle, "rb")
             os.close(handle)
             if why:
-                raise ToolError(f"{shown} is not open to tools: {why}.")
+                raise ToolError(f"{display_path} is not open to tools: {why}.")
     except FileNotFoundError:
-        raise ToolError(_missing(path, shown), quotes=True) from None
+        raise ToolError(_format_missing(path, display_path), quotes=True) from None
     except OSError as error:
-        raise ToolError(f"{shown} cannot be read: {error.strerror}.") from None
+        raise ToolError(f"{display_path} cannot be read: {error.strerror}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(_folder(path, shown), quotes=True)
-    kind = next((name for test, name in _KINDS if test(status.st_mode)), "no regular file")
-    raise ToolError(f"{shown} is {kind}. Only regular files are read.")
+        raise ToolError(_format_folder(path, display_path), quotes=True)
+    kind = next((name for test, name in _SPECIAL_KINDS if test(status.st_mode)), "no regular file")
+    raise ToolError(f"{display_path} is {kind}. Only regular files are read.")
 
 
-def kind_of(path: Path) -> str | None:
-    """`file` or `folder`; None for anything else, and for nothing."""
+def get_file_kind(path: Path) -> str | None:
+    """Return `file` or `folder`; None for anything else, and for nothing."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -74,38 +81,47 @@ def kind_of(path: Path) -> str | None:
     return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else None
 
 
-def stamp_of(status: os.stat_result) -> FileStamp:
-    """What tells this state of a file from another."""
+def stamp_from_status(status: os.stat_result) -> FileStamp:
+    """Return the stamp that tells this state of a file from another."""
     return FileStamp(inode=status.st_ino, size=status.st_size, modified_ns=status.st_mtime_ns)
 
 
-def encoding_of(head: bytes) -> tuple[str, bytes]:
-    """(encoding, byte order mark) by the beginning of a file; the encoding is empty when it is not text."""
+def detect_encoding(head: bytes) -> tuple[str, bytes]:
+    """Return encoding and byte order mark by the beginning of a file; the encoding is empty when it is not
+    text.
+    """
     for bom, name in _BOMS:
         if head.startswith(bom):
             return name, bom
-    return ("", b"") if b"\0" in head[:_HEAD] else ("utf-8", b"")
+    return ("", b"") if b"\0" in head[:_SNIFF_BYTES] else ("utf-8", b"")
 
 
-def load(path: Path, shown: str, state: ToolState, places: Places) -> TextFile:
-    """The whole text of a file, to be edited. Raises `ToolError`, also when it changed since this session saw it."""
-    with open_regular(path, shown, places) as file:
+def load_text_file(path: Path, display_path: str, state: ToolState, places: Places) -> TextFile:
+    """Return the whole text of a file, to be edited.
+
+    Raises `ToolError`, also when it changed since this session saw it.
+    """
+    with open_regular(path, display_path, places) as file:
         status = os.fstat(file.fileno())
-        check_unchanged(path, shown, state, status)
+        check_unchanged(path, display_path, state, status)
         if status.st_size > EDIT_LIMIT:
             raise ToolError(
-                f"{shown} has {status.st_size} bytes, too many to edit as a whole. Use a command in the terminal."
+                f"{display_path} has {status.st_size} bytes, too many to edit as a whole. "
+                "Use a command in the terminal."
             )
         data = file.read()
-    text = decode(data)
+    text = decode_text_file(data)
     if text is None:
-        raise ToolError(f"{shown} is a binary file and cannot be edited as text.")
+        raise ToolError(f"{display_path} is a binary file and cannot be edited as text.")
     return text
 
 
-def decode(data: bytes) -> TextFile | None:
-    """The text of a file's bytes; None when they are none. What is not UTF-8 and has no mark is taken for Latin-1."""
-    encoding, bom = encoding_of(data)
+def decode_text_file(data: bytes) -> TextFile | None:
+    """Return the text of a file's bytes, or None when it is not text.
+
+    What is not UTF-8 and has no byte order mark is read as Latin-1.
+    """
+    encoding, bom = detect_encoding(data)
     if not encoding:
         return None
     body = data[len(bom) :]
@@ -120,8 +136,11 @@ def decode(data: bytes) -> TextFile | None:
     return TextFile(text=text, encoding=encoding, bom=bom, newline=newline)
 
 
-def encode(file: TextFile) -> bytes:
-    """The bytes of a file: its own line ends, encoding and mark. Latin-1 that no longer fits becomes UTF-8."""
+def encode_text_file(file: TextFile) -> bytes:
+    """Return the bytes of a file with its own line ends, encoding and byte order mark.
+
+    Latin-1 that no longer fits becomes UTF-8.
+    """
     text = file.text.replace("\n", file.newline) if file.newline != "\n" else file.text
     try:
         return file.bom + text.encode(file.encoding)
@@ -129,84 +148,90 @@ def encode(file: TextFile) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def check_unchanged(path: Path, shown: str, state: ToolState, status: os.stat_result) -> None:
+def check_unchanged(path: Path, display_path: str, state: ToolState, status: os.stat_result) -> None:
     """Raise `ToolError` when the file is not as this session last saw it."""
     real = os.path.realpath(path)
-    seen = state.seen.get(real)
-    if seen is not None and seen != stamp_of(status):
-        del state.seen[real]
+    seen = state.seen_files.get(real)
+    if seen is not None and seen != stamp_from_status(status):
+        del state.seen_files[real]
         raise ToolError(
-            f"{shown} was changed on disk since you last saw it, so nothing was written. Read it again, then decide."
+            f"{display_path} was changed on disk since you last saw it, so nothing was written. "
+            "Read it again, then decide."
         )
 
 
-def remember(state: ToolState, path: Path, stamp: FileStamp) -> None:
+def remember_stamp(state: ToolState, path: Path, stamp: FileStamp) -> None:
     """Note that the session has seen the file in this state."""
-    state.seen[os.path.realpath(path)] = stamp
+    state.seen_files[os.path.realpath(path)] = stamp
 
 
-def save(path: Path, shown: str, data: bytes, ctx: ToolContext) -> None:
-    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands.
+def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> None:
+    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then
+    stands.
 
     What is judged once more is the place that is written, held open, not its name.
     """
 
-    def check(real: str) -> None:
+    def check_target(real: str) -> None:
         from hermes.safety.paths import write_refused
 
-        why = write_refused(real, ctx.places, asked=real in ctx.cleared)
-        if not why and real not in ctx.cleared and not ctx.backend.writable(real):
+        why = write_refused(real, ctx.places, asked=real in ctx.allowed_writes)
+        if not why and real not in ctx.allowed_writes and not ctx.backend.writable(real):
             why = "it leads elsewhere since it was allowed"
         if why:
-            raise ToolError(f"{shown} is not open to tools: {why}.")
+            raise ToolError(f"{display_path} is not open to tools: {why}.")
 
     try:
-        write_atomic(path, data, check=check, folders=True)
-        remember(ctx.state, path, stamp_of(os.stat(path)))
+        write_atomic(path, data, check=check_target, folders=True)
+        remember_stamp(ctx.state, path, stamp_from_status(os.stat(path)))
     except OSError as error:
-        raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
+        raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
 
 
-def own_place(ctx: ToolContext, path: str) -> str:
-    """A note for a file in a folder of the session's own, which stands for one of this machine's; empty elsewhere."""
-    real = os.path.realpath(ctx.resolve(path))
+def describe_session_folder(ctx: ToolContext, path: str) -> str:
+    """Return a note for a file in a folder of the session's own, which stands for one of this machine's; empty
+    elsewhere.
+    """
+    real = os.path.realpath(ctx.resolve_path(path))
     named = ctx.backend.inside(real)
     if named == real:
         return ""
-    private = next((one for one in _PRIVATE if named.startswith(f"{one}/")), os.path.dirname(named))
+    private = next((one for one in _PRIVATE_FOLDERS if named.startswith(f"{one}/")), os.path.dirname(named))
     return f"({private} is this session's own and goes with it)"
 
 
-def _missing(path: Path, shown: str) -> str:
-    """There is no such file; names like it, here or in the nearest folder that exists."""
+def _format_missing(path: Path, display_path: str) -> str:
+    """Return the message for a missing file, with similar names here or in the nearest folder that exists."""
     folder = path.parent
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     if folder != path.parent:
-        return f"{shown} does not exist; neither does its folder. The nearest one that does is {folder}."
-    names = _names(folder)
+        return f"{display_path} does not exist; neither does its folder. The nearest one that does is {folder}."
+    names = _list_names(folder)
     folded = {name.lower(): name for name in names}
     import difflib
 
-    close = difflib.get_close_matches(path.name.lower(), folded, n=_SUGGESTED, cutoff=0.5)
-    close += [name for name in folded if path.stem.lower() in name and name not in close][: _SUGGESTED - len(close)]
+    close = difflib.get_close_matches(path.name.lower(), folded, n=_MAX_SUGGESTIONS, cutoff=0.5)
+    close += [name for name in folded if path.stem.lower() in name and name not in close][
+        : _MAX_SUGGESTIONS - len(close)
+    ]
     if close:
-        return f"{shown} does not exist. Similar names there: " + ", ".join(folded[name] for name in close) + "."
-    return f"{shown} does not exist."
+        return f"{display_path} does not exist. Similar names there: " + ", ".join(folded[name] for name in close) + "."
+    return f"{display_path} does not exist."
 
 
-def _folder(path: Path, shown: str) -> str:
-    names = _names(path)
-    more = f" ... and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    listed = ", ".join(names[:_LISTED]) + more if names else "nothing"
-    return f"{shown} is a folder. It holds: {listed}."
+def _format_folder(path: Path, display_path: str) -> str:
+    names = _list_names(path)
+    more = f" ... and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    listed = ", ".join(names[:_MAX_LISTED]) + more if names else "nothing"
+    return f"{display_path} is a folder. It holds: {listed}."
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return sorted(
-                entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in islice(entries, _LOOKED_AT)
+                entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in islice(entries, _MAX_SCANNED)
             )
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""Finding a block of lines in a file although it was copied with small faults."""
+"""Finds a block of lines in a file although it was copied with small faults."""
 
 import difflib
 import re
@@ -15,47 +15,50 @@ _BLANKS = re.compile(r"\s+")
 _HINT_LINES = 20_000
 
 
-def _folded(line: str) -> str:
+def _fold_line(line: str) -> str:
     return _BLANKS.sub(" ", line.translate(_QUOTES)).strip()
 
 
-LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
+MATCH_LEVELS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("", lambda line: line),
     ("blanks at line ends", str.rstrip),
     ("indentation", str.strip),
-    ("blanks and quotes", _folded),
-    ("blanks and quotes", lambda line: _BLANKS.sub("", _folded(line)).replace('"', "'")),
+    ("blanks and quotes", _fold_line),
+    ("blanks and quotes", lambda line: _BLANKS.sub("", _fold_line(line)).replace('"', "'")),
 )
-"""What may differ, from nothing to most; the first level with a match counts."""
+"""The differences that are ignored, from none to most; the first level with a match counts."""
 
 
-class Found(Struct, frozen=True):
-    """Where a block stands: indices of first lines, and what differs there (empty when nothing)."""
+class BlockMatch(Struct, frozen=True):
+    """The places of a block: indices of first lines, and what differs there (empty when nothing)."""
 
-    at: tuple[int, ...]
-    differs: str = ""
+    starts: tuple[int, ...]
+    difference: str = ""
 
 
-def find(lines: Sequence[str], block: Sequence[str], start: int = 0) -> Found:
-    """Every place of `block` in `lines` from `start` on, at the first level that has any. Places do not overlap."""
+def find_block(lines: Sequence[str], block: Sequence[str], start: int = 0) -> BlockMatch:
+    """Return every place of `block` in `lines` from `start` on, at the first level that has any.
+
+    Places do not overlap.
+    """
     if not block:
-        return Found(())
-    for differs, fold in LEVELS:
+        return BlockMatch(())
+    for differs, fold in MATCH_LEVELS:
         wanted = [fold(line) for line in block]
         if differs and not any(wanted):
             break
         have = [fold(line) for line in lines]
         places: list[int] = []
         at = start
-        while (at := _next(have, wanted, at)) >= 0:
+        while (at := _find_next(have, wanted, at)) >= 0:
             places.append(at)
             at += len(wanted)
         if places:
-            return Found(tuple(places), differs)
-    return Found(())
+            return BlockMatch(tuple(places), differs)
+    return BlockMatch(())
 
 
-def _next(have: Sequence[str], wanted: Sequence[str], at: int) -> int:
+def _find_next(have: Sequence[str], wanted: Sequence[str], at: int) -> int:
     # The rarest thing to look for would be quicker still; the longest line is nearly that, and blank lines never are.
     key = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     while True:
@@ -70,16 +73,16 @@ def _next(have: Sequence[str], wanted: Sequence[str], at: int) -> int:
         at = hit - key + 1
 
 
-def reindent(block: Sequence[str], old: Sequence[str], there: Sequence[str]) -> list[str]:
-    """`block`, written with the indentation of `old`, moved to the one that the file really has."""
-    pairs = [(_indent(mine), _indent(theirs)) for mine, theirs in zip(old, there, strict=False) if mine.strip()]
+def reindent_block(block: Sequence[str], old: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Return `block`, written with the indentation of `old`, moved to the one that the file really has."""
+    pairs = [(_get_indent(mine), _get_indent(theirs)) for mine, theirs in zip(old, there, strict=False) if mine.strip()]
     if not pairs or pairs[0][0] == pairs[0][1]:
         return list(block)
     table = dict(reversed(pairs))
     mine, theirs = pairs[0]
     moved: list[str] = []
     for line in block:
-        indent = _indent(line)
+        indent = _get_indent(line)
         if not line.strip():
             moved.append(line)
         elif indent in table:
@@ -91,8 +94,8 @@ def reindent(block: Sequence[str], old: Sequence[str], there: Sequence[str]) -> 
     return moved
 
 
-def nearest(lines: Sequence[str], block: Sequence[str]) -> str:
-    """A hint at the place that looks most like `block`; empty when nothing does."""
+def describe_nearest(lines: Sequence[str], block: Sequence[str]) -> str:
+    """Return a hint at the place that looks most like `block`; empty when nothing does."""
     first = next((line.strip() for line in block if line.strip()), "")
     if not first or len(lines) > _HINT_LINES:
         return ""
@@ -107,5 +110,5 @@ def nearest(lines: Sequence[str], block: Sequence[str]) -> str:
     return f"The most similar place is:\n{shown}"
 
 
-def _indent(line: str) -> str:
+def _get_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]

@@ -1,4 +1,4 @@
-"""Output of commands: bounded while it comes, made plain before a model reads it."""
+"""Output of commands: bounded while it arrives, made plain before a model reads it."""
 
 import re
 
@@ -12,7 +12,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 
 
-class HeadTail:
+class HeadTailBuffer:
     """A byte sink that keeps the first and the last of what it is given, in bounded memory."""
 
     def __init__(self, head: int = 2 * CAP_BYTES, tail: int = 2 * CAP_BYTES) -> None:
@@ -34,42 +34,44 @@ class HeadTail:
             if len(self._tail) > 2 * self._tail_limit:
                 del self._tail[: -self._tail_limit]
 
-    def text(self) -> str:
-        """What was kept, plain; what was left out is named in its place."""
+    def to_text(self) -> str:
+        """Return what was kept as plain text; what was left out is named in its place."""
         kept = len(self._head) + min(len(self._tail), self._tail_limit)
         if self.total == kept:
-            return plain((self._head + self._tail).decode("utf-8", "replace"))
-        head = plain(self._head.decode("utf-8", "replace"))
-        tail = plain(self._tail[-self._tail_limit :].decode("utf-8", "replace"))
+            return strip_control_codes((self._head + self._tail).decode("utf-8", "replace"))
+        head = strip_control_codes(self._head.decode("utf-8", "replace"))
+        tail = strip_control_codes(self._tail[-self._tail_limit :].decode("utf-8", "replace"))
         return f"{head}\n[... {self.total - kept} bytes left out ...]\n{tail}"
 
 
-class Rolling:
+class RollingBuffer:
     """A byte sink that keeps the last of what it is given and knows how much came before."""
 
     def __init__(self, limit: int = 200_000) -> None:
         self._limit = limit
-        self._kept = bytearray()
+        self._buffer = bytearray()
         self.total = 0
 
     def feed(self, data: bytes) -> None:
         """Take more output."""
         self.total += len(data)
-        self._kept += data[-self._limit :]
-        if len(self._kept) > 2 * self._limit:
-            del self._kept[: -self._limit]
+        self._buffer += data[-self._limit :]
+        if len(self._buffer) > 2 * self._limit:
+            del self._buffer[: -self._limit]
 
-    def since(self, position: int) -> str:
-        """The output after byte `position`, as far as it is still kept."""
-        kept = self._kept[-self._limit :]
+    def text_since(self, position: int) -> str:
+        """Return the output after byte `position`, as far as it is still kept."""
+        kept = self._buffer[-self._limit :]
         first = self.total - len(kept)
         lost = max(0, first - position)
-        text = plain(kept[max(0, position - first) :].decode("utf-8", "replace"))
+        text = strip_control_codes(kept[max(0, position - first) :].decode("utf-8", "replace"))
         return f"[... {lost} bytes no longer kept ...]\n{text}" if lost else text
 
 
-def plain(text: str) -> str:
-    """Text without escape sequences and control characters; a line that was redrawn keeps its last state."""
+def strip_control_codes(text: str) -> str:
+    """Return text without escape sequences and control characters; a line that was redrawn keeps its last
+    state.
+    """
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPE.sub("", text)
     if "\r" in text:
@@ -77,8 +79,8 @@ def plain(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _CONTROL.sub("", text)
 
 
-def cut(text: str, limit: int = CAP_BYTES, lines: int = CAP_LINES) -> str:
-    """At most `lines` lines and about `limit` characters, from both ends; what was left out is named."""
+def truncate_text(text: str, limit: int = CAP_BYTES, lines: int = CAP_LINES) -> str:
+    """Return at most `lines` lines and about `limit` characters, from both ends; what was left out is named."""
     split = text.split("\n")
     if len(split) > lines:
         head = lines // 2

@@ -1,4 +1,6 @@
-"""Carrying out edits on files: every file is worked out first, so that a patch that fails anywhere changes nothing."""
+"""Applies edits to files: every file is worked out first, so that a patch that fails anywhere changes
+nothing.
+"""
 
 import difflib
 import os
@@ -8,16 +10,16 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.tools import edits, files
-from hermes.tools.edits import Action, Hunk, Section
+from hermes.tools.edits import Hunk, PatchAction, PatchSection
 from hermes.tools.files import TextFile
 from hermes.tools.session import ToolContext
-from hermes.tools.syntax import syntax_note
+from hermes.tools.syntax import describe_syntax_error
 
-_DIFF = 4_000
-_DIFF_LINES = 3_000
+_MAX_DIFF = 4_000
+_MAX_DIFF_LINES = 3_000
 
 
-class _Change(Struct, frozen=True):
+class _FileEdit(Struct, frozen=True):
     """A file before and after; None where it does not exist."""
 
     path: str
@@ -26,119 +28,125 @@ class _Change(Struct, frozen=True):
     note: str = ""
 
 
-def replace(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
-    """Put the second text in the place of the first; the diff. Raises `ToolError`."""
-    before = files.load(ctx.resolve(path), path, ctx.state, ctx.places)
-    old, new = (ctx.restored(text.replace("\r\n", "\n"), before.text) for text in texts)
-    text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, shown=path)
-    return _carry_out(ctx, [_Change(path, before, msgspec.structs.replace(before, text=text), note)])
+def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
+    """Replace the first text by the second; return the diff. Raises `ToolError`."""
+    before = files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
+    old, new = (ctx.restore_secrets(text.replace("\r\n", "\n"), before.text) for text in texts)
+    text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
+    return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
 
 
-def patch(ctx: ToolContext, text: str) -> str:
-    """Apply a V4A patch; the diffs. Raises `ToolError`; every file is then as it was."""
+def apply_patch(ctx: ToolContext, text: str) -> str:
+    """Apply a V4A patch; return the diffs. Raises `ToolError`; every file is then as it was."""
     now: dict[str, TextFile | None] = {}
-    changes: list[_Change] = []
-    for section in edits.parse(text):
-        changes += _changes(ctx, section, now)
-    return _carry_out(ctx, changes)
+    changes: list[_FileEdit] = []
+    for section in edits.parse_patch(text):
+        changes += _plan_edits(ctx, section, now)
+    return _apply_edits(ctx, changes)
 
 
-def _changes(ctx: ToolContext, section: Section, now: dict[str, TextFile | None]) -> list[_Change]:
-    """What a section does, given what the sections before it did (`now`, by real path)."""
+def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[_FileEdit]:
+    """Return what a section does, given what the sections before it did (`pending`, by real path)."""
     path = section.path
-    real = os.path.realpath(ctx.resolve(path))
-    if section.action is Action.ADD:
-        _must_be_free(real, path, now)
-        now[real] = TextFile(text=ctx.restored(section.content, ""))
-        return [_Change(path, None, now[real])]
-    before = now[real] if real in now else files.load(ctx.resolve(path), path, ctx.state, ctx.places)
+    real = os.path.realpath(ctx.resolve_path(path))
+    if section.action is PatchAction.ADD:
+        _require_free_path(real, path, pending)
+        pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
+        return [_FileEdit(path, None, pending[real])]
+    before = (
+        pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
+    )
     if before is None:
         raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
-    if section.action is Action.DELETE:
-        now[real] = None
-        return [_Change(path, before, None)]
-    text, note = edits.apply(before.text, [_restored(ctx, hunk, before.text) for hunk in section.hunks], path)
+    if section.action is PatchAction.DELETE:
+        pending[real] = None
+        return [_FileEdit(path, before, None)]
+    text, note = edits.apply_hunks(before.text, [_restore_hunk(ctx, hunk, before.text) for hunk in section.hunks], path)
     after = msgspec.structs.replace(before, text=text)
     if not section.target:
-        now[real] = after
-        return [_Change(path, before, after, note)]
-    moved = os.path.realpath(ctx.resolve(section.target))
-    _must_be_free(moved, section.target, now)
-    now[real], now[moved] = None, after
-    return [_Change(section.target, None, after, note), _Change(path, before, None)]
+        pending[real] = after
+        return [_FileEdit(path, before, after, note)]
+    moved = os.path.realpath(ctx.resolve_path(section.target))
+    _require_free_path(moved, section.target, pending)
+    pending[real], pending[moved] = None, after
+    return [_FileEdit(section.target, None, after, note), _FileEdit(path, before, None)]
 
 
-def _restored(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
-    """The hunk, with what was shown as a placeholder as it stands in the file."""
+def _restore_hunk(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
+    """Return the hunk with each placeholder replaced by what is in the file."""
     old, new, below = (
-        tuple(ctx.restored(line, original) for line in lines) for lines in (hunk.old, hunk.new, hunk.below)
+        tuple(ctx.restore_secrets(line, original) for line in lines) for lines in (hunk.old, hunk.new, hunk.below)
     )
     return Hunk(old, new, below, hunk.at_end)
 
 
-def _must_be_free(real: str, shown: str, now: dict[str, TextFile | None]) -> None:
-    exists = now[real] is not None if real in now else os.path.lexists(real)
+def _require_free_path(real: str, display_path: str, pending: dict[str, TextFile | None]) -> None:
+    exists = pending[real] is not None if real in pending else os.path.lexists(real)
     if exists:
-        raise ToolError(f"{shown} exists already; use '*** Update File' to change it. Nothing was changed.")
+        raise ToolError(f"{display_path} exists already; use '*** Update File' to change it. Nothing was changed.")
 
 
-def _carry_out(ctx: ToolContext, changes: list[_Change]) -> str:
-    done: list[_Change] = []
+def _apply_edits(ctx: ToolContext, changes: list[_FileEdit]) -> str:
+    done: list[_FileEdit] = []
     try:
         for change in changes:
-            _apply(ctx, change.path, change.after)
+            _write_content(ctx, change.path, change.after)
             done.append(change)
     except ToolError as error:
         for change in reversed(done):
-            _apply(ctx, change.path, change.before)
+            _write_content(ctx, change.path, change.before)
         raise ToolError(f"{error} Every file is as it was.") from None
-    return "\n".join(_report(change, files.own_place(ctx, change.path)) for change in changes)
+    return "\n".join(_describe_edit(change, files.describe_session_folder(ctx, change.path)) for change in changes)
 
 
-def _apply(ctx: ToolContext, path: str, content: TextFile | None) -> None:
-    target = ctx.resolve(path)
+def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> None:
+    target = ctx.resolve_path(path)
     if content is not None:
-        files.save(target, path, files.encode(content), ctx)
+        files.save_file(target, path, files.encode_text_file(content), ctx)
         return
     try:
         os.unlink(target)
     except OSError as error:
         raise ToolError(f"{path} cannot be deleted: {error.strerror}.") from None
-    ctx.state.seen.pop(os.path.realpath(target), None)
+    ctx.state.seen_files.pop(os.path.realpath(target), None)
 
 
-def _report(change: _Change, place: str) -> str:
+def _describe_edit(change: _FileEdit, place: str) -> str:
     if change.after is None:
         return f"Deleted {change.path}."
-    notes = " ".join(part for part in (place, change.note, syntax_note(change.path, change.after.text)) if part)
+    notes = " ".join(
+        part for part in (place, change.note, describe_syntax_error(change.path, change.after.text)) if part
+    )
     if change.before is None:
         return f"Created {change.path}, {change.after.text.count(chr(10))} lines. {notes}".rstrip()
     return "\n".join(
         part
-        for part in (f"Changed {change.path}. {notes}".rstrip(), _diff(change.before.text, change.after.text))
+        for part in (f"Changed {change.path}. {notes}".rstrip(), _build_diff(change.before.text, change.after.text))
         if part
     )
 
 
-def _diff(before: str, after: str) -> str:
-    """A short unified diff. Lines that both begin and end with are set aside first, since comparing is costly."""
+def _build_diff(before: str, after: str) -> str:
+    """Return a short unified diff. Lines that both begin and end with are set aside first, since comparing is
+    costly.
+    """
     old, new = before.removesuffix("\n").split("\n"), after.removesuffix("\n").split("\n")
     shared = min(len(old), len(new))
     head = next((at for at in range(shared) if old[at] != new[at]), shared)
     tail = next((at for at in range(shared - head) if old[-1 - at] != new[-1 - at]), shared - head)
-    if len(old) + len(new) - 2 * (head + tail) > _DIFF_LINES:
+    if len(old) + len(new) - 2 * (head + tail) > _MAX_DIFF_LINES:
         return f"{len(old) - head - tail} lines from line {head + 1} on became {len(new) - head - tail}."
     start, after_tail = max(0, head - 2), max(0, tail - 2)
     parts = difflib.unified_diff(
         old[start : len(old) - after_tail], new[start : len(new) - after_tail], n=2, lineterm=""
     )
-    shown = [_shifted(line, start) for line in parts if not line.startswith(("---", "+++"))]
+    shown = [_shift_header(line, start) for line in parts if not line.startswith(("---", "+++"))]
     text = "\n".join(shown)
-    return text if len(text) <= _DIFF else f"{text[:_DIFF]}\n[diff cut]"
+    return text if len(text) <= _MAX_DIFF else f"{text[:_MAX_DIFF]}\n[diff cut]"
 
 
-def _shifted(line: str, by: int) -> str:
-    """A hunk's header with the line numbers of the whole file."""
+def _shift_header(line: str, by: int) -> str:
+    """Return a hunk's header with the line numbers of the whole file."""
     if not line.startswith("@@ "):
         return line
     old, new = (part[1:].split(",") for part in line.split(" ")[1:3])

@@ -1,4 +1,6 @@
-"""Background processes of a session: what they print, how they ended, and that none outlives its owner."""
+"""The background processes of a session: their output, their end, and the guarantee that none outlives its
+owner.
+"""
 
 import asyncio
 import contextlib
@@ -11,14 +13,14 @@ from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import Command, Exit, Running, Stopped, TerminalBackend
-from hermes.tools.output import Rolling
+from hermes.tools.output import RollingBuffer
 
-LIMIT = 64
-_NOTICES = 64
-_WATCH_LINE = 4_000
+MAX_PROCESSES = 64
+_MAX_NOTICES = 64
+_MAX_WATCHED_LINE = 4_000
 
 
-class Process(Struct, eq=False):
+class BackgroundProcess(Struct, eq=False):
     """One command that runs, or ran, in the background."""
 
     process_id: str
@@ -27,21 +29,23 @@ class Process(Struct, eq=False):
     started: float
     notify: bool = False
     patterns: tuple[str, ...] = ()
-    output: Rolling = field(default_factory=Rolling)
-    typed: str = ""
-    """All that was typed into it: a line may come in pieces, and a folder or variable from an earlier one."""
+    output: RollingBuffer = field(default_factory=RollingBuffer)
+    typed_text: str = ""
+    """Everything that was typed into it: a line may come in pieces, and a folder or variable from an earlier
+    one.
+    """
     read_to: int = 0
-    """How far `poll` has shown the output."""
+    """The position up to which `poll` has shown the output."""
     exit: Exit | None = None
     running: Running | None = None
     stopped: Stopped | None = None
-    """What came of ending it, if it was ended."""
+    """The outcome of ending it, if it was ended."""
     waiter: asyncio.Task[None] | None = None
-    line: bytes = b""
-    """The last line as far as it has come, looked at for patterns."""
+    partial_line: bytes = b""
+    """The last line as far as it has come, searched for patterns."""
 
     @property
-    def heard(self) -> frozenset[str] | None:
+    def contacted_hosts(self) -> frozenset[str] | None:
         """The hosts from which anything came to it so far; None where nobody sees that."""
         return self.running.heard if self.running is not None else frozenset()
 
@@ -53,14 +57,14 @@ class Process(Struct, eq=False):
         left = " and left processes running" if self.exit.left_running and self.stopped is not Stopped.GONE else ""
         return f"exited with code {self.exit.code}{left}"
 
-    async def ended(self, seconds: float) -> bool:
-        """Wait at most so many seconds for its end; whether it has ended."""
+    async def wait_for_end(self, seconds: float) -> bool:
+        """Wait at most so many seconds for its end; return whether it has ended."""
         if self.waiter is not None and self.exit is None:
             await asyncio.wait({self.waiter}, timeout=seconds)
         return self.exit is not None
 
-    def input(self) -> Running:
-        """The running command, to write to. Raises `ToolError` when it has ended."""
+    def get_running(self) -> Running:
+        """Return the running command, to write to. Raises `ToolError` when it has ended."""
         if self.running is None or self.exit is not None:
             raise ToolError(f"{self.process_id} has ended ({self.status}) and takes no input.")
         return self.running
@@ -70,10 +74,10 @@ class ProcessTable:
     """The background processes of one session. `close` ends them all."""
 
     def __init__(self) -> None:
-        self._processes: dict[str, Process] = {}
-        self._notices: deque[str] = deque(maxlen=_NOTICES)
-        self._heard: set[str] = set()
-        """What those heard that are no longer kept."""
+        self._processes: dict[str, BackgroundProcess] = {}
+        self._notices: deque[str] = deque(maxlen=_MAX_NOTICES)
+        self._contacted_hosts: set[str] = set()
+        """The hosts contacted by processes that are no longer kept."""
 
     async def start(
         self,
@@ -83,10 +87,10 @@ class ProcessTable:
         *,
         notify: bool = False,
         patterns: Sequence[str] = (),
-    ) -> Process:
+    ) -> BackgroundProcess:
         """Start a command and keep it. Raises `ToolError` when there are too many already or it cannot start."""
         self._make_room()
-        process = Process(
+        process = BackgroundProcess(
             process_id=self._new_id(),
             command=command.text,
             cwd=command.cwd,
@@ -94,22 +98,22 @@ class ProcessTable:
             notify=notify,
             patterns=tuple(patterns),
         )
-        running = await backend.start(command, lambda data: self._take(process, data))
+        running = await backend.start(command, lambda data: self._take_output(process, data))
         process.running = running
-        process.waiter = asyncio.create_task(self._watch(process, running), name=f"process {process.process_id}")
+        process.waiter = asyncio.create_task(self._watch_end(process, running), name=f"process {process.process_id}")
         self._processes[process.process_id] = process
         return process
 
-    def all(self) -> list[Process]:
-        """Every process that is known, oldest first."""
+    def list_all(self) -> list[BackgroundProcess]:
+        """Return every process that is known, oldest first."""
         return list(self._processes.values())
 
-    def running(self) -> list[Process]:
-        """Those that have not ended, oldest first."""
+    def list_running(self) -> list[BackgroundProcess]:
+        """Return the processes that have not ended, oldest first."""
         return [one for one in self._processes.values() if one.running is not None and one.exit is None]
 
-    def find(self, process_id: str) -> Process:
-        """The process of that id. Raises `ToolError` naming the ones there are."""
+    def find(self, process_id: str) -> BackgroundProcess:
+        """Return the process of that id. Raises `ToolError` naming the ones there are."""
         process = self._processes.get(process_id)
         if process is None:
             known = ", ".join(self._processes) or "none"
@@ -117,22 +121,22 @@ class ProcessTable:
         return process
 
     def adopt(self, command: Command, running: Running, exit: Exit, started: float) -> None:  # noqa: A002 - its field
-        """Know of a command that has ended and left processes running, so that they are listed and can be ended."""
+        """Register a command that has ended and left processes running, so that they are listed and can be ended."""
         with contextlib.suppress(ToolError):
             self._make_room()
         process_id = self._new_id()
-        self._processes[process_id] = Process(
+        self._processes[process_id] = BackgroundProcess(
             process_id, command.text, command.cwd, started, exit=exit, running=running
         )
 
-    async def kill(self, process: Process) -> Stopped:
-        """End a process with everything that it started; whether it is known that nothing of it is left."""
+    async def kill(self, process: BackgroundProcess) -> Stopped:
+        """End a process with everything that it started; return whether it is known that nothing of it is left."""
         process.stopped = Stopped.GONE if process.running is None else await process.running.stop()
-        await process.ended(1.0)
+        await process.wait_for_end(1.0)
         return process.stopped
 
-    async def stop_all(self) -> list[Process]:
-        """End every process that runs, and what ended ones left running; those, each with its `stopped`.
+    async def stop_all(self) -> list[BackgroundProcess]:
+        """End every running process and what ended ones left running; return those, each with its `stopped`.
 
         Cancelling this kills what is left at once.
         """
@@ -141,29 +145,31 @@ class ProcessTable:
         await asyncio.gather(*(self.kill(process) for process in ended))
         return ended
 
-    def typed(self, process_id: str) -> tuple[str, str]:
-        """The command of a running process, and what was typed into it before; empty when there is none."""
+    def find_typed_text(self, process_id: str) -> tuple[str, str]:
+        """Return the command of a running process, and what was typed into it before; empty when there is none."""
         one = self._processes.get(process_id)
-        return (one.command, one.typed) if one is not None and one.exit is None else ("", "")
+        return (one.command, one.typed_text) if one is not None and one.exit is None else ("", "")
 
-    def heard(self, until: float = math.inf) -> set[str]:
-        """The hosts, as far as they are seen, from which anything came to processes that began before `until`."""
-        known = (one.heard for one in self._processes.values() if one.started <= until)
-        return self._heard.union(*(one for one in known if one is not None))
+    def list_contacted_hosts(self, until: float = math.inf) -> set[str]:
+        """Return the hosts, as far as they are seen, from which anything came to processes that began before
+        `until`.
+        """
+        known = (one.contacted_hosts for one in self._processes.values() if one.started <= until)
+        return self._contacted_hosts.union(*(one for one in known if one is not None))
 
-    def tell(self, line: str) -> None:
-        """Have a line told to the model with the next notices."""
+    def add_notice(self, line: str) -> None:
+        """Add a line for the model to the next notices."""
         self._notices.append(line)
 
     def take_notices(self) -> list[str]:
-        """Lines for the model about processes that ended or printed what was watched for, since the last call."""
+        """Return lines for the model about processes that ended or printed a watched pattern, since the last call."""
         notices = list(self._notices)
         self._notices.clear()
         return notices
 
     async def close(self) -> None:
         """End every process. Cancelling this kills what is left at once."""
-        await asyncio.gather(*(self.kill(process) for process in self.running()))
+        await asyncio.gather(*(self.kill(process) for process in self.list_running()))
         for process in self._processes.values():
             if process.waiter is not None and not process.waiter.done():
                 process.waiter.cancel()
@@ -175,25 +181,25 @@ class ProcessTable:
         return f"proc_{os.urandom(3).hex()}"
 
     def _make_room(self) -> None:
-        while len(self._processes) >= LIMIT:
+        while len(self._processes) >= MAX_PROCESSES:
             ended = next((one for one in self._processes.values() if one.exit is not None), None)
             if ended is None:
-                raise ToolError(f"{LIMIT} background processes are running already. Kill one first.")
-            self._heard |= ended.heard or frozenset()
+                raise ToolError(f"{MAX_PROCESSES} background processes are running already. Kill one first.")
+            self._contacted_hosts |= ended.contacted_hosts or frozenset()
             del self._processes[ended.process_id]
 
-    async def _watch(self, process: Process, running: Running) -> None:
+    async def _watch_end(self, process: BackgroundProcess, running: Running) -> None:
         process.exit = await running.wait()
         if process.notify:
             self._notices.append(f"{process.process_id} ({process.command[:80]}) {process.status}.")
 
-    def _take(self, process: Process, data: bytes) -> None:
+    def _take_output(self, process: BackgroundProcess, data: bytes) -> None:
         process.output.feed(data)
         if not process.patterns:
             return
-        *lines, rest = (process.line + data).split(b"\n")
-        process.line = rest[-_WATCH_LINE:]
+        *lines, rest = (process.partial_line + data).split(b"\n")
+        process.partial_line = rest[-_MAX_WATCHED_LINE:]
         for line in lines:
-            text = line[:_WATCH_LINE].decode("utf-8", "replace")
+            text = line[:_MAX_WATCHED_LINE].decode("utf-8", "replace")
             if any(pattern in text for pattern in process.patterns):
                 self._notices.append(f"{process.process_id} printed: {text[:300]}")

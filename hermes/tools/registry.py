@@ -1,7 +1,8 @@
-"""Which tools exist, and which of them a session has.
+"""The tools that exist, and the selection that a session has.
 
-A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family holds every tool
-whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is imported before it is selected.
+A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family
+holds every tool whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is
+imported before it is selected.
 """
 
 import importlib
@@ -14,75 +15,75 @@ from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
 from hermes.tools import toolsets
 from hermes.tools.calls import repair_name
-from hermes.tools.session import Found
+from hermes.tools.session import FoundTool
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import Toolset
 
-BRIDGES = ("tool_search", "tool_call")
-"""Offered only when there is something to find with them."""
+BRIDGE_TOOLS = ("tool_search", "tool_call")
+"""The tools that find and call deferred tools; offered only when there are deferred tools."""
 _BUILTIN = "hermes.tools.builtin"
-_SUGGESTED = 40
+_MAX_SUGGESTIONS = 40
 
 
 @cache
-def _builtin_files() -> Mapping[str, str]:
-    """Where each file of built-in tools is imported from, by its name; they come with the program and stay."""
+def _find_builtin_files() -> Mapping[str, str]:
+    """Return the import path of each file of built-in tools, by its name; they come with the program and stay."""
     folder = Path(__file__).with_name("builtin")
     return {module.name: f"{_BUILTIN}.{module.name}" for module in pkgutil.iter_modules([str(folder)])}
 
 
 @cache
-def _unnamed() -> tuple[str, ...]:
-    """The files that no set names: they say themselves where they belong."""
+def _list_unassigned_files() -> tuple[str, ...]:
+    """Return the files that no toolset names: their tools name their toolset themselves."""
     named = {tool for toolset in toolsets.TOOLSETS.values() for tool in toolset.tools}
     return tuple(
         module
-        for module in _builtin_files()
+        for module in _find_builtin_files()
         if not any(tool == module or tool.startswith(module + "_") for tool in named)
     )
 
 
 @cache
-def _tools_of(path: str) -> Mapping[str, Tool]:
-    """The tools in a file of built-in ones, which is imported."""
+def _import_tools(path: str) -> Mapping[str, Tool]:
+    """Import a file of built-in tools and return its tools by name."""
     return {value.name: value for value in vars(importlib.import_module(path)).values() if isinstance(value, Tool)}
 
 
-class Registry:
+class ToolRegistry:
     """Every tool that exists: built-ins by folder scan, the rest as their owners register them."""
 
     def __init__(self) -> None:
-        self._modules = _builtin_files()
+        self._modules = _find_builtin_files()
         self._tools: dict[str, Tool] = {}
         self._loaded: set[str] = set()
 
     def register(self, tool: Tool) -> None:
         """Add a tool. Raises `ConfigError` when the name is taken."""
-        if tool.name in self._tools or self._module_of(tool.name) not in (None, *self._loaded):
+        if tool.name in self._tools or self._find_module(tool.name) not in (None, *self._loaded):
             raise ConfigError(f"Two tools are called {tool.name!r}.", "Rename one of them.")
         self._tools[tool.name] = tool
 
     def deregister(self, name: str) -> None:
-        """Take a tool out, if it is there."""
+        """Remove a tool, if it is there."""
         self._tools.pop(name, None)
 
-    def builtins(self) -> list[str]:
-        """The files of the built-in tools."""
+    def list_builtin_files(self) -> list[str]:
+        """Return the files of the built-in tools."""
         return sorted(self._modules)
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name; its file is imported if need be."""
+        """Return the tool of that name; its file is imported if need be."""
         tool = self._tools.get(name)
-        module = self._module_of(name)
+        module = self._find_module(name)
         if tool is None and module is not None and module not in self._loaded:
-            self._load(module)
+            self._load_module(module)
             tool = self._tools.get(name)
         return tool
 
-    def sets(self) -> dict[str, Toolset]:
-        """The named sets, with what files and owners have added to them."""
-        for module in _unnamed():
-            self._load(module)
+    def load_toolsets(self) -> dict[str, Toolset]:
+        """Return the named toolsets, with what files and owners have added to them."""
+        for module in _list_unassigned_files():
+            self._load_module(module)
         merged = dict(toolsets.TOOLSETS)
         for tool in self._tools.values():
             known = merged.get(tool.toolset, Toolset())
@@ -90,60 +91,64 @@ class Registry:
                 merged[tool.toolset] = Toolset(tools=(*known.tools, tool.name), includes=known.includes)
         return merged
 
-    def select(
+    def select_tools(
         self,
-        enabled: Sequence[str] = toolsets.DEFAULT,
+        enabled: Sequence[str] = toolsets.DEFAULT_TOOLSETS,
         disabled: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         *,
-        more: bool = False,
+        expect_deferred: bool = False,
     ) -> "Toolbox":
-        """The tools of a session. Raises `ConfigError` for a toolset that does not exist.
+        """Return the tools of a session. Raises `ConfigError` for a toolset that does not exist.
 
-        `more` says that deferred ones will be put into the toolbox later.
+        `expect_deferred` says that deferred ones will be put into the toolbox later.
         """
-        sets = self.sets()
-        unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.EVERYTHING]
+        sets = self.load_toolsets()
+        unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.ALL_TOOLSETS]
         if unknown:
-            raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._instead_of(unknown[0], settings))
-        return self._toolbox(toolsets.select(enabled, disabled, sets), settings or {}, more=more)
+            raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._suggest_toolset(unknown[0], settings))
+        return self._build_toolbox(
+            toolsets.select_tool_names(enabled, disabled, sets), settings or {}, expect_deferred=expect_deferred
+        )
 
-    def _toolbox(self, names: Sequence[str], settings: Mapping[str, str], *, more: bool) -> "Toolbox":
-        found = [tool for name in names if name not in BRIDGES and (tool := self.get(name)) is not None]
+    def _build_toolbox(self, names: Sequence[str], settings: Mapping[str, str], *, expect_deferred: bool) -> "Toolbox":
+        found = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.get(name)) is not None]
         tools = [tool for tool in found if tool.available(settings)]
-        if more or any(tool.deferred for tool in tools):
-            tools += [tool for name in BRIDGES if (tool := self.get(name)) is not None]
+        if expect_deferred or any(tool.deferred for tool in tools):
+            tools += [tool for name in BRIDGE_TOOLS if (tool := self.get(name)) is not None]
         return Toolbox(tools)
 
-    def empty(self, names: Sequence[str], settings: Mapping[str, str] | None = None) -> list[str]:
-        """Those of the named sets that hold no tool in this version."""
-        return [name for name in names if not self.select((name,), settings=settings).size]
+    def list_empty_toolsets(self, names: Sequence[str], settings: Mapping[str, str] | None = None) -> list[str]:
+        """Return those of the named toolsets that hold no tool in this version."""
+        return [name for name in names if not self.select_tools((name,), settings=settings).size]
 
-    def filled(self, settings: Mapping[str, str] | None = None) -> str:
-        """A sentence that lists the sets that hold tools in this version, those of the platforms left out."""
-        names = sorted(set(self.sets()) - set(self.empty(list(self.sets()), settings)))
+    def describe_filled_toolsets(self, settings: Mapping[str, str] | None = None) -> str:
+        """Return a sentence that lists the toolsets that hold tools in this version, those of the platforms left
+        out.
+        """
+        names = sorted(set(self.load_toolsets()) - set(self.list_empty_toolsets(list(self.load_toolsets()), settings)))
         return f"Sets with tools are: {', '.join(name for name in names if not name.startswith('hermes-'))}."
 
-    def _instead_of(self, name: str, settings: Mapping[str, str] | None) -> str:
+    def _suggest_toolset(self, name: str, settings: Mapping[str, str] | None) -> str:
         import difflib
 
-        near = difflib.get_close_matches(name, self.sets(), n=3)
-        meant = [other for other in near if other not in self.empty(near, settings)]
-        return (f"Did you mean {meant[0]!r}? " if meant else "") + self.filled(settings)
+        near = difflib.get_close_matches(name, self.load_toolsets(), n=3)
+        meant = [other for other in near if other not in self.list_empty_toolsets(near, settings)]
+        return (f"Did you mean {meant[0]!r}? " if meant else "") + self.describe_filled_toolsets(settings)
 
-    def _module_of(self, name: str) -> str | None:
-        """The built-in file that holds a tool: of that name, else the longest that the name begins with."""
+    def _find_module(self, name: str) -> str | None:
+        """Return the built-in file that holds a tool: of that name, else the longest that the name begins with."""
         while name:
             if name in self._modules:
                 return name
             name = name.rpartition("_")[0]
         return None
 
-    def _load(self, module: str) -> None:
+    def _load_module(self, module: str) -> None:
         if module in self._loaded:
             return
         self._loaded.add(module)
-        self._tools.update(_tools_of(self._modules[module]))
+        self._tools.update(_import_tools(self._modules[module]))
 
 
 class Toolbox:
@@ -151,11 +156,11 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self.late: Callable[[], Awaitable[str]] | None = None
-        """Waits for deferred tools that are still to come, and says what is missing."""
+        self.wait_for_late: Callable[[], Awaitable[str]] | None = None
+        """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
-    def put(self, toolset: str, tools: Iterable[Tool]) -> None:
-        """Have these deferred tools, and no others, in a set; a name that another set has stays what it is."""
+    def replace_toolset(self, toolset: str, tools: Iterable[Tool]) -> None:
+        """Replace the deferred tools of a toolset by these; a name that another toolset has keeps its tool."""
         kept = {name: tool for name, tool in self._tools.items() if tool.toolset != toolset}
         fresh = {tool.name: tool for tool in tools if tool.deferred and tool.toolset == toolset}
         self._tools = {**dict(sorted(fresh.items())), **kept}
@@ -163,53 +168,53 @@ class Toolbox:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
-    def become(self, tools: Iterable[Tool]) -> None:
-        """Have these tools in the place of what there is; those that were put here since (of MCP servers) stay."""
+    def replace_tools(self, tools: Iterable[Tool]) -> None:
+        """Replace the tools by these; those that were put here since (of MCP servers) stay."""
         put = {tool.name: tool for tool in self if tool.deferred and tool.toolset.startswith("mcp-")}
         self._tools = {**put, **{tool.name: tool for tool in tools}}
 
-    async def settled(self) -> str:
-        """Wait, not long, for tools that are still to come; what is not there in the end, in words."""
-        return await self.late() if self.late is not None else ""
+    async def wait_for_tools(self) -> str:
+        """Wait, not long, for tools that are still to come; return in words what is missing in the end."""
+        return await self.wait_for_late() if self.wait_for_late is not None else ""
 
     @property
     def size(self) -> int:
-        """How many tools there are, deferred ones included."""
+        """The number of tools, deferred ones included."""
         return len(self._tools)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that name, deferred ones included."""
+        """Return the tool of that name, deferred ones included, or None."""
         return self._tools.get(name)
 
-    def names(self) -> list[str]:
-        """The names in the fixed array."""
+    def list_names(self) -> list[str]:
+        """Return the names in the fixed array."""
         return [name for name, tool in self._tools.items() if not tool.deferred]
 
     @property
     def housekeeping(self) -> frozenset[str]:
-        """Names of the tools that only keep the agent's own house in order."""
+        """The names of the tools that only keep the agent's own data in order."""
         return frozenset(name for name, tool in self._tools.items() if tool.housekeeping)
 
-    def schemas(self) -> tuple[ToolSchema, ...]:
-        """The fixed array, always in the same order."""
+    def list_schemas(self) -> tuple[ToolSchema, ...]:
+        """Return the schemas of the fixed array, always in the same order."""
         return tuple(tool.schema for tool in self._tools.values() if not tool.deferred)
 
-    def hint(self, name: str) -> str:
-        """What to call instead of `name`, for the model."""
+    def suggest_tool(self, name: str) -> str:
+        """Return for the model what to call instead of `name`."""
         meant = repair_name(name, self._tools)
         if meant is not None:
             return f"Did you mean {meant!r}?"
-        return "The tools are: " + ", ".join(self.names()[:_SUGGESTED]) + "."
+        return "The tools are: " + ", ".join(self.list_names()[:_MAX_SUGGESTIONS]) + "."
 
-    def deferred_names(self) -> list[str]:
-        """The names of the deferred tools, sorted."""
+    def list_deferred_names(self) -> list[str]:
+        """Return the names of the deferred tools, sorted."""
         return sorted(name for name, tool in self._tools.items() if tool.deferred)
 
-    def search(self, query: str, limit: int) -> list[Found]:
-        """The deferred tools that match best: words of the query found in name, toolset and description."""
+    def search(self, query: str, limit: int) -> list[FoundTool]:
+        """Return the deferred tools that match best: words of the query found in name, toolset and description."""
         words = {word for word in query.lower().replace("_", " ").split() if word}
         scored: list[tuple[int, str]] = []
-        for name in self.deferred_names():
+        for name in self.list_deferred_names():
             tool = self._tools[name]
             names = name.lower().replace("_", " ").split()
             text = f"{tool.toolset} {tool.description}".lower()
@@ -220,4 +225,4 @@ class Toolbox:
             if score or not words:
                 scored.append((-score, name))
         best = [self._tools[name] for _, name in sorted(scored)[:limit]]
-        return [Found(tool.schema, tool.origin) for tool in best]
+        return [FoundTool(tool.schema, tool.origin) for tool in best]

@@ -1,4 +1,6 @@
-"""A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to mend a call."""
+"""A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to fix
+a call.
+"""
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
@@ -15,9 +17,9 @@ Arguments = Mapping[str, object]
 """Decoded arguments by name, defaults filled in."""
 
 
-_NEVER = ("title", "additionalProperties")
+_DROPPED_KEYS = ("title", "additionalProperties")
 _NOISE: dict[str, tuple[object, ...]] = {"default": (None, "", [], False), "required": ([],)}
-"""Parts of a schema that say nothing to a model when they have one of these values."""
+"""Parts of a schema that tell a model nothing when they have one of these values."""
 
 
 class ArgumentsError(ValueError):
@@ -25,14 +27,14 @@ class ArgumentsError(ValueError):
 
 
 class ParameterSet(Protocol):
-    """What a tool takes, whoever described it."""
+    """The parameters of a tool, whoever described it."""
 
     def schema(self) -> bytes:
-        """The JSON Schema as compact bytes."""
+        """Return the JSON Schema as compact bytes."""
         ...
 
     def decode(self, raw: str) -> dict[str, object]:
-        """The arguments in `raw`, a call's JSON text. Raises `ArgumentsError`."""
+        """Return the arguments in `raw`, a call's JSON text. Raises `ArgumentsError`."""
         ...
 
     def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
@@ -40,7 +42,7 @@ class ParameterSet(Protocol):
         ...
 
 
-class Parameters:
+class FunctionParameters:
     """The parameters of one function, its first one (the context) left out.
 
     A function of many parameters takes one frozen Struct instead, whose fields are the parameters.
@@ -51,13 +53,13 @@ class Parameters:
         signature = inspect.signature(function)
         names = tuple(signature.parameters)[1:]
         single = hints[names[0]] if len(names) == 1 else None
-        self._whole = isinstance(single, type) and issubclass(single, Struct)
-        if self._whole:
+        self._takes_struct = isinstance(single, type) and issubclass(single, Struct)
+        if self._takes_struct:
             self._struct = cast(type[Struct], single)
         else:
             fields: list[tuple[str, object] | tuple[str, object, object]] = []
             for name in names:
-                kind, default = _described(hints[name]), signature.parameters[name].default
+                kind, default = _describe_annotation(hints[name]), signature.parameters[name].default
                 fields.append((name, kind) if default is inspect.Parameter.empty else (name, kind, default))
             self._struct = msgspec.defstruct(
                 "Arguments", cast(list[str], fields), kw_only=True, frozen=True, forbid_unknown_fields=True
@@ -68,55 +70,57 @@ class Parameters:
         self._decoder = msgspec.json.Decoder(self._struct, strict=False)
 
     def schema(self) -> bytes:
-        """The JSON Schema as compact bytes: references inlined, no titles, nothing that says nothing."""
-        return self._schema
+        """Return the JSON Schema as compact bytes: references inlined, no titles, nothing without meaning for a
+        model.
+        """
+        return self._encoded_schema
 
     @cached_property
-    def _schema(self) -> bytes:
+    def _encoded_schema(self) -> bytes:
         (node,), definitions = msgspec.json.schema_components([self._struct])
-        schema = _tidy(_inlined(node, definitions), definitions)
+        schema = _tidy_schema(_inline_reference(node, definitions), definitions)
         schema.pop("description", None)  # a Struct's own docstring, which is for who reads the code
         return msgspec.json.encode(schema)
 
     def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
         """Call the function with decoded arguments."""
-        if self._whole:
+        if self._takes_struct:
             return function(context, self._struct(**arguments))
         return function(context, **arguments)
 
     def decode(self, raw: str) -> dict[str, object]:
-        """The arguments in `raw`, a call's JSON text. Raises `ArgumentsError`.
+        """Return the arguments in `raw`, a call's JSON text. Raises `ArgumentsError`.
 
-        Numbers and booleans written as strings are taken. So are, on a second look, a null for an optional parameter
-        and a list or object that was encoded twice, since models write both.
+        Numbers and booleans written as strings are accepted. So are, on a second try, a null for an optional
+        parameter and a list or object that was encoded twice, since models write both.
         """
         text = raw if raw.strip() else "{}"
         try:
             decoded = self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            return self._second_look(text, error)
+            return self._decode_leniently(text, error)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             joined = join_surrogates(text)
             if joined is None:
-                raise ArgumentsError(broken(error)) from None
+                raise ArgumentsError(describe_json_error(error)) from None
             return self.decode(joined)
-        return self._as_dict(decoded)
+        return self._to_dict(decoded)
 
-    def _as_dict(self, decoded: Struct) -> dict[str, object]:
+    def _to_dict(self, decoded: Struct) -> dict[str, object]:
         return {name: getattr(decoded, name) for name in self.names}
 
-    def _second_look(self, text: str, error: msgspec.ValidationError) -> dict[str, object]:
+    def _decode_leniently(self, text: str, error: msgspec.ValidationError) -> dict[str, object]:
         try:
             found = msgspec.json.decode(text)
         except (msgspec.MsgspecError, RecursionError) as wrong:  # a number that nothing can hold, or too deep
-            raise ArgumentsError(broken(wrong)) from None
+            raise ArgumentsError(describe_json_error(wrong)) from None
         if not isinstance(found, dict):
             raise ArgumentsError("The arguments must be one JSON object.") from None
         self._check_names(found)
         present = {name: value for name, value in found.items() if value is not None}
-        for candidate in (present, {name: _decoded_twice(value) for name, value in present.items()}):
+        for candidate in (present, {name: _decode_nested(value) for name, value in present.items()}):
             try:
-                return self._as_dict(msgspec.convert(candidate, self._struct, strict=False))
+                return self._to_dict(msgspec.convert(candidate, self._struct, strict=False))
             except msgspec.ValidationError as again:
                 error = again
         raise ArgumentsError(f"{error}. Correct that argument and call again.") from None
@@ -131,40 +135,43 @@ class Parameters:
             said.append("Missing: " + ", ".join(missing) + ".")
         if unknown:
             said.append("Unknown: " + ", ".join(name[:60] for name in unknown[:8]) + ".")
-        said += [self._takes(), "Call again with these names."]
+        said += [self._format_parameters(), "Call again with these names."]
         raise ArgumentsError(" ".join(said))
 
-    def _takes(self) -> str:
+    def _format_parameters(self) -> str:
         takes = ", ".join(name if name in self.required else f"{name} (optional)" for name in self.names)
         return f"The parameters are: {takes or 'none'}."
 
 
-_KNOWN: dict[Hashable, Parameters] = {}
-_MOST_KNOWN = 512
+_CACHE: dict[Hashable, FunctionParameters] = {}
+_MAX_CACHED = 512
 
 
-def parameters_of(function: Callable[..., object]) -> Parameters:
-    """The parameters of a function, made once for all functions of the same text and signature.
+def parameters_from_function(function: Callable[..., object]) -> FunctionParameters:
+    """Return the parameters of a function, made once for all functions of the same text and signature.
 
-    A tool that is bound to a session is a function that is defined anew for each; what it takes stays the same.
+    A tool that is bound to a session is a function that is defined anew for each; its parameters stay the
+    same.
     """
     code = getattr(function, "__code__", None)
     named = getattr(function, "__kwdefaults__", None) or {}
     defaults = getattr(function, "__defaults__", None)
     key = (function.__module__, code, defaults, *named.items(), *function.__annotations__.items())
     try:
-        known = _KNOWN.get(key)
+        known = _CACHE.get(key)
     except TypeError:  # a default or an annotation that cannot be compared
-        return Parameters(function)
+        return FunctionParameters(function)
     if known is None:
-        known = Parameters(function)
-        if len(_KNOWN) < _MOST_KNOWN:
-            _KNOWN[key] = known
+        known = FunctionParameters(function)
+        if len(_CACHE) < _MAX_CACHED:
+            _CACHE[key] = known
     return known
 
 
-def broken(error: Exception) -> str:
-    """What is wrong with JSON text that cannot be decoded, for the model. Text that was cut off is never completed."""
+def describe_json_error(error: Exception) -> str:
+    """Return for the model what is wrong with JSON text that cannot be decoded. Text that was cut off is never
+    completed.
+    """
     if isinstance(error, RecursionError):
         return "The arguments are nested too deeply. Send the call again with less nesting."
     if "truncated" in str(error):
@@ -173,7 +180,8 @@ def broken(error: Exception) -> str:
 
 
 def join_surrogates(raw: str) -> str | None:
-    """`raw` with escaped or bare surrogates joined or replaced; None when that is not what is wrong with it.
+    """Return `raw` with escaped or bare surrogates joined or replaced, or None when that is not what is wrong
+    with it.
 
     msgspec calls a lone surrogate "truncated", which must not be taken for arguments that were cut off.
     """
@@ -189,8 +197,8 @@ def join_surrogates(raw: str) -> str | None:
     return cleaned if cleaned != raw else None
 
 
-def _described(hint: object) -> object:
-    """`Annotated[T, "text"]` with the text as msgspec's description."""
+def _describe_annotation(hint: object) -> object:
+    """Return `Annotated[T, "text"]` with the text as msgspec's description."""
     if get_origin(hint) is not Annotated:
         return hint
     kind, *notes = get_args(hint)
@@ -198,8 +206,10 @@ def _described(hint: object) -> object:
     return Annotated[(kind, *metas)]
 
 
-def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    """A schema with its own reference replaced by what it refers to; a Struct's docstring is not for the model."""
+def _inline_reference(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    """Return a schema with its own reference replaced by what it refers to; a Struct's docstring is not for
+    the model.
+    """
     schema = dict(cast(Mapping[str, object], node))
     reference = schema.pop("$ref", None)
     if reference is None:
@@ -209,29 +219,31 @@ def _inlined(node: object, definitions: Mapping[str, object]) -> dict[str, objec
     return {**meant, **schema}
 
 
-def _tidy(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    """A schema without references, titles and defaults that say nothing; `T | None` becomes `T`."""
-    schema = _inlined(node, definitions)
+def _tidy_schema(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    """Return a schema without references, titles and defaults that tell nothing; `T | None` becomes `T`."""
+    schema = _inline_reference(node, definitions)
     choices = [choice for choice in cast(list[object], schema.pop("anyOf", [])) if choice != {"type": "null"}]
     if len(choices) == 1:
-        return _tidy({**_inlined(choices[0], definitions), **schema}, definitions)
+        return _tidy_schema({**_inline_reference(choices[0], definitions), **schema}, definitions)
     if choices:
-        schema["anyOf"] = [_tidy(choice, definitions) for choice in choices]
-    schema = _without_noise(schema)
+        schema["anyOf"] = [_tidy_schema(choice, definitions) for choice in choices]
+    schema = _strip_noise(schema)
     if "enum" in schema:
         schema = {"type": "string", **schema}
-    schema.update({"items": _tidy(schema["items"], definitions)} if "items" in schema else {})
+    schema.update({"items": _tidy_schema(schema["items"], definitions)} if "items" in schema else {})
     properties = cast(Mapping[str, object], schema.get("properties", {}))
     if properties:
-        schema["properties"] = {name: _tidy(value, definitions) for name, value in properties.items()}
+        schema["properties"] = {name: _tidy_schema(value, definitions) for name, value in properties.items()}
     return schema
 
 
-def _without_noise(schema: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in schema.items() if name not in _NEVER and value not in _NOISE.get(name, ())}
+def _strip_noise(schema: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: value for name, value in schema.items() if name not in _DROPPED_KEYS and value not in _NOISE.get(name, ())
+    }
 
 
-def _decoded_twice(value: object) -> object:
+def _decode_nested(value: object) -> object:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return cast(object, msgspec.json.decode(value))

@@ -1,4 +1,6 @@
-"""Results too large for a conversation: the whole goes to a file, the model gets both ends and the way to the rest."""
+"""Saves results too large for a conversation: the whole goes to a file, the model gets both ends and the
+path.
+"""
 
 import os
 import re
@@ -7,9 +9,9 @@ from pathlib import Path
 from hermes.util.text import head_and_tail
 
 RESULT_CAP = 100_000
-"""Characters of one result, whatever its tool allows."""
+"""The most characters of one result, whatever its tool allows."""
 BATCH_CAP = 200_000
-"""Characters of all results of one batch."""
+"""The most characters of all results of one batch."""
 PREVIEW = 1_500
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -30,8 +32,10 @@ def write_spill(text: str, folder: Path, name: str) -> Path:
     raise FileExistsError(f"too many files named {stem} in {folder}")
 
 
-def spill(text: str, folder: Path, call_id: str) -> str:
-    """Write `text` to a new private file in `folder`; the preview that stands for it. Raises OSError."""
+def spill_result(text: str, folder: Path, call_id: str) -> str:
+    """Write `text` to a new private file in `folder` and return the preview that stands for it. Raises
+    OSError.
+    """
     path = write_spill(text, folder, call_id)
     lines = text.count("\n") + 1
     return (

@@ -1,4 +1,4 @@
-"""Whether a file that was just written can be read by the programs it is for."""
+"""Checks whether a file that was just written can be read by the programs it is for."""
 
 import warnings
 from collections.abc import Callable
@@ -6,19 +6,19 @@ from pathlib import PurePath
 
 import msgspec
 
-_LIMIT = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 
 
-def syntax_note(path: str, text: str) -> str:
-    """A line that names the first syntax error of Python, JSON, YAML or TOML; empty when there is none."""
+def describe_syntax_error(path: str, text: str) -> str:
+    """Return a line that names the first syntax error of Python, JSON, YAML or TOML; empty when there is none."""
     check = _CHECKS.get(PurePath(path).suffix.lower())
-    if check is None or len(text) > _LIMIT:
+    if check is None or len(text) > _MAX_CHARACTERS:
         return ""
     found = check(text)
     return f"Syntax error now in {path}: {found}" if found else ""
 
 
-def _python(text: str) -> str:
+def _check_python(text: str) -> str:
     import ast
 
     try:
@@ -31,7 +31,7 @@ def _python(text: str) -> str:
     return ""
 
 
-def _json(text: str) -> str:
+def _check_json(text: str) -> str:
     import json
 
     try:
@@ -44,7 +44,7 @@ def _json(text: str) -> str:
     return ""
 
 
-def _yaml(text: str) -> str:
+def _check_yaml(text: str) -> str:
     import yaml
 
     try:
@@ -55,7 +55,7 @@ def _yaml(text: str) -> str:
     return ""
 
 
-def _toml(text: str) -> str:
+def _check_toml(text: str) -> str:
     import tomllib
 
     try:
@@ -66,5 +66,10 @@ def _toml(text: str) -> str:
 
 
 _CHECKS: dict[str, Callable[[str], str]] = {
-    ".py": _python, ".pyi": _python, ".json": _json, ".yaml": _yaml, ".yml": _yaml, ".toml": _toml,
-}  # fmt: skip
+    ".py": _check_python,
+    ".pyi": _check_python,
+    ".json": _check_json,
+    ".yaml": _check_yaml,
+    ".yml": _check_yaml,
+    ".toml": _check_toml,
+}

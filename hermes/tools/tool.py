@@ -9,27 +9,27 @@ from msgspec import Struct
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import ImagePart, Provenance, ToolStatus
 from hermes.safety.shell.findings import Finding
-from hermes.tools.schema import Arguments, ParameterSet, parameters_of
+from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
 from hermes.util.text import one_line
 
 DEFAULT_CAP = 50_000
-"""Characters of a result before it is spilled to a file."""
-SUMMARY = 120
-"""Characters of the line that shows a call."""
+"""The characters of a result before it is spilled to a file."""
+MAX_SUMMARY = 120
+"""The characters of the line that shows a call."""
 
 
 class Parallel(StrEnum):
-    """What a call may run beside."""
+    """Says which calls may run beside a call."""
 
     SAFE = "safe"
-    """Anything that is not serial."""
+    """Beside anything that is not serial."""
     PATHS = "paths"
-    """Calls whose paths do not conflict with its own."""
+    """Beside calls whose paths do not conflict with its own."""
     SERIAL = "serial"
-    """Nothing."""
+    """Beside nothing."""
     NEVER = "never"
-    """Nothing, and a batch that holds such a call runs one after another as a whole."""
+    """Beside nothing, and a batch that holds such a call runs one after another as a whole."""
 
 
 class PathUse(Struct, frozen=True):
@@ -47,28 +47,30 @@ class Redirect(Struct, frozen=True):
 
 
 class ToolOutput(Struct, frozen=True, kw_only=True):
-    """A result with more than text. `provenance` is given when the text comes from elsewhere than the tool itself;
-    `ours` says of a failure that all of its words are the tool's own.
+    """A result with more than text.
+
+    `provenance` is given when the text does not come from the tool itself; `is_own_text` says of a failure
+    that all of its words are the tool's own.
     """
 
     text: str
     status: ToolStatus = ToolStatus.OK
     failed: bool = False
-    """Whether what was run says itself that it failed, though the tool has done its work."""
+    """Whether what was run reports failure itself, though the tool has done its work."""
     code: int = 0
-    """What a program that failed ended with; negative for a signal."""
-    reached: frozenset[str] | None = None
-    """The hosts from which anything came; None: nobody saw that, so those count which the call names."""
+    """The exit code of a program that failed; negative for a signal."""
+    contacted_hosts: frozenset[str] | None = None
+    """The hosts from which anything came; None: nobody saw that, so the hosts that the call names count."""
     images: tuple[ImagePart, ...] = ()
     provenance: Provenance | None = None
-    ours: bool = False
+    is_own_text: bool = False
 
 
 ToolFunction = Callable[..., Awaitable[str | ToolOutput]]
 
 
-class Traits(TypedDict, total=False):
-    """What is true of a tool besides its function; see the fields of `Tool`."""
+class ToolTraits(TypedDict, total=False):
+    """The properties of a tool besides its function; see the fields of `Tool`."""
 
     parallel: Parallel
     repeatable: bool
@@ -89,7 +91,7 @@ class Traits(TypedDict, total=False):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """Something a model can call.
+    """A function that a model can call.
 
     The functions below take decoded arguments, never raise, and are cheap.
     """
@@ -103,7 +105,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     """Whether running it twice does no harm, so that a crash in between needs no question."""
     cap: int = 0
-    """Characters of a result before it is spilled to a file; 0: what the session's limits say."""
+    """The characters of a result before it is spilled to a file; 0: the session's limit."""
     deferred: bool = False
     """Whether it is kept out of the fixed array and found through `tool_search`."""
     refunds: bool = False
@@ -111,7 +113,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     polls: bool = False
     """Whether calling it again with the same result is its normal use, as with waiting for a process."""
     housekeeping: bool = False
-    """Whether it only keeps the agent's own house in order, so that an answer given beside it is the answer."""
+    """Whether it only keeps the agent's own data in order, so that an answer given beside it is the answer."""
     summary: Callable[[Arguments], str] = lambda _: ""
     """A few words for the line that shows the call."""
     paths: Callable[[Arguments], Sequence[PathUse]] = lambda _: ()
@@ -121,50 +123,52 @@ class Tool(Struct, frozen=True, kw_only=True):
     hosts: Callable[[Arguments], Sequence[str]] = lambda _: ()
     """The URLs that it will reach because the model named them, for the gate. Not those that the person set up."""
     keeps: Callable[[Arguments], str] = lambda _: ""
-    """What it will keep beyond the session (a memory, a skill, a job), in a few words, for the gate; empty: nothing."""
+    """What it stores beyond the session (a memory, a skill, a job), in a few words, for the gate; empty:
+    nothing.
+    """
     shown: Callable[[Arguments], str] = lambda _: ""
     """What a question about the call names besides its paths and URLs; a yes is for exactly that."""
     doubts: Callable[[Arguments, Sequence[str]], Sequence[Finding]] = lambda _, __: ()
-    """What the tool's owner says against a call while text from these sources stands in the conversation."""
+    """The tool owner's findings against a call while text from these sources is in the conversation."""
     origin: Provenance | None = None
-    """Whose words its description and schema are; None: Hermes' own."""
+    """The provenance of its description and schema; None: Hermes' own."""
     redirect: Callable[[Arguments], Redirect] | None = None
-    """For a tool that only stands for another: which call it is."""
+    """Returns the call that this one stands for, for a tool that only stands for another."""
     available: Callable[[Mapping[str, str]], bool] = lambda _: True
     """Whether it can work with these settings and keys; one that cannot is not offered."""
 
-    def line(self, arguments: Arguments) -> str:
-        """What a call does, on one short line."""
-        return one_line(self.summary(arguments), SUMMARY)
+    def format_line(self, arguments: Arguments) -> str:
+        """Return what a call does, on one short line."""
+        return one_line(self.summary(arguments), MAX_SUMMARY)
 
     @property
     def schema(self) -> ToolSchema:
-        """What the model is shown."""
+        """The schema that the model is shown."""
         return ToolSchema(name=self.name, description=self.description, parameters=self.parameters.schema())
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
-        """Run it. Raises `ToolError` with a text for the model when it cannot do what was asked."""
+        """Run the tool. Raises `ToolError` with a text for the model when it cannot do what was asked."""
         output = await self.parameters.call(self.function, context, arguments)
         return output if isinstance(output, ToolOutput) else ToolOutput(text=output)
 
 
-def tool(toolset: str, **traits: Unpack[Traits]) -> Callable[[ToolFunction], Tool]:
+def tool(toolset: str, **traits: Unpack[ToolTraits]) -> Callable[[ToolFunction], Tool]:
     """Make a tool of an async function `(ctx, parameter, ...)`.
 
     Each parameter is `Annotated[type, "what it is"]`; the schema comes from the signature, the description from the
     docstring, the name from the function.
     """
 
-    def make(function: ToolFunction) -> Tool:
+    def make_tool(function: ToolFunction) -> Tool:
         description = " ".join((function.__doc__ or "").split())
         name = function.__name__
         return Tool(
             name=name,
             toolset=toolset,
             description=description,
-            parameters=parameters_of(function),
+            parameters=parameters_from_function(function),
             function=function,
             **traits,
         )
 
-    return make
+    return make_tool

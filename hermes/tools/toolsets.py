@@ -1,4 +1,6 @@
-"""Toolsets: names for groups of tools, as data. A set may include others. Names are those that people know."""
+"""Toolsets: names for groups of tools, as data. A set may include others. The names are those that users
+know.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,23 +10,23 @@ from hermes.core.errors import ConfigError
 
 
 class Toolset(Struct, frozen=True):
-    """A named group. What does not exist (yet) in this program resolves to nothing."""
+    """A named group of tools. A tool that does not exist (yet) in this program resolves to nothing."""
 
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_CORE = _words(
+_CORE = _split_words(
     """
         file terminal todo clarify web vision image_gen skills browser tts memory session_search cronjob code_execution
         delegation homeassistant computer_use
         """
 )
-_PLATFORMS = _words(
+_PLATFORMS = _split_words(
     """
     cli cron telegram discord whatsapp slack signal bluebubbles homeassistant email mattermost matrix dingtalk feishu
     weixin qqbot wecom wecom-callback yuanbao sms acp api-server
@@ -33,7 +35,7 @@ _PLATFORMS = _words(
 _EXTRA = {"discord": ("discord", "discord_admin"), "feishu": ("feishu_doc", "feishu_drive"), "yuanbao": ("yuanbao",)}
 _NOT_GATEWAY = ("cli", "cron", "acp", "api-server")
 
-_PLAIN = """
+_TOOL_LISTS = """
 file: read_file write_file patch search_files
 terminal: terminal process read_terminal close_terminal
 todo: todo
@@ -71,52 +73,59 @@ spotify: spotify_albums spotify_devices spotify_library spotify_playback spotify
 """
 
 
-def _plain() -> dict[str, Toolset]:
+def _parse_tool_lists() -> dict[str, Toolset]:
     tools: dict[str, tuple[str, ...]] = {}
-    for line in _PLAIN.strip().splitlines():
+    for line in _TOOL_LISTS.strip().splitlines():
         name, _, rest = line.partition(":")
-        tools[name] = tools.get(name, ()) + _words(rest)
+        tools[name] = tools.get(name, ()) + _split_words(rest)
     return {name: Toolset(tools=found) for name, found in tools.items()}
 
 
-def _including(*names: str) -> Toolset:
+def _combine_sets(*names: str) -> Toolset:
     return Toolset(includes=names)
 
 
 TOOLSETS: Mapping[str, Toolset] = {
-    **_plain(),
+    **_parse_tool_lists(),
     "debugging": Toolset(tools=("terminal", "process"), includes=("web", "file")),
-    "safe": _including("web", "vision", "image_gen"),
-    "coding": _including(
-        *_words("file terminal todo clarify web code_execution delegation skills memory session_search")
+    "safe": _combine_sets("web", "vision", "image_gen"),
+    "coding": _combine_sets(
+        *_split_words("file terminal todo clarify web code_execution delegation skills memory session_search")
     ),
-    **{f"hermes-{name}": _including(*_CORE, *_EXTRA.get(name, ())) for name in _PLATFORMS},
-    "hermes-webhook": _including("clarify", "web", "vision"),
-    "hermes-gateway": _including(*(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)),
+    **{f"hermes-{name}": _combine_sets(*_CORE, *_EXTRA.get(name, ())) for name in _PLATFORMS},
+    "hermes-webhook": _combine_sets("clarify", "web", "vision"),
+    "hermes-gateway": _combine_sets(
+        *(f"hermes-{name}" for name in (*_PLATFORMS, "webhook") if name not in _NOT_GATEWAY)
+    ),
 }
 
-DEFAULT = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search")
-EVERYTHING = ("all", "*")
+DEFAULT_TOOLSETS = ("file", "terminal", "todo", "clarify", "web", "skills", "memory", "session_search")
+ALL_TOOLSETS = ("all", "*")
 
 
-def resolve(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
-    """The tools of a set and of the sets it includes, each once, in order. A set that includes itself is cut there.
+def resolve_toolset(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
+    """Return the tools of a set and of the sets it includes, each once, in order. A set that includes itself
+    is cut there.
 
     `all` and `*` stand for every set. Raises `ConfigError` for a name that is no set.
     """
     found: dict[str, None] = {}
-    for start in sets if name in EVERYTHING else (name,):
-        _collect(start, sets, found, set())
+    for start in sets if name in ALL_TOOLSETS else (name,):
+        _collect_tools(start, sets, found, set())
     return list(found)
 
 
-def select(enabled: Sequence[str], disabled: Sequence[str] = (), sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
-    """The tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown name."""
-    without = {tool for name in disabled for tool in resolve(name, sets)}
-    return _unique(tool for name in enabled for tool in resolve(name, sets) if tool not in without)
+def select_tool_names(
+    enabled: Sequence[str], disabled: Sequence[str] = (), sets: Mapping[str, Toolset] = TOOLSETS
+) -> list[str]:
+    """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an
+    unknown name.
+    """
+    without = {tool for name in disabled for tool in resolve_toolset(name, sets)}
+    return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)
 
 
-def _collect(name: str, sets: Mapping[str, Toolset], found: dict[str, None], visited: set[str]) -> None:
+def _collect_tools(name: str, sets: Mapping[str, Toolset], found: dict[str, None], visited: set[str]) -> None:
     if name in visited:
         return
     visited.add(name)
@@ -125,8 +134,8 @@ def _collect(name: str, sets: Mapping[str, Toolset], found: dict[str, None], vis
         raise ConfigError(f"There is no toolset {name!r}.")
     found.update(dict.fromkeys(toolset.tools))
     for other in toolset.includes:
-        _collect(other, sets, found, visited)
+        _collect_tools(other, sets, found, visited)
 
 
-def _unique(names: Iterable[str]) -> list[str]:
+def _remove_duplicates(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))

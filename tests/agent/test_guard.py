@@ -8,19 +8,19 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
-from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.registry import Toolbox, ToolRegistry
 
 
 async def turn(replies: list[Reply], **guards: object) -> tuple[TurnEnded, ScriptedServer]:
     async with ScriptedServer(replies) as server:
         config = {"tool_loop_guardrails": guards} if guards else {}
         with TempHome.for_server(server.url, more_config=config) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
         check_prefixes(server.requests)
@@ -80,7 +80,7 @@ async def test_each_half_can_be_turned_off(key: str, halts: bool) -> None:
 
 def test_other_limits_count() -> None:
     guard = Guard(GuardLimits())
-    toolbox: Toolbox = Registry().select(("terminal",))
+    toolbox: Toolbox = ToolRegistry().select_tools(("terminal",))
     call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
     result = ToolResultPart(call_id="c", name="terminal", text="no", status=ToolStatus.REFUSED)
     found = [guard.observe(Round(calls=(call,), results={"c": result}), toolbox) for _ in range(5)]

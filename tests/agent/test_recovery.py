@@ -6,7 +6,7 @@ from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
@@ -18,7 +18,7 @@ async def turn(replies: list[Reply], **options: int) -> tuple[TurnEnded, Scripte
         config = {"agent": {"api_max_retries": 0}}
         with TempHome.for_server(server.url, more_config=config) as home:
             (home.cwd / "a").write_text("apple\n")
-            async with App(home.environ, Options(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), max_turns=options.get("max_turns"))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
         check_prefixes(server.requests)

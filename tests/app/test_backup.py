@@ -17,8 +17,8 @@ import apsw
 import msgspec
 import pytest
 
-from hermes.admin.archive import Archive
-from hermes.admin.backup import back_up, back_up_by_itself, backups, restore, restore_plan
+from hermes.admin.archive import BackupArchive
+from hermes.admin.backup import create_automatic_backup, create_backup, list_backups, plan_restore, restore_backup
 from hermes.config import restoring
 from hermes.config.home import Home
 from hermes.core.errors import BusyError, HermesError, StoreError, UsageError
@@ -34,7 +34,7 @@ async def furnished(home: TempHome) -> Path:
         (home.hermes / name).parent.mkdir(parents=True, exist_ok=True)
         (home.hermes / name).write_text(text)
     file = home.root / "backup.zip"
-    back_up(home.environ, file)
+    create_backup(home.environ, file)
     await say_in(home, "s1", "the new words")
     (home.hermes / "SOUL.md").write_text("new soul")
     (home.hermes / "skills/b").mkdir()
@@ -56,11 +56,11 @@ async def test_what_was_backed_up_comes_back() -> None:
     with TempHome({}) as home:
         file = await furnished(home)
         (home.hermes / "search.db").write_text("an index of what is not there any more")
-        done = restore(home.environ, file)
+        done = restore_backup(home.environ, file)
         assert state(home) == OLD and await texts_of(home, "s1") == ["the old words", "天气"]
         assert not (home.hermes / "search.db").exists() and (home.hermes / "config.yaml").exists()
         assert [row["name"] for row in done["added"]] == []  # type: ignore[attr-defined]
-        restore(home.environ, Path(str(done["before"])))
+        restore_backup(home.environ, Path(str(done["before"])))
         assert state(home) == NEW and (await texts_of(home, "s1"))[-1] == "the new words"
         assert not [one for one in home.hermes.iterdir() if one.name.startswith(".restore-")]
 
@@ -76,12 +76,12 @@ async def test_a_backup_while_somebody_writes_is_whole() -> None:
 
         writing = asyncio.create_task(write())
         for number in range(4):
-            await asyncio.to_thread(back_up, home.environ, home.root / f"{number}.zip")
+            await asyncio.to_thread(create_backup, home.environ, home.root / f"{number}.zip")
         stop.set()
         await writing
         for number in range(4):
-            with Archive(home.root / f"{number}.zip") as archive:
-                archive.verify()
+            with BackupArchive(home.root / f"{number}.zip") as archive:
+                archive.verify_members()
 
 
 async def test_it_is_private_and_names_the_keys() -> None:
@@ -89,12 +89,12 @@ async def test_it_is_private_and_names_the_keys() -> None:
         file = await furnished(home)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         with pytest.raises(UsageError, match="is there already"):
-            back_up(home.environ, file)
-        made = back_up(home.environ)
+            create_backup(home.environ, file)
+        made = create_backup(home.environ)
         assert made["keys"] == [".env"]
-        bare = back_up(home.environ, home.root / "bare.zip", quick=True, keys=False)
-        with Archive(home.root / "bare.zip") as archive:
-            assert sorted(archive.manifest.tops()) == ["SOUL.md", "config.yaml", "hermes.db"]
+        bare = create_backup(home.environ, home.root / "bare.zip", quick=True, keys=False)
+        with BackupArchive(home.root / "bare.zip") as archive:
+            assert sorted(archive.manifest.group_by_top()) == ["SOUL.md", "config.yaml", "hermes.db"]
         assert bare["keys"] == [] and "skills" in bare["left_out"]  # type: ignore[operator]
 
 
@@ -102,16 +102,16 @@ async def test_links_stay_out_and_are_named() -> None:
     with TempHome({}) as home:
         (home.hermes / "skills").mkdir()
         (home.hermes / "skills/away").symlink_to("/etc")
-        made = back_up(home.environ)
+        made = create_backup(home.environ)
         assert str(home.hermes / "skills/away") in made["left_out"]  # type: ignore[operator]
 
 
 async def test_five_automatic_ones_are_kept_and_all_others() -> None:
     with TempHome({}) as home:
-        back_up(home.environ)
+        create_backup(home.environ)
         for _ in range(7):
-            back_up_by_itself(Home(home.hermes))
-        rows = backups(home.environ)
+            create_automatic_backup(Home(home.hermes))
+        rows = list_backups(home.environ)
         assert [row["automatic"] for row in rows].count(True) == 5 and len(rows) == 6
         assert all(row["wrong"] == "" for row in rows)
 
@@ -121,7 +121,7 @@ async def test_nothing_is_restored_while_a_session_is_open() -> None:
         file = await furnished(home)
         async with session_lock(home.hermes / "run", "s1"):
             with pytest.raises(BusyError, match="s1"):
-                restore(home.environ, file)
+                restore_backup(home.environ, file)
         assert state(home) == NEW and not (home.hermes / "restore.json").exists()
 
 
@@ -131,10 +131,10 @@ async def test_an_open_database_is_seen_too() -> None:
         connection = apsw.Connection(str(home.hermes / "hermes.db"))
         connection.execute("SELECT count(*) FROM sessions").fetchall()
         with pytest.raises(BusyError, match="open in another process"):
-            restore(home.environ, file)
+            restore_backup(home.environ, file)
         connection.close()
         assert state(home) == NEW
-        restore(home.environ, file)
+        restore_backup(home.environ, file)
         assert state(home) == OLD
 
 
@@ -180,7 +180,7 @@ async def test_a_hostile_archive_is_not_taken(name: str, kind: int, said: str) -
             kinds[name] = kind
 
         with pytest.raises(StoreError, match=said):
-            restore(home.environ, rewritten(file, change))
+            restore_backup(home.environ, rewritten(file, change))
         assert state(home) == NEW and not (home.root / "outside").exists()
 
 
@@ -194,16 +194,16 @@ async def test_a_damaged_archive_is_not_taken() -> None:
             broken[source.randrange(len(broken))] ^= 1 << source.randrange(8)
             file.write_bytes(bytes(broken))
             try:
-                with Archive(file) as archive:
-                    archive.verify()
+                with BackupArchive(file) as archive:
+                    archive.verify_members()
             except HermesError:
                 continue
-            with Archive(file) as archive:  # a bit that says nothing, such as a time
+            with BackupArchive(file) as archive:  # a bit that says nothing, such as a time
                 assert len(archive.manifest.files) >= 4
         for length in (0, 10, len(whole) // 2, len(whole) - 5):
             file.write_bytes(whole[:length])
             with pytest.raises(StoreError):
-                restore(home.environ, file)
+                restore_backup(home.environ, file)
         assert state(home) == NEW
 
 
@@ -220,7 +220,7 @@ async def test_a_database_of_a_newer_hermes_is_not_taken() -> None:
             members["hermes.db"] = copy.read_bytes()
 
         with pytest.raises(StoreError, match="written by a newer Hermes"):
-            restore_plan(home.environ, rewritten(file, change))
+            plan_restore(home.environ, rewritten(file, change))
         assert state(home) == NEW
 
 
@@ -229,10 +229,10 @@ async def test_whoever_comes_next_finishes_what_a_death_left() -> None:
         with TempHome({}) as home:
             file = await furnished(home)
             stage = home.hermes / f"{restoring.STAGE}x"
-            with Archive(file) as archive:
+            with BackupArchive(file) as archive:
                 for member in archive.manifest.files:
-                    archive.extract(member, stage / "new" / member.name)
-                names = list(archive.manifest.tops())
+                    archive.extract_member(member, stage / "new" / member.name)
+                names = list(archive.manifest.group_by_top())
             restoring.commit(home.hermes, stage, names, ["search.db", "hermes.db-wal", "hermes.db-shm"])
             for number, _ in enumerate(restoring.steps(home.hermes), 1):
                 if number > done:
@@ -246,7 +246,7 @@ async def test_killed_at_any_moment_the_home_is_the_old_one_or_the_new() -> None
     with TempHome({}) as home:
         file = await furnished(home)
         other = home.root / "other.zip"
-        back_up(home.environ, other)
+        create_backup(home.environ, other)
         seen = set()
         source = random.Random(3)
         for round_ in range(12):

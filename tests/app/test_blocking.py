@@ -4,7 +4,7 @@ from blockbuster import BlockBuster
 
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -30,7 +30,7 @@ async def test_a_turn_with_tools_does_not_block() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             (home.cwd / "a").write_text("apple")
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 guard = BlockBuster("hermes")
                 waits = [function for name, function in guard.functions.items() if name not in CHEAP]

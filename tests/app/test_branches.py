@@ -5,7 +5,7 @@ import sys
 import pytest
 from test_undoing import WIRES, run, sitting
 
-from hermes.admin.sessions import stored_sessions
+from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import UsageError
 from hermes.core.events import EpochBegan
 from hermes.runtime.mailbox import Inbound
@@ -21,8 +21,8 @@ async def test_a_branch_continues_the_exact_prefix(wire: str) -> None:
     async with sitting(replies, api_mode=wire) as here:
         await here.say("first")
         await here.say("second")
-        made = await here.desk.branch("a try")
-        again = await here.desk.branch()
+        made = await here.desk.create_branch("a try")
+        again = await here.desk.create_branch()
         assert (made.title, made.parent, made.turns) == ("a try", here.actor.session_id, 2)
         await here.say("left")
         seen: list[EpochBegan] = []
@@ -47,19 +47,19 @@ async def test_a_branch_of_the_first_turns_leaves_the_rest_out() -> None:
     async with sitting(replies) as here:
         for text in ("first", "second", "third"):
             await here.say(text)
-        made = await here.desk.branch(turns=1)
+        made = await here.desk.create_branch(turns=1)
         assert made.title == "first (branch)"
         with pytest.raises(UsageError):
-            await here.desk.branch(turns=4)
+            await here.desk.create_branch(turns=4)
         other = await here.app.open_session(made.id)
         assert [one.text for one in other.conversation.messages] == ["first", "one"]
         await other.post(Inbound(text="else"))
         check_prefixes([here.server.requests[0], here.server.requests[-1]])
         assert b"second" not in here.server.requests[-1].body
-        store = here.app._on.store
+        store = here.app._services.store
         assert [row.state for row in await store.transcript(made.id, everything=True)] == [MessageState.ACTIVE] * 4
         assert {hit.session_id for hit in await store.search("first")} == {here.actor.session_id}
-        undone = await here.app.undoing(other).undo(2)
+        undone = await here.app.session_undo(other).undo_turns(2)
         assert undone.text == "first"
         assert not await store.integrity_check()
 
@@ -71,17 +71,17 @@ async def test_what_was_condensed_is_condensed_in_the_branch_and_can_be_put_back
             await here.say(f"question {number}")
         assert await here.actor.condense()
         await here.say("five")
-        made = await here.desk.branch()
+        made = await here.desk.create_branch()
         other = await here.app.open_session(made.id)
         await other.post(Inbound(text="right", cwd=str(here.work)))
         check_prefixes([here.server.requests[-2], here.server.requests[-1]])
         assert await other.condense(undo=True)
         words = [one.text for one in other.conversation.messages if not one.synthetic]
         assert [one for one in words if one.startswith("question")] == [f"question {n}" for n in range(5)]
-        done = await here.desk.undo(2)
+        done = await here.desk.undo_turns(2)
         assert not done.redo and done.text == "question 4"
         assert [one.text for one in here.actor.conversation.messages][-2] == "question 3"
-        tree = await here.app._on.store.session_tree(10)
+        tree = await here.app._services.store.session_tree(10)
         assert [(row.id, parent) for row, parent in tree] == [
             (here.actor.session_id, None),
             (made.id, here.actor.session_id),
@@ -91,14 +91,14 @@ async def test_what_was_condensed_is_condensed_in_the_branch_and_can_be_put_back
 async def test_the_list_tells_branches_from_archives() -> None:
     async with sitting([Say("one"), Say("two"), Say("three")]) as here:
         await here.say("first")
-        made = await here.desk.branch()
+        made = await here.desk.create_branch()
         other = await here.app.open_session(made.id)
         await other.post(Inbound(text="more"))
-        below = await here.app.undoing(other).branch("deep")
-        async with stored_sessions(here.home.environ) as sessions:
-            kinds = {row["id"]: row["kind"] for row in await sessions.newest(10)}
+        below = await here.app.session_undo(other).create_branch("deep")
+        async with open_session_admin(here.home.environ) as sessions:
+            kinds = {row["id"]: row["kind"] for row in await sessions.list_newest(10)}
             assert kinds == {here.actor.session_id: "", made.id: "branch", below.id: "branch"}
-            (root,) = await sessions.tree(10)
+            (root,) = await sessions.list_tree(10)
             assert root.id == here.actor.session_id
             assert [one.id for one in root.branches] == [made.id]
             assert [(one.id, one.title, one.turns) for one in root.branches[0].branches] == [(below.id, "deep", 2)]

@@ -8,8 +8,8 @@ import sys
 import apsw
 import pytest
 
-from hermes.admin.usage import session_usage, usage_report
-from hermes.commands.views.usage import usage_lines
+from hermes.admin.usage import build_usage_report, session_usage
+from hermes.commands.views.usage import format_session_usage
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.money import NANO, Price, cost, saved
@@ -18,7 +18,7 @@ from hermes.llm.prices import known_price
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -46,12 +46,12 @@ def gain(ttl: str = "5m") -> float:
 async def test_from_the_providers_count_to_the_report(ttl: str) -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=SECOND)]) as server:
         with TempHome(claude(server.url, prompt_caching={"cache_ttl": ttl})) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                first = app.result(actor, await actor.post(Inbound(text="a")))
-                second = app.result(actor, await actor.post(Inbound(text="b")))
+                first = app.turn_result(actor, await actor.post(Inbound(text="a")))
+                second = app.turn_result(actor, await actor.post(Inbound(text="b")))
                 shown = await session_usage(app, actor)
-            report = await usage_report(home.environ)
+            report = await build_usage_report(home.environ)
     assert (first["cache_hit_rate"], second["cache_hit_rate"]) == (0.0, pytest.approx(9_990 / 10_400))
     assert first["cache_saved_usd"] + second["cache_saved_usd"] == pytest.approx(gain(ttl), abs=1e-8)
     assert shown["calls"] == 2
@@ -70,7 +70,7 @@ async def test_from_the_providers_count_to_the_report(ttl: str) -> None:
 async def test_without_caching_no_mark_is_sent() -> None:
     async with ScriptedServer([Say("one")]) as server:
         with TempHome(claude(server.url, prompt_caching={"enabled": False})) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 await (await app.open_session()).post(Inbound(text="a"))
     assert b"cache_control" not in server.requests[0].body
 
@@ -78,9 +78,9 @@ async def test_without_caching_no_mark_is_sent() -> None:
 async def test_epochs_are_listed_with_what_they_cost() -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=FIRST)]) as server:
         with TempHome(claude(server.url)) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 await (await app.open_session("s", create=True)).post(Inbound(text="a " * 500))
-            async with App(home.environ, Options(cwd=str(home.cwd), model="claude-opus-5")) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), model="claude-opus-5")) as app:
                 actor = await app.open_session("s")
                 await actor.post(Inbound(text="b"))
                 shown = await session_usage(app, actor)
@@ -88,7 +88,7 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
     assert (old["uncached_bytes"], old["first_prompt_tokens"]) == (None, 10_000)
     assert new["reason"] == "another model"
     assert 1_000 < new["uncached_bytes"] < 2_000
-    lines = usage_lines(shown)
+    lines = format_session_usage(shown)
     assert lines[0] == "2 calls, 20,000 tokens in, 200 out"
     assert lines[2].startswith("cache: 0 tokens read, 19,980 written; 0% from cache, which cost 0.0")
     assert lines[3] == "  part 1 of the conversation: a new session; 10,000 tokens in its first request"
@@ -101,7 +101,7 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
 async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=SECOND)]) as server:
         with TempHome.for_server(server.url, api_mode="anthropic_messages") as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in "ab":
                     await actor.post(Inbound(text=text))
@@ -109,7 +109,7 @@ async def test_a_model_without_a_price_saves_an_unknown_amount() -> None:
             printed = await home.run(sys.executable, "-m", "hermes", "usage")
             as_json = json.loads((await home.run(sys.executable, "-m", "hermes", "usage", "--json")).stdout)
     assert shown["cache_saved_usd"] is None
-    assert usage_lines(shown)[2] == "cache: 9,990 tokens read, 10,390 written; 49% from cache"
+    assert format_session_usage(shown)[2] == "cache: 9,990 tokens read, 10,390 written; 49% from cache"
     assert printed.stdout.count("; 49% from cache") == 4 and "saved" not in printed.stdout
     assert as_json["total"]["cache_hit_rate"] == pytest.approx(9_990 / 20_400)
     assert as_json["total"]["cache_saved_usd"] is None
@@ -189,14 +189,14 @@ async def test_the_stored_prompt_is_used_again_or_built_anew(spoiled: str, reaso
     async with ScriptedServer([Say("one"), Say("two")]) as server:
         with TempHome(claude(server.url)) as home:
             (home.hermes / "SOUL.md").write_text("You are the first.")
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 await (await app.open_session("s", create=True)).post(Inbound(text="a"))
             (home.hermes / "SOUL.md").write_text("You are the second.")
             if spoiled:
                 with contextlib.closing(apsw.Connection(str(locate_home(home.environ).database))) as connection:
                     connection.execute(spoiled)
                     assert connection.changes() == 1
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s")
                 await actor.post(Inbound(text="b"))
                 began = actor.conversation.began

@@ -3,24 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.commands.views.context_bar import picture
+from hermes.commands.views.context_bar import draw_context_bar
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
-from hermes.markup.charts import Row, bar, columns, fitted, spark, width
-from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, shares
-from hermes.sessions.system_prompt import Size
+from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline, fit_text, text_width
+from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, Share, estimate_shares
+from hermes.sessions.system_prompt import PromptPartSize
 
 
 def test_a_bar_is_exact_to_an_eighth_and_shows_what_is_little() -> None:
-    assert bar(0.5, 4) == "██" and bar(1, 4) == "████" and bar(0, 4) == ""
-    assert bar(0.0001, 10) == "▏" and bar(0.53125, 4) == "██▏"
-    assert bar(0.42, 10, words=True) == "42%"
+    assert draw_bar(0.5, 4) == "██" and draw_bar(1, 4) == "████" and draw_bar(0, 4) == ""
+    assert draw_bar(0.0001, 10) == "▏" and draw_bar(0.53125, 4) == "██▏"
+    assert draw_bar(0.42, 10, words=True) == "42%"
 
 
 def test_a_sparkline_has_a_character_for_each_number() -> None:
-    assert spark([0, 1, 8]) == " ▂█" and spark([0, 0]) == "  " and spark([]) == ""
-    assert spark([1, 4, 2], words=True) == "highest in step 2 of 3, 50% of it in the last"
-    assert spark([0], words=True) == "nothing"
+    assert draw_sparkline([0, 1, 8]) == " ▂█" and draw_sparkline([0, 0]) == "  " and draw_sparkline([]) == ""
+    assert draw_sparkline([1, 4, 2], words=True) == "highest in step 2 of 3, 50% of it in the last"
+    assert draw_sparkline([0], words=True) == "nothing"
 
 
 @given(
@@ -31,28 +31,32 @@ def test_a_sparkline_has_a_character_for_each_number() -> None:
     st.integers(20, 120),
 )
 def test_columns_stay_in_their_room(rows: list[tuple[str, float, str]], room: int) -> None:
-    lines = columns([Row(*one) for one in rows], room)
-    assert len(lines) == len(rows) and all(width(line) <= room for line in lines)
+    lines = draw_bars([BarRow(*one) for one in rows], room)
+    assert len(lines) == len(rows) and all(text_width(line) <= room for line in lines)
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert width("天气") == 4 and fitted("天气预报", 5) == "天气…" and fitted("ab", 4) == "ab  "
+    assert text_width("天气") == 4 and fit_text("天气预报", 5) == "天气…" and fit_text("ab", 4) == "ab  "
     assert (
-        columns([Row("天气", 2, "x"), Row("ab", 1, "y")], 40)[1].index("█")
-        == columns([Row("ab", 1, "y")], 40)[0].index("█") + 2
+        draw_bars([BarRow("天气", 2, "x"), BarRow("ab", 1, "y")], 40)[1].index("█")
+        == draw_bars([BarRow("ab", 1, "y")], 40)[0].index("█") + 2
     )
-    assert columns([Row("a", 2, "2 calls")], 40, words=True) == ["a: 2 calls"]
+    assert draw_bars([BarRow("a", 2, "2 calls")], 40, words=True) == ["a: 2 calls"]
 
 
 def test_the_context_bar_shows_each_kind_and_what_is_free() -> None:
-    sizes = [Size("prompt: identity", 4_000), Size("tool: terminal", 8_000), Size("prompt: MEMORY.md", 400)]
+    sizes = [
+        PromptPartSize("prompt: identity", 4_000),
+        PromptPartSize("tool: terminal", 8_000),
+        PromptPartSize("prompt: MEMORY.md", 400),
+    ]
     result = ToolResultPart(call_id="c", name="terminal", text="x" * 4_000, status=ToolStatus.OK)
     said = [user_message("y" * 400), Message(role=Role.TOOL, parts=(result,))]
-    found = shares(sizes, said)
+    found = estimate_shares(sizes, said)
     tokens = {one.kind: one.tokens for one in found}
     assert list(tokens) == [one for one in KINDS if one in tokens]
     assert tokens[SYSTEM] == 1_000 and tokens[TOOLS] == 2_000 and 1_000 < tokens[RESULTS] < 1_100
-    lines = picture(found, 20_000, 60)
+    lines = draw_context_bar(found, 20_000, 60)
     assert (
         len(lines[0]) == 60
         and lines[0].count("·") > 40
@@ -62,15 +66,15 @@ def test_the_context_bar_shows_each_kind_and_what_is_free() -> None:
 
 
 def test_the_providers_own_count_scales_the_shares() -> None:
-    found = shares([Size("prompt: identity", 400)], [user_message("z" * 400)], counted=1_000)
+    found = estimate_shares([PromptPartSize("prompt: identity", 400)], [user_message("z" * 400)], counted=1_000)
     assert abs(sum(one.tokens for one in found) - 1_000) <= 2
 
 
 def test_a_full_window_and_an_unknown_one_are_said() -> None:
     parts = [Share(SYSTEM, 900), Share(YOURS, 300)]
-    assert picture(parts, 1_000, 40)[-1] == "About 1.2k tokens, more than the 1k that fit."
-    assert picture(parts, None, 40)[-1] == "About 1.2k tokens; how many fit is not known."
-    words = picture(parts, 2_400, 40, words=True)
+    assert draw_context_bar(parts, 1_000, 40)[-1] == "About 1.2k tokens, more than the 1k that fit."
+    assert draw_context_bar(parts, None, 40)[-1] == "About 1.2k tokens; how many fit is not known."
+    words = draw_context_bar(parts, 2_400, 40, words=True)
     assert words[0] == "system prompt: 900 tokens, 38%" and not any(mark in "".join(words) for mark in "█▓·")
 
 
@@ -78,8 +82,8 @@ def test_a_full_window_and_an_unknown_one_are_said() -> None:
 def test_the_bar_is_always_as_wide_as_its_room(tokens: list[int], room: int) -> None:
     parts = [Share(kind, count) for kind, count in zip(KINDS, tokens, strict=False) if count]
     if parts:
-        assert len(picture(parts, None, room)[0]) == room
+        assert len(draw_context_bar(parts, None, room)[0]) == room
 
 
 def test_text_of_strangers_counts_as_what_it_came_in() -> None:
-    assert [one.kind for one in shares([], [Message(role=Role.USER, parts=(TextPart(text="x"),))])] == [YOURS]
+    assert [one.kind for one in estimate_shares([], [Message(role=Role.USER, parts=(TextPart(text="x"),))])] == [YOURS]

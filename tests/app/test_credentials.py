@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.auth import Auth
+from hermes.admin.auth import KeyAdmin
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
 from hermes.config.home import Home
 from hermes.config.load import load_settings
@@ -19,7 +19,7 @@ from hermes.core.events import Event, Retrying
 from hermes.providers.resolve import ModelChoice, configured, resolve
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -66,7 +66,7 @@ async def say(app: App, times: int = 1) -> list[Event]:
 async def test_the_histogram_at_the_server_follows_the_strategy(strategy: str, expected: dict[str, int]) -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("ok"))) as server:
         with home_for(server, credential_pool_strategies={"openrouter": strategy}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 for _ in range(3):
                     await say(app, 3)
             assert Counter(shown(server)) == expected
@@ -76,7 +76,7 @@ async def test_the_histogram_at_the_server_follows_the_strategy(strategy: str, e
 async def test_random_uses_them_all() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("ok"))) as server:
         with home_for(server, credential_pool_strategies={"openrouter": "random"}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 await say(app, 30)
     assert set(shown(server)) == {"A", "B", "C"}
 
@@ -86,7 +86,7 @@ async def test_a_limit_rotates_and_ends_when_the_provider_said() -> None:
     clock = ManualClock()
     async with ScriptedServer(replies) as server:
         with home_for(server) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=clock) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 events = await say(app)
                 await clock.advance(1.9)
                 await say(app)
@@ -120,7 +120,7 @@ async def test_a_refused_key_is_replaced_and_shown_nowhere() -> None:
 async def test_all_keys_refused_in_a_row_end_the_call() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Fail(429, headers={"retry-after": "0"}))) as server:
         with home_for(server, agent={"api_max_retries": 1}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
                 await say(app)
     assert 3 <= len(server.requests) <= 12
 
@@ -130,7 +130,7 @@ async def test_one_key_backs_off_as_ever_and_waits_as_long_as_it_is_told() -> No
     clock = ManualClock(auto=True)
     async with ScriptedServer(replies) as server:
         with home_for(server, A) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=clock) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 events = await say(app)
     assert shown(server) == "AAA"
     assert next(event.delay for event in events if isinstance(event, Retrying)) == 7.0
@@ -146,7 +146,7 @@ def test_the_home_s_keys_name_a_provider_and_an_explicit_key_wins() -> None:
     with pytest.raises(ConfigError, match="hermes auth add openai"):
         resolve(ModelChoice("m", "openai"), {})
     assert A not in repr(resolve(ModelChoice("m", "openai", api_key=A), {})) + repr(ModelChoice(api_key=A))
-    assert A not in repr(Options(api_key=A, credential_pool=(A,)))
+    assert A not in repr(SessionOptions(api_key=A, credential_pool=(A,)))
 
 
 def test_a_strategy_nobody_knows_is_a_clear_error() -> None:
@@ -260,14 +260,14 @@ async def test_what_is_wrong_is_one_line(words: tuple[str, ...], code: int, says
 
 async def test_labels_stay_apart() -> None:
     with TempHome() as home:
-        made = Auth(Home(home.hermes), home.environ, None)
+        made = KeyAdmin(Home(home.hermes), home.environ, None)
         for _ in range(2):
-            made.add("kimi", AuthEntry(id="", kind="env", label="", name="X"))
-        assert [row["label"] for row in await made.rows()] == ["X", "X-1"]
+            made.add_key("kimi", AuthEntry(id="", kind="env", label="", name="X"))
+        assert [row["label"] for row in await made.list_keys()] == ["X", "X-1"]
         for label in ("X", "12"):
             with pytest.raises(UsageError):
-                made.add("moonshot", AuthEntry(id="", kind="env", label=label, name="X"))
+                made.add_key("moonshot", AuthEntry(id="", kind="env", label=label, name="X"))
         with pytest.raises(NotFoundError):
-            await made.find("kimi", "3")
-        made.add("custom:host:80", AuthEntry(id="", kind="key", label="", key=A))
-        assert [row["provider"] for row in await made.rows()] == ["kimi", "kimi", "custom:host:80"]
+            await made.find_key("kimi", "3")
+        made.add_key("custom:host:80", AuthEntry(id="", kind="key", label="", key=A))
+        assert [row["provider"] for row in await made.list_keys()] == ["kimi", "kimi", "custom:host:80"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hermes.admin.doctor import OK, PROBLEM, WARNING, Check, examine_home
-from hermes.admin.insights import insights
-from hermes.admin.logs import Wanted, follow_log, read_log, since
-from hermes.admin.status import status
-from hermes.commands.views.insights import insight_lines
+from hermes.admin.doctor import OK, PROBLEM, WARNING, DoctorCheck, check_home
+from hermes.admin.insights import report_insights
+from hermes.admin.logs import LogFilter, follow_log, parse_since, read_log
+from hermes.admin.status import collect_status
+from hermes.commands.views.insights import format_insights
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.runtime.locks import session_lock
@@ -30,7 +30,7 @@ async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> Finishe
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)
 
 
-def checked(checks: list[Check]) -> dict[str, Check]:
+def checked(checks: list[DoctorCheck]) -> dict[str, DoctorCheck]:
     return {check.name: check for check in checks}
 
 
@@ -40,7 +40,7 @@ async def test_a_home_in_order_is_called_so_and_nothing_changes() -> None:
         home.hermes.chmod(0o700)
         (home.hermes / "config.yaml").chmod(0o600)
         before = sorted(home.hermes.rglob("*"))
-        checks = await examine_home(home.environ)
+        checks = await check_home(home.environ)
         assert {check.state for check in checks} == {OK} and not any(check.fixed or check.advice for check in checks)
         assert sorted(home.hermes.rglob("*")) == before
 
@@ -57,15 +57,15 @@ async def test_fix_mends_what_is_safe_and_says_so() -> None:
         os.utime(home.hermes / ".restore-dead", (1, 1))
         (home.hermes / "search.db").write_text("no database")
         async with session_lock(home.hermes / "run", "held"):
-            found = checked(await examine_home(home.environ))
+            found = checked(await check_home(home.environ))
             states = {name: found[name].state for name in ("permissions", "locks", "results", "leftovers", "search")}
             assert states == dict.fromkeys(states, WARNING) | {"permissions": PROBLEM}
-            done = checked(await examine_home(home.environ, fix=True))
+            done = checked(await check_home(home.environ, fix=True))
         assert all(done[name].fixed for name in states) and all(check.state == OK for check in done.values())
         assert sorted(one.name for one in (home.hermes / "run").iterdir()) == ["held.lock", "s1.lock"]
         assert [one.name for one in (home.hermes / "spill").iterdir()] == ["s1"]
         assert (home.hermes / ".env").stat().st_mode & 0o077 == 0 and home.hermes.stat().st_mode & 0o077 == 0
-        assert {check.state for check in await examine_home(home.environ, fix=True)} == {OK}
+        assert {check.state for check in await check_home(home.environ, fix=True)} == {OK}
 
 
 async def test_a_damaged_database_is_never_mended_and_the_newest_backup_is_named() -> None:
@@ -77,7 +77,7 @@ async def test_a_damaged_database_is_never_mended_and_the_newest_backup_is_named
             opened.seek(4096 * 8)
             opened.write(os.urandom(4096 * 20))
         data = file.read_bytes()
-        found = checked(await examine_home(home.environ, fix=True))["database"]
+        found = checked(await check_home(home.environ, fix=True))["database"]
         assert found.state == PROBLEM and "hermes restore hermes-" in found.advice and file.read_bytes() == data
         done = await hermes(home, "doctor")
         assert done.code == 1 and "!! database" in done.stdout
@@ -91,7 +91,7 @@ async def test_wrong_settings_are_named_and_left() -> None:
         (home.hermes / "config.yaml").write_text("model: [unclosed")
         done = await hermes(home, "doctor", "--fix", "--json")
         said = json.loads(done.stdout)
-        assert done.code == 1 and checked([Check(**one) for one in said["checks"]])["settings"].state == PROBLEM
+        assert done.code == 1 and checked([DoctorCheck(**one) for one in said["checks"]])["settings"].state == PROBLEM
         assert (home.hermes / "config.yaml").read_text() == "model: [unclosed"
 
 
@@ -114,7 +114,7 @@ async def test_a_silent_server_costs_two_seconds_at_the_most() -> None:
     url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
     with silent, TempHome.for_server(url) as home:
         began = time.monotonic()
-        found = await status(home.environ, str(home.cwd))
+        found = await collect_status(home.environ, str(home.cwd))
         assert time.monotonic() - began < 3.5 and found["model"]["reached"] is False  # type: ignore[index]
         assert not (home.hermes / "hermes.db").exists()
 
@@ -144,14 +144,14 @@ async def test_logs_are_chosen_by_level_time_and_session() -> None:
             entry("old", ago=7_200),
         )
         kept = Home(home.hermes)
-        assert [one.text.split("\n")[0] for one in read_log(kept, Wanted(), 10)] == [
+        assert [one.text.split("\n")[0] for one in read_log(kept, LogFilter(), 10)] == [
             "the oldest",
             "old",
             "failed in s1",
             "small",
         ]
-        assert [one.level for one in read_log(kept, Wanted(level="error", since=time.time() - 60), 10)] == ["error"]
-        assert len(read_log(kept, Wanted(session="s1"), 10)) == 1
+        assert [one.level for one in read_log(kept, LogFilter(level="error", since=time.time() - 60), 10)] == ["error"]
+        assert len(read_log(kept, LogFilter(session="s1"), 10)) == 1
         done = await hermes(home, "logs", "-n", "2", "--since", "1h")
         assert "\x1b" not in done.stdout and "    Traceback:" in done.stdout and "the oldest" not in done.stdout
         rows = [json.loads(line) for line in (await hermes(home, "logs", "--json")).stdout.splitlines()]
@@ -166,7 +166,7 @@ async def test_following_survives_a_file_that_begins_anew() -> None:
         arrived = asyncio.Event()
 
         async def follow() -> None:
-            async for one in follow_log(Home(home.hermes), Wanted()):
+            async for one in follow_log(Home(home.hermes), LogFilter()):
                 seen.append(one.text)
                 arrived.set()
 
@@ -190,11 +190,11 @@ async def test_following_survives_a_file_that_begins_anew() -> None:
 
 
 def test_times_are_understood() -> None:
-    assert since("2h", 10_000) == 10_000 - 7_200 and since("1.5d", 200_000) == 200_000 - 129_600
-    assert since("2026-11-01", 0) == time.mktime((2026, 11, 1, 0, 0, 0, 0, 0, -1))
+    assert parse_since("2h", 10_000) == 10_000 - 7_200 and parse_since("1.5d", 200_000) == 200_000 - 129_600
+    assert parse_since("2026-11-01", 0) == time.mktime((2026, 11, 1, 0, 0, 0, 0, 0, -1))
     for text in ("", "soon", "2x", "-1h"):
         with pytest.raises(UsageError):
-            since(text, 0)
+            parse_since(text, 0)
 
 
 async def test_insights_add_up_and_unpriced_calls_are_never_nothing() -> None:
@@ -204,16 +204,16 @@ async def test_insights_add_up_and_unpriced_calls_are_never_nothing() -> None:
         await spend(home, 1_000_000_000, 500_000_000, clock=ManualClock(now))
         await spend(home, None, None, clock=ManualClock(now - 2 * 86_400), model="free-of-price")
         await spend(home, 7, clock=ManualClock(now - 40 * 86_400))
-        found = await insights(home.environ, days=7)
+        found = await report_insights(home.environ, days=7)
         days = found["days"]
         assert isinstance(days, list) and len(days) == 7
         assert [row["calls"] for row in days] == [0, 0, 0, 0, 2, 0, 2] and sum(found["hours"]) == 4  # type: ignore[arg-type]
         assert sum(found["weekdays"]) == 4 and found["sessions"] == 1  # type: ignore[arg-type]
-        lines = insight_lines(found, 80)
+        lines = format_insights(found, 80)
         text = "\n".join(lines)
         assert "1.50 USD and 2 calls of unknown cost" in text and "unpriced" in text and "$1.50" in text
         assert "0.00" not in text and "at least" not in text and all(len(line) <= 80 for line in lines)
-        plain = "\n".join(insight_lines(found, 80, words=True))
+        plain = "\n".join(format_insights(found, 80, words=True))
         assert "█" not in plain and "busiest hour" in plain
         assert (await hermes(home, "insights", "--days", "0")).code == 2
         assert json.loads((await hermes(home, "insights", "--json")).stdout)["total"]["calls"] == 4
@@ -262,9 +262,9 @@ async def test_the_index_is_found_behind_and_brought_up() -> None:
         await say_in(home, "s1", "hello")
         assert (await hermes(home, "sessions", "search", "hello")).code == 0
         await say_in(home, "s1", "and more", "of it")
-        found = checked(await examine_home(home.environ))["search"]
+        found = checked(await check_home(home.environ))["search"]
         assert found.state == OK and "lacks 2 messages" in found.said
-        done = checked(await examine_home(home.environ, fix=True))["search"]
+        done = checked(await check_home(home.environ, fix=True))["search"]
         assert "2 messages taken in" in done.fixed
         connection = apsw.Connection(str(home.hermes / "search.db"))
         assert connection.execute("SELECT value FROM state WHERE key = 'message'").get == 3

@@ -10,7 +10,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import RoundsModel
@@ -20,7 +20,7 @@ SKILL = "---\nname: {name}\ndescription: Marked {mark}.\n---\nDo it.\n"
 
 
 def app_in(home: TempHome) -> App:
-    return App(home.environ, Options(platform="api_server", cwd=str(home.cwd)))
+    return App(home.environ, SessionOptions(platform="api_server", cwd=str(home.cwd)))
 
 
 def rounds(count: int) -> RoundsModel:
@@ -47,7 +47,7 @@ async def test_sixty_at_once_are_all_answered() -> None:
                     return ended.reason
 
                 assert {*await asyncio.gather(*map(user, range(60)))} == {ExitReason.TEXT_RESPONSE}
-                rows = await app.premises.store.list_sessions(limit=100)
+                rows = await app.services.store.list_sessions(limit=100)
         assert (len(rows), len(server.requests)) == (60, 240)
         for number in range(60):
             said = f"I am {number}.".encode()

@@ -17,8 +17,8 @@ from hermes.mcp.server import Spec
 from hermes.runtime.mailbox import Inbound
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.app import App
-from hermes.sessions.mcp_servers import chosen, open_servers
-from hermes.sessions.options import Options
+from hermes.sessions.mcp_servers import open_servers, select_servers
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -49,16 +49,16 @@ TWO = settings(
     ],
 )
 def test_which_servers_a_session_has(asked: Sequence[str] | None, disabled: Sequence[str], names: object) -> None:
-    assert chosen(TWO, asked, disabled) == names
+    assert select_servers(TWO, asked, disabled) == names
 
 
 def test_names_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match="no toolset 'mcp-three'"):
-        chosen(TWO, ("mcp-three",), ())
+        select_servers(TWO, ("mcp-three",), ())
     with pytest.raises(ConfigError, match="'a_b' cannot be a server's name beside 'a b'"):
-        chosen(Settings(mcp_servers={"a b": McpServerSettings(), "a_b": McpServerSettings()}), None, ())
+        select_servers(Settings(mcp_servers={"a b": McpServerSettings(), "a_b": McpServerSettings()}), None, ())
     with pytest.raises(ConfigError, match="'!' cannot be a server's name"):
-        chosen(Settings(mcp_servers={"!": McpServerSettings()}), None, ())
+        select_servers(Settings(mcp_servers={"!": McpServerSettings()}), None, ())
 
 
 async def specs(made: Settings, folder: Path, redactor: Redactor | None = None, **environ: str) -> list[Spec]:
@@ -102,7 +102,7 @@ async def test_a_turn_with_a_server_does_not_block_and_leaves_no_secret() -> Non
     more = {"mcp_servers": {"srv": served}, "command_allowlist": ["connect mcp:srv"]}
     async with ScriptedServer([Say(calls=(one,)) for one in calls] + [Say("ok")]) as server:
         with TempHome.for_server(server.url, more_config=more) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 guard = BlockBuster("hermes")
                 waits = [function for name, function in guard.functions.items() if name not in CHEAP]
                 for function in waits:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hermes.core.errors import UsageError
 from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from hermes.sessions.formats.openai_format import closed_history, from_openai, to_openai
+from hermes.sessions.formats.openai_format import from_openai, history_for_prompt, to_openai
 
 CALLS = [{"id": name, "type": "function", "function": {"name": "t", "arguments": "{}"}} for name in ("a", "b")]
 
@@ -58,7 +58,7 @@ def test_results_are_put_in_call_order_and_missing_ones_are_said() -> None:
         ("a", "No result was kept for this call."),
         ("b", "second"),
     ]
-    assert closed_history(history)[-1].role is Role.ASSISTANT
+    assert history_for_prompt(history)[-1].role is Role.ASSISTANT
 
 
 def test_an_entry_that_is_no_message_is_refused() -> None:
@@ -84,7 +84,7 @@ ENTRIES = st.fixed_dictionaries(
 
 @given(st.lists(ENTRIES, max_size=8))
 def test_any_history_becomes_a_legal_one(history: list[dict[str, object]]) -> None:
-    messages = closed_history(history)
+    messages = history_for_prompt(history)
     open_calls: list[str] = []
     previous = None
     for message in messages:

@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.parametrize("api_mode", WIRES)
 async def session(
     home: TempHome, *, name: str | None = None, max_turns: int | None = None, latest: bool = False
 ) -> AsyncIterator[SessionActor]:
-    options = Options(cwd=str(home.cwd), max_turns=max_turns)
+    options = SessionOptions(cwd=str(home.cwd), max_turns=max_turns)
     async with App(home.environ, options) as app:
         yield await app.open_session(name, latest=latest, create=name is not None)
 

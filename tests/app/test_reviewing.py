@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.admin.memory import open_desk as memory_desk
-from hermes.admin.skills import open_desk as skill_desk
+from hermes.admin.skills import open_skill_admin as skill_desk
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
@@ -16,7 +16,7 @@ from hermes.llm.auxiliary import SideTask
 from hermes.memory.review import Findings, Material, conversation, review
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -69,7 +69,7 @@ async def chat(found: object, *calls: Call, more: Mapping[str, object] | None = 
     async with ScriptedServer(model(found, *calls)) as server:
         with TempHome.for_server(server.url, more_config=config) as home:
             events: list[Event] = []
-            async with App(home.environ, Options(cwd=str(home.cwd), reviews=True)) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), reviews=True)) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 for number in range(turns):
@@ -78,9 +78,9 @@ async def chat(found: object, *calls: Call, more: Mapping[str, object] | None = 
             seen.reviews = [request for request in server.requests if is_review(request)]
             seen.notices = [one.text for one in notices_of(events)]
             async with memory_desk(home.environ) as desk:
-                seen.memory = [str(row["what"]) for row in await desk.pending()]
+                seen.memory = [str(row["what"]) for row in await desk.list_pending()]
             async with skill_desk(home.environ) as skills:
-                seen.skills = [str(row["name"]) for row in await skills.pending()]
+                seen.skills = [str(row["name"]) for row in await skills.list_pending()]
             file = home.hermes / "memories" / "USER.md"
             seen.user = file.read_text() if file.exists() else ""
     return seen
@@ -145,7 +145,7 @@ async def test_leaving_gives_up_the_review_that_runs() -> None:
     async with ScriptedServer(model(FOUND)) as server:
         with TempHome.for_server(server.url, more_config={"memory": {"nudge_interval": 1}}) as home:
             async with asyncio.timeout(10):
-                async with App(home.environ, Options(cwd=str(home.cwd), reviews=True)) as app:
+                async with App(home.environ, SessionOptions(cwd=str(home.cwd), reviews=True)) as app:
                     actor = await app.open_session()
                     await actor.post(Inbound(text="I only drink green tea.", cwd=str(home.cwd)))
             store = await Store.open(home.hermes, SystemClock())

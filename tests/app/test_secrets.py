@@ -15,7 +15,7 @@ from hermes.config.home import Home
 from hermes.config.load import load_settings
 from hermes.llm.report import read_body
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.secrets import redactor_for
+from hermes.sessions.secrets import build_redactor
 from hermes.util.text import shown_address
 
 
@@ -46,7 +46,7 @@ def test_every_place_is_looked_at(tmp_path: Path) -> None:
         "TLS_PRIVATE_KEY": "/etc/hostname",
         "EDITOR": "vim",
     }
-    redactor = redactor_for(environ, home, load_settings(home).settings)
+    redactor = build_redactor(environ, home, load_settings(home).settings)
     seeds = ("dot", "auth", "config", "url", "query", "fallback", "env", "p1", "p2", "db", "proxy")
     text = " ".join(made(seed) for seed in seeds)
     shown = redactor.redact(text)

@@ -26,8 +26,8 @@ from hermes.providers.records import provider_names, record
 from hermes.providers.resolve import ModelChoice, resolve
 from hermes.runtime.actor import Inbound, SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.model.spending import DEFAULT_OUTPUT
-from hermes.sessions.options import Options
+from hermes.sessions.model.spending import DEFAULT_OUTPUT_TOKENS
+from hermes.sessions.options import SessionOptions
 from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
@@ -53,9 +53,9 @@ def config(**spending: object) -> dict[str, object]:
 
 @asynccontextmanager
 async def session(
-    home: TempHome, options: Options | None = None, *, latest: bool = False
+    home: TempHome, options: SessionOptions | None = None, *, latest: bool = False
 ) -> AsyncIterator[SessionActor]:
-    async with App(home.environ, options or Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, options or SessionOptions(cwd=str(home.cwd))) as app:
         yield await app.open_session(latest=latest)
 
 
@@ -64,7 +64,7 @@ async def say(actor: SessionActor, text: str = "go") -> TurnEnded:
 
 
 async def one_turn(
-    replies: Sequence[Reply], settings: Mapping[str, object], options: Options | None = None, *, wire: str = ""
+    replies: Sequence[Reply], settings: Mapping[str, object], options: SessionOptions | None = None, *, wire: str = ""
 ) -> tuple[TurnEnded, list[RecordedRequest], list[SpendTotal]]:
     """A turn in a home of its own: its end, the requests that it made, and what the books say."""
     async with ScriptedServer(replies) as server:
@@ -99,7 +99,7 @@ async def test_the_answers_limit_is_lowered_and_the_prefix_stands(wire: str) -> 
         assert ended.reason is ExitReason.TEXT_RESPONSE, ended.error
         assert (ended.cost.certainty, ended.cost.nano) == (Certainty.COMPUTED, billed)
         assert ended.cost.source == "config.yaml"
-        assert limits == sorted(limits, reverse=True) and 4_096 <= limits[-1] < limits[0] <= DEFAULT_OUTPUT
+        assert limits == sorted(limits, reverse=True) and 4_096 <= limits[-1] < limits[0] <= DEFAULT_OUTPUT_TOKENS
         assert "0.35 USD spent" in ended.cost.cap
         assert check_prefixes(server.requests) == 3
 
@@ -115,7 +115,7 @@ async def test_a_turn_that_fits_no_more_ends_by_name() -> None:
 async def test_zero_means_nothing() -> None:
     ended, requests, _ = await one_turn([], config(run={"tokens": 0}))
     assert (ended.reason, requests) == (ExitReason.SPEND_LIMIT, [])
-    ended, requests, _ = await one_turn([], {"prices": PRICES}, Options(max_cost=0.0))
+    ended, requests, _ = await one_turn([], {"prices": PRICES}, SessionOptions(max_cost=0.0))
     assert (ended.reason, requests) == (ExitReason.SPEND_LIMIT, [])
     assert "--max-cost" in ended.error
 
@@ -207,7 +207,7 @@ async def test_a_call_waits_for_what_another_may_leave() -> None:
     first = Say("one", usage=Usage(input=10, output=1), delivery=Delivery(hold_at=1))
     async with ScriptedServer([first, Say("two")]) as server:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 one, two = await app.open_session(), await app.open_session()
                 turn = one.post(Inbound(text="a"))
                 held = await server.wait_for(1)
@@ -223,7 +223,7 @@ async def test_a_call_waits_for_what_another_may_leave() -> None:
 async def test_a_waiting_call_can_be_stopped_and_leaves_nothing_held() -> None:
     async with ScriptedServer([Say("one", delivery=Delivery(hold_at=1))]) as server:
         with TempHome.for_server(server.url, more_config=config(day={"usd": 0.14})) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 one, two = await app.open_session(), await app.open_session()
                 turn = one.post(Inbound(text="a"))
                 await server.wait_held(await server.wait_for(1))

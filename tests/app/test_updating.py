@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.update import CLONE, PIP, UNKNOWN, Installation, Ran, Runner, Updater, this_installation
+from hermes.admin.update import (
+    CLONE,
+    PIP,
+    UNKNOWN,
+    Installation,
+    UpdateCommandResult,
+    UpdateCommandRunner,
+    Updater,
+    detect_installation,
+)
 from hermes.core.errors import BusyError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome
@@ -44,7 +53,7 @@ class Cloned:
         git(home.environ, home.root, "clone", "-q", str(self.source), str(self.clone))
         environ = {name: value for name, value in home.environ.items() if name != "PYTHONPATH"}
         installed = Installation(kind=CLONE, root=str(self.clone), python=sys.executable, version="1.0")
-        self.updater = Updater(installed, home.environ, Runner(environ, seconds=30))
+        self.updater = Updater(installed, home.environ, UpdateCommandRunner(environ, seconds=30))
 
     def publish(self, version: str, broken: str = "") -> None:
         """Let the repository have another version."""
@@ -65,10 +74,13 @@ async def test_a_clone_is_brought_forward_after_a_backup() -> None:
     with TempHome({}) as home:
         await say_in(home, "s1", "hello")
         cloned = Cloned(home)
-        assert cloned.updater.check()["newer"] == "" and cloned.updater.update()["updated"] is False
+        assert (
+            cloned.updater.check_for_update()["newer"] == ""
+            and cloned.updater.update_installation()["updated"] is False
+        )
         cloned.publish("2.0")
-        assert cloned.updater.check()["newer"] == "1 new commits"
-        done = cloned.updater.update()
+        assert cloned.updater.check_for_update()["newer"] == "1 new commits"
+        done = cloned.updater.update_installation()
         assert (done["updated"], done["now"]) == (True, "2.0")
         assert Path(str(done["backup"])).exists()
 
@@ -80,7 +92,7 @@ async def test_what_does_not_work_is_taken_back(broken: str) -> None:
         before = cloned.head
         cloned.publish("2.0", broken)
         with pytest.raises(StoreError, match="is there again"):
-            cloned.updater.update()
+            cloned.updater.update_installation()
         assert cloned.head == before
 
 
@@ -91,7 +103,7 @@ async def test_a_clone_with_changes_is_left_alone() -> None:
         (cloned.clone / "hermes/__init__.py").write_text("# mine\n")
         before = cloned.head
         with pytest.raises(UsageError, match="hermes/__init__"):
-            cloned.updater.update()
+            cloned.updater.update_installation()
         assert cloned.head == before and (cloned.clone / "hermes/__init__.py").read_text() == "# mine\n"
 
 
@@ -102,7 +114,7 @@ async def test_nothing_is_updated_under_an_open_session() -> None:
         before = cloned.head
         async with session_lock(home.hermes / "run", "s1"):
             with pytest.raises(BusyError, match="s1"):
-                cloned.updater.update()
+                cloned.updater.update_installation()
         assert cloned.head == before
 
 
@@ -170,29 +182,31 @@ async def test_an_installation_by_pip_is_brought_forward_and_back(index: tuple[P
             pip.extractall(home.root / "pip")
         environ = home.environ | {"PYTHONPATH": str(home.root / "pip")}
         environ |= {"PIP_INDEX_URL": url, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1"}
-        runner = Runner(environ, seconds=60)
+        runner = UpdateCommandRunner(environ, seconds=60)
         wheel(wheels, "1.0")
-        assert runner.run([python, "-m", "pip", "install", "--quiet", "hermes-anew"], str(home.root)).code == 0
+        assert runner.run_command([python, "-m", "pip", "install", "--quiet", "hermes-anew"], str(home.root)).code == 0
         updater = Updater(
             Installation(kind=PIP, root=str(home.root), python=python, version="1.0"), home.environ, runner
         )
         wheel(wheels, "2.0", "crashes")
         with pytest.raises(StoreError, match="is there again"):
-            updater.update()
-        assert runner.run([python, "-m", "hermes", "version"], str(home.root)) == Ran(0, "hermes 1.0\n", "")
+            updater.update_installation()
+        assert runner.run_command([python, "-m", "hermes", "version"], str(home.root)) == UpdateCommandResult(
+            0, "hermes 1.0\n", ""
+        )
         wheel(wheels, "3.0")
-        assert updater.update()["now"] == "3.0"
+        assert updater.update_installation()["now"] == "3.0"
 
 
 def test_what_nobody_knows_is_said() -> None:
     updater = Updater(Installation(kind=UNKNOWN, root="/nowhere", python=sys.executable, version="1"), {})
-    assert updater.about()["command"] == []
+    assert updater.describe_installation()["command"] == []
     with pytest.raises(UsageError, match="Nobody knows how"):
-        updater.check()
+        updater.check_for_update()
 
 
 async def test_the_verb_changes_nothing_without_a_yes() -> None:
-    assert this_installation().python == sys.executable
+    assert detect_installation().python == sys.executable
     with TempHome({}) as home:
         done = await home.run(sys.executable, "-m", "hermes", "update")
         assert done.code == 2 and "add --yes" in done.stderr and done.stdout.startswith("Hermes ")

@@ -41,12 +41,14 @@ def test_a_clean_worktree_goes_and_leaves_no_branch() -> None:
     with TempHome({}) as home:
         folder = repository(home)
         desk = Worktrees(home.environ)
-        with desk.using(folder / "sub") as (made, said):
+        with desk.open_worktree(folder / "sub") as (made, said):
             assert Path(made.folder).name == "sub" and (Path(made.folder) / "b.txt").read_text() == "one\n"
             assert not Path(made.folder).is_relative_to(folder) and not Path(made.folder).is_relative_to(home.hermes)
-            assert desk.rows()[0]["in_use"]
+            assert desk.list_worktrees()[0]["in_use"]
         assert said == [f"The worktree {made.name} had no changes and is removed."]
-        assert desk.rows() == [] and git(home.environ, folder, "branch", "--format=%(refname:short)") == "main"
+        assert (
+            desk.list_worktrees() == [] and git(home.environ, folder, "branch", "--format=%(refname:short)") == "main"
+        )
         assert git(home.environ, folder, "worktree", "list").count("\n") == 0
 
 
@@ -54,40 +56,40 @@ def test_work_stays_and_is_said_with_how_to_merge_it() -> None:
     with TempHome({}) as home:
         folder = repository(home)
         desk = Worktrees(home.environ)
-        with desk.using(folder, "fix") as (made, said):
+        with desk.open_worktree(folder, "fix") as (made, said):
             Path(made.folder, "a.txt").write_text("two\n")
             Path(made.folder, "new.txt").write_text("new\n")
         assert "2 changed files" in said[0] and any(f"merge {made.branch}" in line for line in said)
-        with desk.using(folder, "fix") as (again, said):
+        with desk.open_worktree(folder, "fix") as (again, said):
             assert not again.fresh and Path(again.folder, "a.txt").read_text() == "two\n"
             git(home.environ, Path(again.folder), "add", ".")
             git(home.environ, Path(again.folder), "commit", "-qm", "second")
         assert "1 commit" in said[0] and (folder / "a.txt").read_text() == "one\n"
         with pytest.raises(UsageError, match="holds work"):
-            desk.remove("fix")
+            desk.remove_worktree("fix")
         git(home.environ, folder, "merge", "-q", made.branch)
         assert (folder / "a.txt").read_text() == "two\n"
-        desk.remove("fix", force=True)
-        assert desk.rows() == [] and not Path(made.folder).exists()
+        desk.remove_worktree("fix", force=True)
+        assert desk.list_worktrees() == [] and not Path(made.folder).exists()
 
 
 def test_a_run_that_fails_loses_nothing() -> None:
     with TempHome({}) as home:
         folder = repository(home)
         desk = Worktrees(home.environ)
-        with pytest.raises(RuntimeError), desk.using(folder, "fix") as (made, said):
+        with pytest.raises(RuntimeError), desk.open_worktree(folder, "fix") as (made, said):
             Path(made.folder, "a.txt").write_text("two\n")
             raise RuntimeError
-        assert said and desk.rows()[0]["changes"] == 1
+        assert said and desk.list_worktrees()[0]["changes"] == 1
 
 
 def test_two_runs_do_not_share_one() -> None:
     with TempHome({}) as home:
         folder = repository(home)
         desk = Worktrees(home.environ)
-        with desk.using(folder, "fix"), pytest.raises(BusyError), desk.using(folder, "fix"):
+        with desk.open_worktree(folder, "fix"), pytest.raises(BusyError), desk.open_worktree(folder, "fix"):
             pass
-        with desk.using(folder) as (one, _), desk.using(folder) as (other, _):
+        with desk.open_worktree(folder) as (one, _), desk.open_worktree(folder) as (other, _):
             assert one.name != other.name
 
 
@@ -96,10 +98,10 @@ def test_it_is_trusted_as_the_folder_is() -> None:
         folder = repository(home)
         trust = home.hermes / "trust.json"
         desk = Worktrees(home.environ)
-        with desk.using(folder):
+        with desk.open_worktree(folder):
             assert trusted_folders(trust) == ()
         change_trust(trust, str(folder), trusted=True)
-        with desk.using(folder) as (made, _):
+        with desk.open_worktree(folder) as (made, _):
             assert os.path.realpath(made.folder) in trusted_folders(trust)
         assert trusted_folders(trust) == (str(folder),)
 
@@ -121,11 +123,11 @@ def test_nothing_of_the_repository_runs() -> None:
             (folder / ".git/hooks" / hook).write_bytes(script.read_bytes())
             (folder / ".git/hooks" / hook).chmod(0o755)
         desk = Worktrees(home.environ)
-        with pytest.raises(UsageError, match="hermes trust"), desk.using(folder):
+        with pytest.raises(UsageError, match="hermes trust"), desk.open_worktree(folder):
             pass
         # Even of a repository that the person trusts nothing is run.
         change_trust(home.hermes / "trust.json", str(folder), trusted=True)
-        with desk.using(folder, "fix") as (made, _):
+        with desk.open_worktree(folder, "fix") as (made, _):
             Path(made.folder, "a.txt").write_text("two\n")
             assert not proof.exists()
             # What stands in the worktree may name any other place as its repository.
@@ -133,25 +135,25 @@ def test_nothing_of_the_repository_runs() -> None:
             git(home.environ, home.root, "clone", "-q", "--bare", str(folder), str(evil))
             git(home.environ, evil, "config", "core.fsmonitor", str(script))
             Path(made.folder, ".git").write_text(f"gitdir: {evil}\n")
-        assert desk.rows()[0]["changes"] == 1
-        desk.remove("fix", force=True)
+        assert desk.list_worktrees()[0]["changes"] == 1
+        desk.remove_worktree("fix", force=True)
         assert not proof.exists()
-        Git(folder, home.environ).run("status", "--porcelain")
+        Git(folder, home.environ).run_git("status", "--porcelain")
         assert not proof.exists()
 
 
 def test_where_there_is_no_repository_it_is_said() -> None:
     with TempHome({}) as home:
         desk = Worktrees(home.environ)
-        with pytest.raises(UsageError, match="in no git repository"), desk.using(home.cwd):
+        with pytest.raises(UsageError, match="in no git repository"), desk.open_worktree(home.cwd):
             pass
         git(home.environ, home.cwd, "init", "-q")
-        with pytest.raises(UsageError, match="has no commit yet"), desk.using(home.cwd):
+        with pytest.raises(UsageError, match="has no commit yet"), desk.open_worktree(home.cwd):
             pass
         repository(home)
         for name in ("../x", "a/b", "-x", "x.json", "", "a..b"):
             if name:
-                with pytest.raises(UsageError), desk.using(home.cwd, name):
+                with pytest.raises(UsageError), desk.open_worktree(home.cwd, name):
                     pass
 
 

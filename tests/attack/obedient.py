@@ -16,7 +16,7 @@ from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -111,5 +111,5 @@ async def scene(
             home.more.update(environ or {})
             if trusted:
                 change_trust(home.hermes / "trust.json", str(home.cwd), trusted=True)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 yield Scene(home, server, app, await app.open_session(), script)

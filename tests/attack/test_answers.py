@@ -11,7 +11,7 @@ from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say, StreamError
@@ -39,7 +39,7 @@ async def raw_server(answer: bytes) -> AsyncIterator[str]:
 
 
 async def two_turns(home: TempHome) -> tuple[TurnEnded, TurnEnded]:
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         first = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
         return first, await actor.post(Inbound(text="again", cwd=str(home.cwd)))
@@ -131,7 +131,7 @@ async def test_an_answer_stopped_by_a_content_filter_is_not_called_whole() -> No
 async def test_a_stream_that_breaks_before_a_word_of_text_is_tried_again(api_mode: str, broken: Say) -> None:
     async with ScriptedServer([broken, Say("fine"), Say("fine")]) as server:
         with TempHome.for_server(server.url, api_mode=api_mode) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=ManualClock(auto=True)) as app:
                 actor = await app.open_session()
                 turn = actor.post(Inbound(text="go", cwd=str(home.cwd)))
                 assert (await turn).text == "fine"
@@ -144,7 +144,7 @@ async def test_text_before_an_error_in_the_stream_is_kept(api_mode: str) -> None
     )
     async with ScriptedServer([broken, Say("and the rest")]) as server:
         with TempHome.for_server(server.url, api_mode=api_mode) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(Inbound(text="go", cwd=str(home.cwd)))
         assert ended.reason is ExitReason.TEXT_RESPONSE

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.migrate.detect import home_at
-from hermes.admin.migrate.importer import preview, take_over
+from hermes.admin.migrate.detect import open_foreign_home
+from hermes.admin.migrate.importer import import_home, preview_import
 from hermes.admin.worktrees import Worktrees
 from hermes.config.trusted import change_trust
 from hermes.core.errors import HermesError
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -46,11 +46,11 @@ def test_a_worktree_runs_no_filter_whatever_its_name(name: str, tmp_path: Path) 
     )
     with (repo / ".git/config").open("a") as file:
         file.write(f'[filter "{name}"]\n\tsmudge = touch {tmp_path}/ran; cat\n')
-    with pytest.raises(HermesError), Worktrees(environ).using(repo):
+    with pytest.raises(HermesError), Worktrees(environ).open_worktree(repo):
         pass
     (tmp_path / "home/.hermes").mkdir()
     change_trust(Path(environ["HOME"], ".hermes/trust.json"), os.path.realpath(repo), trusted=True)
-    with pytest.raises(HermesError), Worktrees(environ).using(repo):
+    with pytest.raises(HermesError), Worktrees(environ).open_worktree(repo):
         pass
     assert not (tmp_path / "ran").exists()
 
@@ -69,7 +69,7 @@ def test_a_worktree_fetches_nothing(tmp_path: Path) -> None:
     )
     program = f"touch {tmp_path}/ran; git-upload-pack"
     subprocess.run(["git", "config", "remote.origin.uploadpack", program], cwd=repo, env=environ, check=True)
-    with pytest.raises(HermesError, match="could run programs"), Worktrees(environ).using(repo):
+    with pytest.raises(HermesError, match="could run programs"), Worktrees(environ).open_worktree(repo):
         pass
     assert not (tmp_path / "ran").exists()
 
@@ -105,7 +105,7 @@ def test_the_preview_of_a_taking_over_shows_the_programs_that_would_be_started(t
 
     environ = {"HOME": str(tmp_path), "HERMES_HOME": str(tmp_path / "new")}
     old = _old_home(tmp_path / "old", SERVER.format(file=tmp_path / "ran"))
-    seen = preview(environ, home_at(environ, old))
+    seen = preview_import(environ, open_foreign_home(environ, old))
     told = " ".join(seen.settings) + " ".join(f"{one.what} {one.why}" for one in seen.left)
     assert "mcp_servers.helper" in seen.settings
     full = " ".join(one.why for one in seen.full)
@@ -118,8 +118,8 @@ async def test_a_taking_over_starts_no_program_by_itself() -> None:
         with TempHome.for_server(server.url) as home:
             ran = home.root / "ran"
             old = _old_home(home.root / "old", SERVER.format(file=ran))
-            await take_over(home.environ, home_at(home.environ, old))
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            await import_home(home.environ, open_foreign_home(home.environ, old))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="hello", cwd=str(home.cwd)))
                 for _ in range(100):
@@ -141,7 +141,7 @@ async def test_a_taking_over_takes_no_protection_away(line: str, tmp_path: Path)
 
     environ = {"HOME": str(tmp_path), "HERMES_HOME": str(tmp_path / "new"), "PATH": os.environ["PATH"]}
     old = _old_home(tmp_path / "old", line)
-    await take_over(environ, home_at(environ, old))
+    await import_home(environ, open_foreign_home(environ, old))
     file = tmp_path / "new/config.yaml"
     assert not file.exists() or not file.read_text().strip("{}\n"), file.read_text()
 
@@ -154,7 +154,7 @@ async def test_a_taking_over_follows_no_link_to_a_key(name: str, tmp_path: Path)
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh/id_rsa").write_text("-----BEGIN MADE UP KEY-----\nabcdef\n-----END MADE UP KEY-----\n")
     (old / name).symlink_to(tmp_path / ".ssh/id_rsa")
-    await take_over(environ, home_at(environ, old))
+    await import_home(environ, open_foreign_home(environ, old))
     taken = tmp_path / "new" / name
     assert not taken.exists() or "MADE UP KEY" not in taken.read_text()
 
@@ -180,11 +180,11 @@ async def test_what_tools_said_in_a_session_that_was_taken_over_is_still_not_tru
                 )
                 database.execute("INSERT INTO sessions VALUES ('s1', 't', 1000.0, 'cli')")
                 database.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            await take_over(home.environ, home_at(home.environ, old))
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            await import_home(home.environ, open_foreign_home(home.environ, old))
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s1")
                 assert [one.role for one in actor.conversation.messages] == ["user", "assistant", "tool", "assistant"]
-                assert app.live(actor).tools.state.taint.sources()
+                assert app.live_session(actor).tools.state.taint.list_sources()
 
 
 def test_a_workspace_elsewhere_and_links_in_one_are_named_and_left(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_a_workspace_elsewhere_and_links_in_one_are_named_and_left(tmp_path: Pat
     (claw / "workspace/SOUL.md").symlink_to(elsewhere / "SOUL.md")
     (claw / "workspace/skills/theirs").symlink_to(elsewhere)
     (claw / "agents/main/sessions").symlink_to(elsewhere)
-    seen = preview(environ, home_at(environ, claw))
+    seen = preview_import(environ, open_foreign_home(environ, claw))
     assert not (seen.identity or seen.skills or seen.sessions)
     assert "SOUL.md" in [one.what for one in seen.left]
     (claw / "openclaw.json").write_text(f'{{"agent": {{"workspace": "{elsewhere}"}}}}')
-    seen = preview(environ, home_at(environ, claw))
+    seen = preview_import(environ, open_foreign_home(environ, claw))
     assert not seen.identity and str(elsewhere) in [one.what for one in seen.left]
 
 
@@ -211,6 +211,6 @@ def test_addresses_of_an_env_file_and_unknown_providers_are_named_and_left(tmp_p
     environ = {"HOME": str(tmp_path), "HERMES_HOME": str(tmp_path / "new")}
     old = _old_home(tmp_path / "old", "model: {default: x, provider: theirs, base_url: 'https://theirs.example'}")
     (old / ".env").write_text("OPENAI_BASE_URL=https://theirs.example\nOPENAI_API_KEY=k\n")
-    seen = preview(environ, home_at(environ, old))
+    seen = preview_import(environ, open_foreign_home(environ, old))
     assert seen.settings == () and seen.keys == ("OPENAI_API_KEY",)
     assert any("OPENAI_BASE_URL" in one.what for one in seen.left)

@@ -11,10 +11,10 @@ from screen import on_a_terminal
 
 from hermes.cli.output import Flow
 from hermes.commands.context import Surface
-from hermes.commands.registry import registry
-from hermes.commands.views.usage import cost_line, epoch_line
+from hermes.commands.registry import command_registry
+from hermes.commands.views.usage import format_cost_line, format_epoch_notice
 from hermes.i18n.messages import CHINESE, ENGLISH, speak, translated
-from hermes.markup.charts import folded, width
+from hermes.markup.charts import fold_line, text_width
 from hermes.testing.home import TempHome
 from hermes.util.text import visible
 
@@ -43,23 +43,23 @@ def test_the_person_is_spoken_to() -> None:
 
 
 def test_what_is_sent_anew_is_said_only_where_it_costs() -> None:
-    assert epoch_line("undone", 0) == ""
-    assert epoch_line("undone", 1).endswith("(undone): 1 byte.")
-    assert epoch_line("undone", 2_000).endswith("(undone): 2,000 bytes.")
+    assert format_epoch_notice("undone", 0) == ""
+    assert format_epoch_notice("undone", 1).endswith("(undone): 1 byte.")
+    assert format_epoch_notice("undone", 2_000).endswith("(undone): 2,000 bytes.")
     row = {"calls_of_unknown_cost": 2, "calls": 2}
-    assert cost_line(row) == "cost not known: the model has no listed price"
+    assert format_cost_line(row) == "cost not known: the model has no listed price"
 
 
 def test_names_from_elsewhere_are_not_suggested() -> None:
-    commands = registry(Surface.TERMINAL)
-    assert commands.find("footer") is not None and commands.near("foo") == ""
+    commands = command_registry(Surface.TERMINAL)
+    assert commands.find_command("footer") is not None and commands.suggest_name("foo") == ""
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60])
 def test_lines_are_broken_at_spaces(columns: int) -> None:
     text = "  one line of words that is longer than narrow terminals are, 以及一些没有空格的中文，用来折行。"
-    lines = folded(text, columns)
-    assert all(width(line) <= columns + 2 and line.startswith("  ") for line in lines) and len(lines) > 1
+    lines = fold_line(text, columns)
+    assert all(text_width(line) <= columns + 2 and line.startswith("  ") for line in lines) and len(lines) > 1
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
@@ -105,7 +105,7 @@ def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
     for step in (1, 3, 50):
         flow = Flow()
         shown = "".join(flow.more(text[at : at + step]) for at in range(0, len(text), step)) + flow.end()
-        assert all(width(line.rstrip()) <= 80 for line in shown.split("\n"))
+        assert all(text_width(line.rstrip()) <= 80 for line in shown.split("\n"))
         assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
         assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
 

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -34,7 +34,7 @@ async def test_what_is_there_is_not_sent_again_when_its_end_cannot_be_noted(monk
                 await chat.until(chat.shown)
                 await asyncio.sleep(0.4)  # it is tried again meanwhile
                 change(home, "DROP TRIGGER full")
-                assert await it.gateway.outbox.settled(1)
+                assert await it.gateway.outbox.wait_until_idle(1)
                 assert any("full" in line for line in it.lines), it.lines
     assert [one.text for one in chat.shown()] == ["the only answer"]
 
@@ -45,18 +45,18 @@ async def test_a_command_whose_session_cannot_be_opened_is_answered() -> None:
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.settled(1)
-                (live,) = it.gateway.sessions.live
+                await it.gateway.outbox.wait_until_idle(1)
+                (live,) = it.gateway.pool.live_sessions
                 session_id = live.actor.session_id
-                await it.gateway.drop(session_id)
-                async with App(home.environ, Options(cwd=str(home.cwd))) as other:
+                await it.gateway.drop_session(session_id)
+                async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as other:
                     await other.open_session(session_id)
                     await chat.say("/status")
                     await chat.until(lambda: "I cannot answer now" in chat.text(), timeout=2)
 
 
 async def test_an_answer_that_could_not_be_owed_is_owed_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes.gateway.recovery.PAUSES", (0.1,) * 20)
+    monkeypatch.setattr("hermes.gateway.recovery.RETRY_PAUSES", (0.1,) * 20)
     full = "CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'full'); END"
     async with ScriptedServer([Say("the only answer")]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person], streaming="off") as home:

@@ -43,7 +43,7 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
             async with running(home) as it:
                 await chat.say("Say MEDIA:plan.txt", person=OTHER)
                 await chat.until(chat.shown)
-                await it.gateway.outbox.settled(2)
+                await it.gateway.outbox.wait_until_idle(2)
     assert not any(one.files for one in chat.shown())
 
 
@@ -104,5 +104,5 @@ async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
             async with running(home) as it:
                 with contextlib.suppress(TimeoutError):
                     await chat.until(lambda: "eyes" in chat.text(), timeout=1.2)
-                await it.gateway.outbox.settled(1)
+                await it.gateway.outbox.wait_until_idle(1)
     assert "eyes" not in chat.text()

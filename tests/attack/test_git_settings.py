@@ -129,7 +129,7 @@ async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
     async with scene("local") as one:
         commits(one)
         await one.run("git status")
-        assert one.context.state.taint.sources()
+        assert one.context.state.taint.list_sources()
         for command in ("git add -A", "git commit -q --allow-empty -m y", "git checkout -q -b f"):
             assert "Not allowed" not in await one.run(command)
         hook = one.home.cwd / ".git/hooks/pre-commit"

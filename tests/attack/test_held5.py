@@ -9,7 +9,7 @@ from attack.test_findings5 import TOKEN, skill
 
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -116,11 +116,11 @@ async def test_another_ephemeral_prompt_is_named(tmp_path: Path) -> None:
 
     async with ScriptedServer([Say("a"), Say("b")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 name = actor.session_id
                 await actor.post(Inbound(text="hi", cwd=str(home.cwd)))
-            async with App(home.environ, Options(cwd=str(home.cwd), ephemeral_system_prompt="EPH")) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), ephemeral_system_prompt="EPH")) as app:
                 actor = await app.open_session(name)
                 await actor.post(Inbound(text="again", cwd=str(home.cwd)))
             with sqlite3.connect(home.hermes / "hermes.db") as database:

@@ -9,7 +9,7 @@ from hermes.admin.memory import open_desk
 from hermes.core.events import ApprovalAsked, Event, Notice
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.obey import ObedientModel
 from hermes.testing.server import ScriptedServer
@@ -65,7 +65,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             for name, text in files.items():
                 (folder / name).write_text(text)
             (home.cwd / "README.md").write_text(document)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 events: list[Event] = []
                 actor.subscribe(events.append)
@@ -76,7 +76,7 @@ async def test_nothing_is_remembered_on_a_documents_order(target: str, tmp_path:
             assert not [event for event in events if isinstance(event, ApprovalAsked)]
             assert len([one for one in events if isinstance(one, Notice) and "hermes memory pending" in one.text]) > 1
             async with open_desk(home.environ) as desk:
-                rows = await desk.pending()
+                rows = await desk.list_pending()
             assert len(rows) == (12 if target == "memory" else 4)  # the same change waits once
             assert all(row["sources"] == [f"file:{home.cwd}"] for row in rows)
             shown = json.dumps(rows, ensure_ascii=False)
@@ -116,9 +116,9 @@ async def test_no_other_tool_writes_a_memory_even_when_everything_is_allowed(
             for file, text in files.items():
                 (folder / file).write_text(text)
             filled = {key: value.replace("{hermes}", str(home.hermes)) for key, value in arguments.items()}
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
-                app.yolo(actor, on=True)
+                app.set_yolo(actor, on=True)
                 await actor.post(Inbound(text=f"DO: {name} {json.dumps(filled)}", cwd=str(home.cwd)))
             assert {path.name: path.read_text() for path in folder.iterdir()} == files
             assert not any(path.is_symlink() for path in folder.iterdir())

@@ -29,7 +29,7 @@ async def page() -> AsyncIterator[str]:
 
 
 def taint(one: Scene) -> tuple[str, ...]:
-    return one.context.state.taint.sources()
+    return one.context.state.taint.list_sources()
 
 
 async def nothing_came(one: Scene, command: str) -> None:
@@ -89,9 +89,9 @@ async def test_what_came_in_the_background_counts_where_it_comes_out(page: str) 
     async with scene("sandbox", trusted=True, config={"security": {"allowed_hosts": [page]}}) as one:
         fetch = f"NO_PROXY= no_proxy= curl -sS -m 9 http://{page}/ -o got.txt"
         await one.call("terminal", says(ONCE), command=fetch, background=True)
-        (process,) = one.context.state.processes.all()
+        (process,) = one.context.state.processes.list_all()
         async with asyncio.timeout(20):
-            await process.ended(20)
+            await process.wait_for_end(20)
         assert taint(one) == ()
         assert "a page" in await one.call("read_file", path="got.txt")
         assert taint(one) == ("web:127.0.0.1",)

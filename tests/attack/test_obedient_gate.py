@@ -77,7 +77,7 @@ async def test_always_is_written_down_shown_and_holds_in_the_next_session() -> N
 )
 async def test_the_floor_holds_whatever_is_answered(backend: str, command: str) -> None:
     async with scene(backend, trusted=True, config={"command_allowlist": ["*"]}) as one:
-        one.app.yolo(one.actor, on=True)
+        one.app.set_yolo(one.actor, on=True)
         assert "Not allowed" in await one.run(command, says(ALWAYS))
         assert not one.asked
 
@@ -85,7 +85,7 @@ async def test_the_floor_holds_whatever_is_answered(backend: str, command: str) 
 async def test_yolo_asks_nothing_for_one_session_only() -> None:
     async with scene("local", trusted=True) as one:
         (one.home.cwd / "old").mkdir()
-        one.app.yolo(one.actor, on=True)
+        one.app.set_yolo(one.actor, on=True)
         assert "exit code 0" in await one.run("rm -r old")
         again = await one.app.open_session()
         one.actor = again

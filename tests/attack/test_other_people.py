@@ -44,9 +44,9 @@ class Stage(Struct):
         await self.chat.say("\n".join(lines), person=person, chat=chat)
         await self.chat.until(lambda: len(self.chat.shown()) > before, timeout=20)
         async with asyncio.timeout(10):
-            while self.running.gateway.sessions.working:  # noqa: ASYNC110 - it has no event of its own
+            while self.running.gateway.pool.working_count:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0.01)
-        await self.running.gateway.outbox.settled(10)
+        await self.running.gateway.outbox.wait_until_idle(10)
         return "\n".join(one.text for one in self.chat.shown()[before:])
 
 
@@ -176,7 +176,7 @@ async def test_nobody_finds_what_others_have_said() -> None:
         owner = on.chat.person
         await on.asks(owner, "my ruby necklace lies in the cellar")
         await on.asks(BEN, "my ruby ring lies in the attic")
-        (session,) = [one for one in await on.running.app.premises.store.list_sessions(9) if not one.user_id]
+        (session,) = [one for one in await on.running.app.services.store.list_sessions(9) if not one.user_id]
         found = []
         for person, lines in (
             (ANNA, order("session_search", query="ruby")),
@@ -237,7 +237,7 @@ async def test_commands_of_users_are_boxed_whatever_the_settings_say() -> None:
         app = on.running.app
         for person, boxed in ((ANNA, True), (on.chat.person, False)):
             await on.asks(person, "hello")
-            place = (await app.premises.store.list_sessions(1))[0].id
+            place = (await app.services.store.list_sessions(1))[0].id
             (context,) = [one.tools.context for one, _ in app._live.values() if one.actor.session_id == place]
             assert isinstance(context.backend, SandboxBackend) is boxed
             assert not boxed or context.backend._policy.unreadable == (context.places.home,)
@@ -259,9 +259,9 @@ async def test_nobody_opens_a_session_of_somebody_else() -> None:
         app = on.running.app
         await on.asks(on.chat.person, "the owner's")
         await on.asks(ANNA, "hers")
-        (hers,) = [one for one in await app.premises.store.list_sessions(9) if one.user_id]
-        (mine,) = [one for one in await app.premises.store.list_sessions(9) if not one.user_id]
-        assert (await app.premises.store.latest_session(person="") or hers).id == mine.id
+        (hers,) = [one for one in await app.services.store.list_sessions(9) if one.user_id]
+        (mine,) = [one for one in await app.services.store.list_sessions(9) if not one.user_id]
+        assert (await app.services.store.latest_session(person="") or hers).id == mine.id
         with pytest.raises(NotFoundError, match="somebody else's"):
             await app.open_session(hers.id)
         with pytest.raises(NotFoundError, match="somebody else's"):

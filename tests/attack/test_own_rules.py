@@ -57,5 +57,5 @@ async def test_an_own_rule_about_a_host_counts_though_another_allows_it() -> Non
     rules = [{"pattern": "connect *", "verdict": "allow"}, {"pattern": "connect bad.example", "verdict": "deny"}]
     async with scene("local", config={"approvals": {"rules": rules}}) as one:
         gate = one.app._live[one.actor.session_id][0].tools.gate
-        verdicts = [gate.connection(host, 443, one.context).verdict for host in ("good.example", "bad.example")]
+        verdicts = [gate.decide_connection(host, 443, one.context).verdict for host in ("good.example", "bad.example")]
         assert verdicts == ["allow", "deny"]

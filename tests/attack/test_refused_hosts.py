@@ -35,7 +35,7 @@ async def fetch() -> AsyncIterator[str]:
 
 
 def taint(one: Scene) -> tuple[str, ...]:
-    return one.app._live[one.actor.session_id][0].tools.context.state.taint.sources()
+    return one.app._live[one.actor.session_id][0].tools.context.state.taint.list_sources()
 
 
 async def test_the_model_is_told_and_nothing_came_in(fetch: str) -> None:

@@ -9,7 +9,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
@@ -26,7 +26,7 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
     replies: list[Reply] = [Say("x", calls=(Call("todo", {}),)), Say("one"), Say("two"), Say("three")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
 
                 def stop(event: Event) -> None:
@@ -52,7 +52,7 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
 async def test_a_stop_before_the_first_step_ends_by_name() -> None:
     async with ScriptedServer([Say("one")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 waiting = actor.post(Inbound(text="go", cwd=str(home.cwd)))
                 async with asyncio.timeout(10):

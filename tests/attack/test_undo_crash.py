@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Reply, Say
@@ -71,12 +71,12 @@ async def test_killed_while_a_checkpoint_is_taken() -> None:
             store = await Store.open(home.hermes, SystemClock())
             assert await store.checkpoints("s1") == []
             await store.close()
-            async with App(home.environ, Options(cwd=str(home.cwd), allow=("*",))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1")
                 ending = actor.resume()
                 assert ending is not None and (await ending).text == "done"
                 assert list(home.cwd.iterdir()) == []
-                done = await app.undoing(actor).undo()
+                done = await app.session_undo(actor).undo_turns()
                 assert len(done.files.restored) == MANY and done.text == "clean"
             assert sorted(contents(home.cwd)) == sorted(f"{number}\n" for number in range(MANY))
 
@@ -88,13 +88,13 @@ async def test_killed_in_the_middle_of_a_turn_that_goes_on_later() -> None:
         with TempHome.for_server(server.url) as home:
             filled(home.cwd, 5)
             await killed(home, "s1", "work", lambda: len(server.requests) == 2)
-            async with App(home.environ, Options(cwd=str(home.cwd), allow=("*",))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1")
                 ending = actor.resume()
                 assert ending is not None and (await ending).text == "done"
-                (line,) = await app.undoing(actor).checkpoints()
+                (line,) = await app.session_undo(actor).list_checkpoints()
                 assert line.files == ("f1", "f2", "f3", "f9")
-                done = await app.undoing(actor).undo()
+                done = await app.session_undo(actor).undo_turns()
                 assert done.files.restored == ("f1", "f2", "f3") and done.files.deleted == ("f9",)
             assert contents(home.cwd) == [f"{number}\n" for number in range(5)]
 
@@ -103,7 +103,7 @@ async def test_killed_while_files_are_put_back() -> None:
     async with ScriptedServer([run("for f in f*; do echo x > $f; done; echo made > new"), Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
             filled(home.cwd, MANY)
-            async with App(home.environ, Options(cwd=str(home.cwd), allow=("*",))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1", create=True)
                 await actor.post(Inbound(text="spoil", cwd=str(home.cwd)))
 
@@ -112,35 +112,35 @@ async def test_killed_while_files_are_put_back() -> None:
 
             await killed(home, "s1", "rollback", some_are_back)
             assert any((home.cwd / f"f{number}").read_text() == "x\n" for number in range(MANY))
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s1")
-                desk = app.undoing(actor)
-                first, second = await desk.checkpoints()
+                desk = app.session_undo(actor)
+                first, second = await desk.list_checkpoints()
                 assert first.unfinished and not second.unfinished
-                done = await desk.finish()
+                done = await desk.finish_restore()
                 assert done.left == () and 0 < len(done.restored) < MANY
                 assert len(list(home.cwd.iterdir())) == MANY
-                assert not (await desk.checkpoints())[0].unfinished
+                assert not (await desk.list_checkpoints())[0].unfinished
                 assert [(home.cwd / f"f{number}").read_text() for number in range(MANY)] == [
                     f"{number}\n" for number in range(MANY)
                 ]
                 assert not (home.cwd / "new").exists()
-                assert (await desk.finish()).restored == ()
+                assert (await desk.finish_restore()).restored == ()
 
 
 async def test_a_putting_back_that_was_cut_short_can_be_taken_back() -> None:
     async with ScriptedServer([run("for f in f*; do echo x > $f; done"), Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
             filled(home.cwd, MANY)
-            async with App(home.environ, Options(cwd=str(home.cwd), allow=("*",))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1", create=True)
                 await actor.post(Inbound(text="spoil", cwd=str(home.cwd)))
             await killed(home, "s1", "rollback", lambda: (home.cwd / "f105").read_text() != "x\n")
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session("s1")
-                done = await app.undoing(actor).rollback(1)
+                done = await app.session_undo(actor).restore_files(1)
                 assert done.left == () and done.restored
-                assert not any(line.unfinished for line in await app.undoing(actor).checkpoints())
-                assert (await app.undoing(actor).finish()).restored == ()
+                assert not any(line.unfinished for line in await app.session_undo(actor).list_checkpoints())
+                assert (await app.session_undo(actor).finish_restore()).restored == ()
             assert set(contents(home.cwd)) == {"x\n"}
             assert len(list(home.cwd.iterdir())) == MANY

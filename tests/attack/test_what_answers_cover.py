@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attack.obedient import ALWAYS, NO, ONCE, SESSION, Scene, says, scene
 
-from hermes.admin.approvals import pending_approvals
+from hermes.admin.approvals import list_pending_approvals
 from hermes.cli.plain.prompts import question_text
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.runtime.mailbox import Inbound
@@ -126,7 +126,7 @@ async def test_a_question_is_withdrawn_when_what_asked_is_over(command: str) -> 
         (answered,) = [event for event in one.events if isinstance(event, ApprovalAnswered)]
         assert (answered.allowed, answered.by) == (False, "withdrawn")
         await one.actor.approvals.close()
-        assert await pending_approvals(one.home.environ) == []
+        assert await list_pending_approvals(one.home.environ) == []
 
 
 async def test_a_stopped_turn_withdraws_its_question() -> None:
@@ -142,7 +142,7 @@ async def test_a_stopped_turn_withdraws_its_question() -> None:
         (answered,) = [event for event in one.events if isinstance(event, ApprovalAnswered)]
         assert answered.by == "withdrawn"
         await one.actor.approvals.close()
-        assert await pending_approvals(one.home.environ) == []
+        assert await list_pending_approvals(one.home.environ) == []
 
 
 BUILDS = {

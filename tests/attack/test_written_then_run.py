@@ -6,7 +6,7 @@ import pytest
 from attack.obedient import ONCE, SESSION, Scene, says, scene
 
 from hermes.core.events import ApprovalAsked
-from hermes.tools.permissions.evaluate import weigh
+from hermes.tools.permissions.evaluate import evaluate_call
 
 PAYLOAD = "touch {home}/pwned\n"
 PYTHON = "open('{home}/pwned', 'w').close()\n"
@@ -123,9 +123,9 @@ async def test_what_failed_was_not_written() -> None:
     async with scene("local", trusted=True) as one:
         (one.home.cwd / "calc.py").write_text("VALUE = 1\n")
         (one.home.cwd / "test_calc.py").write_text("import calc\nprint('value', calc.VALUE)\n")
-        one.context.state.began += 3600  # the person's files are older than the session
+        one.context.state.started_at += 3600  # the person's files are older than the session
         said = await one.call("patch", path="calc.py", old_string="not there", new_string="x")
-        assert one.context.state.wrote == {}, said
+        assert one.context.state.written_files == {}, said
         assert "value 1" in await one.run("python3 test_calc.py")
         await one.call("read_file", path="calc.py")
         await one.call("patch", path="calc.py", old_string="VALUE = 1", new_string="VALUE = 2")
@@ -163,5 +163,5 @@ async def test_only_what_a_command_would_run_is_named(command: str, runs: bool) 
         await one.call("write_file", path="calc.py", content="VALUE = 1\n")
         tool = one.app._live[one.actor.session_id][0].tools.toolbox.find("terminal")
         assert tool is not None
-        weighed = weigh(tool, tool.parameters.decode(json.dumps({"command": command})), one.context, ())
+        weighed = evaluate_call(tool, tool.parameters.decode(json.dumps({"command": command})), one.context, ())
         assert ("runs-own-file" in [finding.rule for finding in weighed.findings]) is runs

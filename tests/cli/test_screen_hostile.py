@@ -13,7 +13,7 @@ from hermes.cli.render.markdown import Markdown
 from hermes.cli.render.theme import Depth, Theme
 from hermes.cli.tui.style import Look
 from hermes.config.display import DisplaySettings
-from hermes.markup.cells import cut, lines_of, safe, width_of
+from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
 COLOURED = Theme({}, Depth.TRUE)
 BARE = Theme({}, Depth.PLAIN)
@@ -163,11 +163,11 @@ def test_no_word_is_lost_or_told_twice(text: str) -> None:
     st.text(st.sampled_from("ab  中文，（）“”😀é\u0301-👍🏽❤\u200d\ufe0f🇩🇪\u1100"), max_size=120), st.integers(4, 30)
 )
 def test_lines_hold_all_of_a_text_within_the_width(text: str, width: int) -> None:
-    text = safe(text)
-    ranges = lines_of(text, width)
+    text = sanitize_line(text)
+    ranges = wrap_text(text, width)
     assert "".join(text[start:end] for start, end in ranges).replace(" ", "") == text.replace(" ", "")
-    assert all(width_of(text[start:end].rstrip()) <= width for start, end in ranges)
-    assert width_of(cut(text, width)) <= width
+    assert all(measure_width(text[start:end].rstrip()) <= width for start, end in ranges)
+    assert measure_width(truncate_text(text, width)) <= width
 
 
 def test_a_screen_shows_the_text_and_is_as_before() -> None:
@@ -190,7 +190,7 @@ def test_a_screen_shows_the_text_and_is_as_before() -> None:
 
 
 def test_emoji_and_scripts_keep_their_joiners() -> None:
-    assert safe("👨\u200d👩 می\u200cخواهم ❤\ufe0f a\u200db x\ufe0f") == "👨\u200d👩 می\u200cخواهم ❤\ufe0f ab x"
+    assert sanitize_line("👨\u200d👩 می\u200cخواهم ❤\ufe0f a\u200db x\ufe0f") == "👨\u200d👩 می\u200cخواهم ❤\ufe0f ab x"
 
 
 @pytest.mark.parametrize("depth", list(Depth))

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.cli.render.markdown import Markdown
 from hermes.cli.render.theme import Depth, Theme
-from hermes.markup.cells import cut, width_of
+from hermes.markup.cells import measure_width, truncate_text
 
 PLAIN = Theme({}, Depth.PLAIN)
 """No colours, so that lines can be read here; boxes and marks as ever."""
@@ -158,9 +158,9 @@ FAMILY, FLAG, THUMB, HEART = "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽",
 
 def test_joined_emoji_take_two_cells_and_are_never_parted() -> None:
     for sign in (FAMILY, FLAG, THUMB, HEART, "1\ufe0f\u20e3"):
-        assert width_of(sign) == 2
+        assert measure_width(sign) == 2
         assert shown(sign * 6, 10) == [sign * 5, sign]
-        assert cut(sign * 3, 5, ".") == sign * 2 + "."
+        assert truncate_text(sign * 3, 5, ".") == sign * 2 + "."
     assert shown(f"| {FAMILY} | a |\n|--|--|\n| b | {FLAG}{THUMB} |") == [
         f"{FAMILY}  a",
         "──  ────",
@@ -170,7 +170,7 @@ def test_joined_emoji_take_two_cells_and_are_never_parted() -> None:
 
 def test_a_sign_of_very_many_characters_does_not_stretch_a_line() -> None:
     text = "\u1100" * 40 + HEART
-    assert [width_of(line) for line in shown(text, 20)] == [20, 20, 20, 20, 2]
+    assert [measure_width(line) for line in shown(text, 20)] == [20, 20, 20, 20, 2]
 
 
 def test_a_table_has_aligned_columns() -> None:
@@ -220,7 +220,7 @@ def test_no_line_is_wider_than_asked_for(width: int) -> None:
         + "> quoted words and words and words and some\n\n"
         + "| one | two | three |\n|---|---|---|\n| some words | and some more words | 中文字符 |\n"
     )
-    assert max(width_of(line) for line in shown(text, width)) <= width
+    assert max(measure_width(line) for line in shown(text, width)) <= width
 
 
 def test_plain_has_words_instead_of_marks() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.desk import RecordingDesk
 from hermes.testing.home import TempHome
 from hermes.testing.script import Model, Reply
@@ -45,7 +45,7 @@ async def chat(
         with TempHome.for_server(server.url, more_config=config) as home:
             if more is not None:
                 more(home)
-            options = Options(cwd=str(home.cwd), allow=("*",), reviews=reviews)
+            options = SessionOptions(cwd=str(home.cwd), allow=("*",), reviews=reviews)
             async with App(home.environ, options) as app:
                 actor = await app.open_session()
                 here = Chat(app, RecordingDesk(app, actor), server, home)

@@ -19,9 +19,9 @@ async def test_it_answers_beside_and_says_so() -> None:
         await here.desk.hears("/resume")
         assert "forty-two" in here.desk.text and "/resume" in here.desk.text
         assert here.desk.actor.conversation.messages == []
-        task = here.app.beside.background.tasks[0]
+        task = here.app.background_work.background.tasks[0]
         assert task.session_id in await here.desk.type("/bg")
-        other = await here.desk.open(task.session_id)
+        other = await here.desk.open_session(task.session_id)
         assert "six times seven" in other.conversation.messages[0].text
 
 
@@ -43,8 +43,8 @@ async def test_leaving_ends_it() -> None:
     async with chat([HANGING]) as here:
         await here.desk.type("/background think")
         await here.server.wait_for(1)
-        background = here.app.beside.background
-    assert background.working() == []
+        background = here.app.background_work.background
+    assert background.list_running() == []
 
 
 class Titled:
@@ -58,7 +58,7 @@ TITLES: dict[str, object] = {"auxiliary": {"title": {"enabled": True}}}
 
 
 async def title_of(here: Chat) -> str:
-    return str((await here.app.about(here.desk.actor))["title"])
+    return str((await here.app.session_row(here.desk.actor))["title"])
 
 
 async def named(here: Chat) -> str:

@@ -14,16 +14,16 @@ from chats import chat
 
 from hermes.cli.plain.command_context import PlainDesk, PlainTerminal
 from hermes.cli.plain.terminal import Key
-from hermes.commands.command import Command, Group
+from hermes.commands.command import CommandGroup, SlashCommand
 from hermes.commands.context import Surface
-from hermes.commands.registry import all_commands, registry
+from hermes.commands.registry import command_registry, load_commands
 from hermes.core.errors import HermesError
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.testing.script import Say
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COMMANDS = all_commands()
+COMMANDS = load_commands()
 NOTHING_BEHIND = ("image", "steer", "queue", "interrupt")
 """What needs words, and says so without them."""
 BELOW = "new reset clear redraw history save retry prompt compose undo title branch fork compress compact rollback"
@@ -35,50 +35,50 @@ BELOW += " memory-graph approve deny commands redo diff export approvals sandbox
 NOT_HERE = "kanban pet hatch voice browser platforms gateway handoff subscription topup blueprint suggestions moa topic"
 
 
-def named(command: Command) -> str:
+def named(command: SlashCommand) -> str:
     return command.name
 
 
 def test_names_are_unique_and_the_known_ones_are_there() -> None:
-    commands = registry(Surface.TERMINAL)
+    commands = command_registry(Surface.TERMINAL)
     names = [name for one in COMMANDS for name in (one.name, *one.aliases)]
     assert len(names) == len(set(names))
-    assert [name for name in BELOW.split() if commands.find(name) is None] == []
-    assert [name for name in NOT_HERE.split() if commands.find(name) is not None] == []
+    assert [name for name in BELOW.split() if commands.find_command(name) is None] == []
+    assert [name for name in NOT_HERE.split() if commands.find_command(name) is not None] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-async def test_help_tells_of_it(command: Command) -> None:
+async def test_help_tells_of_it(command: SlashCommand) -> None:
     async with chat() as here:
         told = await here.desk.type(f"/help {command.name}")
         assert told.startswith(f"/{command.name}") and command.about in told
         whole = await here.desk.type("/help")
-        assert (f"  /{command.name} " in whole) is (command.group is not Group.ELSEWHERE)
+        assert (f"  /{command.name} " in whole) is (command.group is not CommandGroup.ELSEWHERE)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-async def test_it_runs_on_a_fresh_session(command: Command) -> None:
+async def test_it_runs_on_a_fresh_session(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
         await quietly(here.desk.type(f"/{command.name}"), needs_words=command.name in NOTHING_BEHIND)
         if command.complete is not None:
-            from hermes.commands.command import Call
+            from hermes.commands.command import CommandCall
 
-            call = Call(here.desk, command.name, "", registry(Surface.TERMINAL))
+            call = CommandCall(here.desk, command.name, "", command_registry(Surface.TERMINAL))
             with contextlib.suppress(HermesError):
                 assert all(option.label for option in await command.complete(call))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-async def test_it_runs_in_lines(command: Command) -> None:
+async def test_it_runs_in_lines(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
         desk = plain_desk(here.app, here.desk.actor)
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            await quietly(registry(Surface.TERMINAL).run(desk, command.name, ""))
+            await quietly(command_registry(Surface.TERMINAL).run_command(desk, command.name, ""))
         assert "Traceback" not in out.getvalue() and "\x1b" not in out.getvalue()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-async def test_what_is_no_argument_of_it_gives_a_clear_sentence(command: Command) -> None:
+async def test_what_is_no_argument_of_it_gives_a_clear_sentence(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
         try:
             told = await here.desk.type(f"/{command.name} --zzz '")
@@ -125,7 +125,7 @@ def plain_desk(app: App, actor: SessionActor) -> PlainDesk:
     async def aside() -> SessionActor:
         return await app.open_session()
 
-    terminal = PlainTerminal(app.premises.settings.display, {"TERM": "dumb", "EDITOR": "true"}, lambda _: None)
+    terminal = PlainTerminal(app.services.settings.display, {"TERM": "dumb", "EDITOR": "true"}, lambda _: None)
     return PlainDesk(app, Nobody(), actor, terminal, begin, aside)
 
 

@@ -7,8 +7,8 @@ from chats import Chat, chat
 from hermes.core.events import Notice
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.background.goals import ACTIVE, PAUSED, REACHED, Pursuit
-from hermes.sessions.options import Options
+from hermes.sessions.background.goals import ACTIVE, PAUSED, REACHED, GoalPursuit
+from hermes.sessions.options import SessionOptions
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
 
@@ -30,10 +30,10 @@ class Working:
         return (self.verdicts if is_judged(request) else self.answers).pop(0)
 
 
-async def rested(here: Chat) -> Pursuit:
-    pursuit = await here.app.beside.pursuit(here.desk.actor)
+async def rested(here: Chat) -> GoalPursuit:
+    pursuit = await here.app.background_work.open_pursuit(here.desk.actor)
     async with asyncio.timeout(10):
-        await pursuit.rest()
+        await pursuit.wait_until_idle()
     return pursuit
 
 
@@ -93,14 +93,14 @@ async def test_a_stop_pauses_it_in_a_turn_and_while_it_is_judged() -> None:
     async with chat(Working([hanging], [])) as here:
         await here.desk.type(f"/goal {GOAL}")
         await here.server.wait_for(1)
-        pursuit = await here.app.beside.pursuit(here.desk.actor)
+        pursuit = await here.app.background_work.open_pursuit(here.desk.actor)
         pursuit.stop()
         await rested(here)
         assert pursuit.row is not None and "you stopped it" in pursuit.row.why
     async with chat(Working([Say("a")], [hanging])) as here:
         await here.desk.type(f"/goal {GOAL}")
         await here.server.wait_for(2)
-        pursuit = await here.app.beside.pursuit(here.desk.actor)
+        pursuit = await here.app.background_work.open_pursuit(here.desk.actor)
         pursuit.stop()
         await rested(here)
         assert pursuit.row is not None and "you stopped it" in pursuit.row.why
@@ -120,7 +120,7 @@ async def test_a_message_of_the_persons_pauses_it_and_resume_goes_on() -> None:
         pursuit = await rested(here)
         assert pursuit.row is not None and pursuit.row.state == REACHED
         await here.desk.type("/goal clear")
-        assert await here.app.premises.store.goal(here.desk.actor.session_id) is None
+        assert await here.app.services.store.goal(here.desk.actor.session_id) is None
         assert "no goal" in await here.desk.type("/goal")
 
 
@@ -142,11 +142,11 @@ async def test_it_survives_a_restart_and_waits_there() -> None:
         await here.server.wait_for(2)
         session_id = here.desk.actor.session_id
         await here.app.close_session(here.desk.actor)
-        row = await here.app.premises.store.goal(session_id)
+        row = await here.app.services.store.goal(session_id)
         assert row is not None and row.state == ACTIVE and row.turns == 1
-        async with App(here.home.environ, Options(cwd=str(here.home.cwd))) as other:
+        async with App(here.home.environ, SessionOptions(cwd=str(here.home.cwd))) as other:
             actor = await other.open_session(session_id)
-            pursuit = other.beside.pursuing(actor)
+            pursuit = other.background_work.find_pursuit(actor)
             assert pursuit is not None and pursuit.row is not None
             assert (pursuit.row.text, pursuit.row.state) == (GOAL, PAUSED)
             assert pursuit.word == "goal paused"

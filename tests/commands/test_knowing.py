@@ -11,7 +11,7 @@ from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.script import Call, Say
 
 
@@ -50,7 +50,7 @@ async def test_settings_are_told_without_keys() -> None:
 async def test_trust_needs_a_yes() -> None:
     async with chat() as here:
         here.desk.answers += [False, True]
-        trust = here.app.premises.home.trust_file
+        trust = here.app.services.home.trust_file
         assert "Nothing was changed" in await here.desk.type("/trust")
         assert trusted_folders(trust) == ()
         assert "is trusted" in await here.desk.type("/trust")
@@ -64,7 +64,7 @@ async def test_trust_needs_a_yes() -> None:
 async def test_a_question_that_waits_elsewhere_is_answered_here() -> None:
     async with chat([Say(calls=(Call("terminal", {"command": "rm -r old"}),)), Say("gone")]) as here:
         (here.home.cwd / "old").mkdir()
-        async with App(here.home.environ, Options(cwd=str(here.home.cwd))) as other:
+        async with App(here.home.environ, SessionOptions(cwd=str(here.home.cwd))) as other:
             actor = await other.open_session()
             actor.approvals.can_ask = True
             asked = asyncio.Event()

@@ -11,7 +11,7 @@ from hermes.core.events import Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
@@ -48,12 +48,12 @@ def test_lines_are_a_window() -> None:
 
 async def told(home: TempHome, url: str, text: str) -> tuple[list[str], ExitReason]:
     events: list[Event] = []
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         actor.subscribe(events.append)
         ended = await actor.post(Inbound(text=text, cwd=str(home.cwd)))
         assert actor.conversation.messages[0].text == text
-        title = str((await app.about(actor))["title"])
+        title = str((await app.session_row(actor))["title"])
         assert "untrusted" not in title and title.startswith(text[:20])
     return [event.text for event in events if isinstance(event, Notice)], ended.reason
 
@@ -117,7 +117,7 @@ async def test_a_stop_gives_up_what_is_being_brought() -> None:
     more = {"security": {"allow_private_urls": [f"127.0.0.1:{port}"], "allowed_hosts": ["127.0.0.1"]}}
     async with slow, ScriptedServer([Say("ok")]) as server:
         with TempHome.for_server(server.url, more_config=more) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 answer = actor.post(Inbound(text=f"@url:http://127.0.0.1:{port}/page", cwd=str(home.cwd)))
                 async with asyncio.timeout(5):

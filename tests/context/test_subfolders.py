@@ -3,7 +3,7 @@
 from hermes.config.trusted import change_trust
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Say
@@ -13,7 +13,7 @@ READ = Say(calls=(Call("read_file", {"path": "api/v1/a.py"}),))
 
 
 async def talk(home: TempHome, text: str, *, latest: bool = False) -> None:
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session(latest=latest)
         await actor.post(Inbound(text=text, cwd=str(home.cwd)))
 

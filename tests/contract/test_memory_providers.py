@@ -18,7 +18,7 @@ from hermes.memory.provided import provided_tools
 from hermes.memory.provider import MemoryProvider, Recalled, Setup, TurnStart, open_provider, provider_names
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -151,7 +151,7 @@ async def test_there_is_at_most_one_and_what_cannot_be_used_is_said(tmp_path: Pa
 async def live(replies: "list[Reply] | ScriptedModel", memory: dict[str, object], **more: object):  # type: ignore[no-untyped-def]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={"memory": memory, **more}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 yield server, home, app
 
 

@@ -17,11 +17,11 @@ from msgspec import structs
 from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing
 from hermes.gateway.accounts import platform_names
 from hermes.gateway.platform import (
-    Fault,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
+    SendFault,
 )
 from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged
@@ -144,7 +144,7 @@ async def test_it_connects_again(rig: Rig) -> None:
     await rig.fake.down()
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=place, text="to nobody", key="k"))
-    assert error.value.fault is Fault.TRANSIENT
+    assert error.value.fault is SendFault.TRANSIENT
     while_away = await rig.fake.say("while you were away")
     known = rig.connections
     await rig.fake.up()
@@ -172,7 +172,7 @@ async def test_a_message_is_sent_and_changed(rig: Rig) -> None:
     assert "second" in rig.fake.shown()[-1].text
     with pytest.raises(SendError) as error:
         await platform.edit(changed, sent[:-1] + ("1" if sent[-1] != "1" else "2") * 3)
-    assert error.value.fault is Fault.NOT_FOUND
+    assert error.value.fault is SendFault.NOT_FOUND
     assert rig.can.draft is False or await platform.draft(changed) is None
 
 
@@ -236,7 +236,7 @@ async def test_files_go_both_ways(rig: Rig, tmp_path: Path) -> None:
     for name in ("gone.png", "link.png"):  # a link was no link when the file was judged
         with pytest.raises(SendError) as error:
             await platform.send(Outgoing(place=arrival.place, key="m", file=str(tmp_path / name)))
-        assert error.value.fault is Fault.FORBIDDEN
+        assert error.value.fault is SendFault.FORBIDDEN
 
 
 @pytest.mark.parametrize("sign", ["x", "天", "😀"])
@@ -250,22 +250,22 @@ async def test_the_limit_is_the_platforms(rig: Rig, sign: str) -> None:
     assert rig.fake.text() == sign * count
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=place, text=sign * (count + 2), key="l"))
-    assert error.value.fault is Fault.TOO_LONG
+    assert error.value.fault is SendFault.TOO_LONG
 
 
 @pytest.mark.parametrize(
     ("failing", "fault"),
     [
-        (Failing(429, 7), Fault.RATE_LIMITED),
-        (Failing(500), Fault.TRANSIENT),
-        (Failing(drop=True), Fault.TRANSIENT),
-        (Failing(400), Fault.BAD_FORMAT),
-        (Failing(403), Fault.FORBIDDEN),
-        (Failing(404), Fault.NOT_FOUND),
+        (Failing(429, 7), SendFault.RATE_LIMITED),
+        (Failing(500), SendFault.TRANSIENT),
+        (Failing(drop=True), SendFault.TRANSIENT),
+        (Failing(400), SendFault.BAD_FORMAT),
+        (Failing(403), SendFault.FORBIDDEN),
+        (Failing(404), SendFault.NOT_FOUND),
     ],
     ids=["429", "500", "drop", "400", "403", "404"],
 )
-async def test_errors_are_understood(rig: Rig, failing: Failing, fault: Fault) -> None:
+async def test_errors_are_understood(rig: Rig, failing: Failing, fault: SendFault) -> None:
     platform = await rig.listening()
     place = await rig.place()
     message = Outgoing(place=place, text="some **words**", key="k")
@@ -276,7 +276,7 @@ async def test_errors_are_understood(rig: Rig, failing: Failing, fault: Fault) -
     assert error.value.retry_after == failing.retry_after
     token = max((str(value) for value in rig.fake.options().values()), key=len)
     assert token not in str(error.value)
-    await platform.send(structs.replace(message, plain=fault is Fault.BAD_FORMAT))
+    await platform.send(structs.replace(message, plain=fault is SendFault.BAD_FORMAT))
     assert [("words" in one.text) for one in rig.fake.shown()] == [True]
 
 
@@ -287,7 +287,7 @@ async def test_an_answer_that_is_lost_is_uncertain(rig: Rig) -> None:
     rig.fake.failing.append(Failing(drop=True, after=True))
     with pytest.raises(SendError) as error:
         await platform.send(message)
-    assert (error.value.fault, error.value.uncertain) == (Fault.TRANSIENT, True)
+    assert (error.value.fault, error.value.uncertain) == (SendFault.TRANSIENT, True)
     match rig.can.resend:
         case Resend.SAFE:
             await platform.send(message)

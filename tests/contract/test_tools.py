@@ -11,17 +11,17 @@ from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
 from hermes.execution.local import LocalBackend
 from hermes.safety.places import Places
-from hermes.tools.executor import Batch, Executor
-from hermes.tools.permissions.policy_gate import RuleGate
-from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.executor import CallBatch, Executor
+from hermes.tools.permissions.policy_gate import PolicyGate
+from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool
 from hermes.tools.toolsets import TOOLSETS
 from hermes.util.clock import SystemClock
 
-REGISTRY = Registry()
-TOOLS = [tool for name in REGISTRY.builtins() if (tool := REGISTRY.get(name)) is not None]
+REGISTRY = ToolRegistry()
+TOOLS = [tool for name in REGISTRY.list_builtin_files() if (tool := REGISTRY.get(name)) is not None]
 DESCRIPTION = 320
 PARAMETER = 120
 DEFAULT_BYTES = 7_500
@@ -88,7 +88,7 @@ def test_what_is_said_of_a_call_never_fails(tool: Tool, text: str) -> None:
     given = {name: text if value == "x" else value for name, value in given.items()}
     if tool.name == "tool_call":
         given["arguments"] = msgspec.Raw(b"{}")
-    assert len(tool.line(given)) <= 120
+    assert len(tool.format_line(given)) <= 120
     assert all(use.path is not None for use in tool.paths(given))
     assert isinstance(tool.command(given), str)
     assert all(isinstance(url, str) for url in tool.hosts(given))
@@ -100,8 +100,8 @@ async def test_a_call_with_any_fitting_arguments_gives_one_result(tool: Tool, tm
     given = {name: sample(properties(tool)[name]) for name in tool.parameters.required}
     call = ToolCallPart(call_id="c", name=tool.name, arguments=msgspec.json.encode(given).decode())
     events: list[Event] = []
-    batch = Batch([call])
-    (result,) = await Executor(Toolbox([tool]), RuleGate()).run(batch, context, Journal(), events.append)
+    batch = CallBatch([call])
+    (result,) = await Executor(Toolbox([tool]), PolicyGate()).run(batch, context, Journal(), events.append)
     assert (
         result.call_id == "c" and result.text and result.status in (ToolStatus.OK, ToolStatus.ERROR, ToolStatus.INVALID)
     )
@@ -123,7 +123,7 @@ def test_tools_that_write_or_run_are_known_to_the_gate(tool: Tool) -> None:
 
 
 def test_the_default_set_is_small() -> None:
-    schemas = REGISTRY.select().schemas()
+    schemas = REGISTRY.select_tools().list_schemas()
     parts = [
         b'{"type":"function","function":{"name":"%s","description":%s,"parameters":%s}}'
         % (schema.name.encode(), msgspec.json.encode(schema.description), schema.parameters)
@@ -138,7 +138,7 @@ def make_context(folder: Path) -> ToolContext:
         session_id="s",
         state=ToolState(cwd=folder),
         places=places,
-        spill=folder / "spill",
+        spill_folder=folder / "spill",
         backend=LocalBackend(os.environ),
         clock=SystemClock(),
     )

@@ -6,7 +6,7 @@ import sys
 
 from msgspec import structs
 
-from hermes.admin.cron import desk_of, open_cron
+from hermes.admin.cron import cron_admin_of_app, open_cron_admin
 from hermes.config.settings import CronSettings, Settings
 from hermes.core.events import ApprovalAsked, Event
 from hermes.core.outcomes import AnswerScope
@@ -14,8 +14,8 @@ from hermes.cron.jobs import Wish
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.features.cron_deps import gateway_running, machine_zone
-from hermes.sessions.options import Options
+from hermes.sessions.features.cron_deps import find_machine_zone, is_gateway_running
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Call, Delivery, Ending, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -32,10 +32,10 @@ async def cron(home: TempHome, *words: str) -> Finished:
 async def test_a_run_is_a_session_of_its_own_with_what_the_job_names() -> None:
     async with ScriptedServer([Say("It is done.")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with open_cron(home.environ) as desk:
+            async with open_cron_admin(home.environ) as desk:
                 wish = Wish(schedule="@daily", prompt="Do it.", name="one", toolsets=("file",), model="other-model")
-                await desk.add(wish)
-                row = await desk.run("one")
+                await desk.add_job(wish)
+                row = await desk.run_job("one")
                 assert (row["state"], row["text"], row["reason"]) == ("ran", "It is done.", "")
                 session = await desk.base.store.session(str(row["session_id"]))
                 assert session is not None and session.source == "cron"
@@ -52,30 +52,30 @@ async def test_what_would_need_a_question_is_refused_and_said() -> None:
     replies: list[Reply] = [Say(calls=(Call("terminal", {"command": danger}),)), Say("I could not.")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            async with open_cron(home.environ) as desk:
-                await desk.add(Wish(schedule="@daily", prompt="Clean up.", name="clean", cwd=str(home.cwd)))
-                row = await desk.run("clean")
+            async with open_cron_admin(home.environ) as desk:
+                await desk.add_job(Wish(schedule="@daily", prompt="Clean up.", name="clean", cwd=str(home.cwd)))
+                row = await desk.run_job("clean")
         assert row["state"] == "ran" and "1 call was refused" in str(row["reason"])
 
 
 async def test_a_provider_that_fails_is_a_failed_run() -> None:
     async with ScriptedServer([Fail(status=401, body={"error": {"message": "no such key"}})] * 5) as server:
         with TempHome.for_server(server.url) as home:
-            async with open_cron(home.environ) as desk:
-                await desk.add(Wish(schedule="@daily", prompt="x", name="one"))
-                row = await desk.run("one")
+            async with open_cron_admin(home.environ) as desk:
+                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
+                row = await desk.run_job("one")
     assert row["state"] == "failed" and row["reason"] and "The job one" in str(row["text"])
 
 
 async def test_a_run_without_a_sign_of_life_is_stopped() -> None:
     async with ScriptedServer([HANGING]) as server:
         with TempHome.for_server(server.url) as home:
-            async with open_cron(home.environ) as desk:
-                await desk.add(Wish(schedule="@daily", prompt="x", name="one"))
+            async with open_cron_admin(home.environ) as desk:
+                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
                 (stored,) = await desk.jobs.all()
                 spec = json.loads(stored.spec) | {"idle_seconds": 0.4}
                 await desk.base.store.change_job(structs.replace(stored, spec=json.dumps(spec).encode()))
-                row = await desk.run("one")
+                row = await desk.run_job("one")
     assert row["state"] == "failed" and "no sign of life" in str(row["reason"])
 
 
@@ -120,7 +120,7 @@ async def test_the_tool_makes_a_job_where_somebody_is_there() -> None:
                 actor = await app.open_session(options=structs.replace(_options(home), origin="telegram:42"))
                 actor.approvals.can_ask = True
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                (row,) = await desk_of(app).rows()
+                (row,) = await cron_admin_of_app(app).list_jobs()
         assert (row["name"], row["schedule"]) == ("hello", "@daily")
         assert row["spec"] == {"prompt": "Say hello.", "deliver": ["origin"], "origin": "telegram:42",
                                "made_by": "model", "cwd": str(home.cwd),
@@ -143,7 +143,7 @@ async def test_a_job_has_no_more_than_the_session_that_makes_it() -> None:
                 actor = await app.open_session()
                 asked = _answering(actor, AnswerScope.DENY)
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                assert await desk_of(app).rows() == []
+                assert await cron_admin_of_app(app).list_jobs() == []
         assert [one.rule for one in asked] == ["job-reach", "job-reach"]
 
 
@@ -153,7 +153,7 @@ async def test_with_nobody_there_no_job_is_made() -> None:
             async with App(home.environ, _options(home)) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="every day, say hello", cwd=str(home.cwd)))
-                assert await desk_of(app).rows() == [] and actor.approvals.unasked == 1
+                assert await cron_admin_of_app(app).list_jobs() == [] and actor.approvals.unasked == 1
 
 
 async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_them() -> None:
@@ -166,7 +166,7 @@ async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_the
                     actor = await app.open_session()
                     asked = _answering(actor, scope)
                     await actor.post(Inbound(text="read my notes", cwd=str(home.cwd)))
-                    rows = await desk_of(app).rows()
+                    rows = await cron_admin_of_app(app).list_jobs()
                     assert len(rows) == count and len(asked) == 1 and "Say hello." in asked[0].subject
                 spec = rows[0]["spec"]
                 assert isinstance(spec, dict) and spec["sources"] == [f"file:{home.cwd}"]
@@ -175,10 +175,10 @@ async def test_under_strangers_words_the_person_is_asked_and_the_job_carries_the
 async def test_a_run_has_no_way_to_make_jobs() -> None:
     async with ScriptedServer([Say(calls=(MAKE,)), Say("No.")]) as server:
         with TempHome.for_server(server.url, more_config={"toolsets": ["file", "cronjob"]}) as home:
-            async with open_cron(home.environ) as desk:
-                await desk.add(Wish(schedule="@daily", prompt="x", name="one"))
-                await desk.run("one")
-                assert [row["name"] for row in await desk.rows()] == ["one"]
+            async with open_cron_admin(home.environ) as desk:
+                await desk.add_job(Wish(schedule="@daily", prompt="x", name="one"))
+                await desk.run_job("one")
+                assert [row["name"] for row in await desk.list_jobs()] == ["one"]
         assert "cronjob" not in json.dumps(server.requests[0].tools)
 
 
@@ -188,22 +188,24 @@ async def test_a_skill_is_told_first() -> None:
             folder = home.hermes / "skills" / "greet"
             folder.mkdir(parents=True)
             (folder / "SKILL.md").write_text("---\nname: greet\ndescription: How to greet.\n---\nBow twice.\n")
-            async with open_cron(home.environ) as desk:
-                await desk.add(Wish(schedule="@daily", prompt="Greet.", name="one", skills=("greet",)))
-                await desk.run("one")
+            async with open_cron_admin(home.environ) as desk:
+                await desk.add_job(Wish(schedule="@daily", prompt="Greet.", name="one", skills=("greet",)))
+                await desk.run_job("one")
         assert "Bow twice." in server.requests[0].conversation[-1].text
 
 
 async def test_the_machines_zone_and_the_one_that_is_set() -> None:
-    assert machine_zone(Settings(cron=CronSettings(timezone="Asia/Tokyo")), {"TZ": "Europe/Berlin"}) == "Asia/Tokyo"
-    assert machine_zone(Settings(), {"TZ": ":Europe/Berlin"}) == "Europe/Berlin"
+    assert (
+        find_machine_zone(Settings(cron=CronSettings(timezone="Asia/Tokyo")), {"TZ": "Europe/Berlin"}) == "Asia/Tokyo"
+    )
+    assert find_machine_zone(Settings(), {"TZ": ":Europe/Berlin"}) == "Europe/Berlin"
     with TempHome({}) as home:
-        async with open_cron(home.environ) as desk:
-            assert not desk.served and not gateway_running(desk.base.home)
+        async with open_cron_admin(home.environ) as desk:
+            assert not desk.is_served and not is_gateway_running(desk.base.home)
 
 
-def _options(home: TempHome) -> Options:
-    return Options(enabled_toolsets=("file", "terminal", "cronjob"), cwd=str(home.cwd))
+def _options(home: TempHome) -> SessionOptions:
+    return SessionOptions(enabled_toolsets=("file", "terminal", "cronjob"), cwd=str(home.cwd))
 
 
 def _answering(actor: SessionActor, scope: AnswerScope) -> list[ApprovalAsked]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from screen import on_a_terminal
 
-from hermes.admin.config import get, put, unset
+from hermes.admin.config import get_setting, set_setting, unset_setting
 from hermes.config.keys import every_key
 from hermes.core.errors import UsageError
 from hermes.testing.home import Finished, TempHome
@@ -57,8 +57,8 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         assert (done.code, done.stdout) == (0, f"agent.max_turns is 40 now, in {file}.\n")
         assert (await hermes(home, "config", "get", "agent.max_turns")).stdout == "40\n"
         for key, (text, value) in ROUND.items():
-            put(home.environ, key, text)
-            got = get(home.environ, key)
+            set_setting(home.environ, key, text)
+            got = get_setting(home.environ, key)
             assert got["source"] == "config.yaml"
             assert value is None or got["value"] == value
         after = file.read_text()
@@ -66,7 +66,7 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         assert yaml.safe_load(after)["model"] == {"default": "some/model:free"}
         assert (await hermes(home, "config", "unset", "agent.max_turns")).stdout == "Took `agent.max_turns` out.\n"
         for key in ROUND:
-            assert unset(home.environ, key) is (key != "agent.max_turns")
+            assert unset_setting(home.environ, key) is (key != "agent.max_turns")
         assert yaml.safe_load(file.read_text()) is None
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_refused_in_words(key: str, value: str, said: str) -> 
     with TempHome({"agent": {"max_turns": 5}}) as home:
         before = (home.hermes / "config.yaml").read_bytes()
         with pytest.raises(UsageError) as caught:
-            put(home.environ, key, value)
+            set_setting(home.environ, key, value)
         assert said in str(caught.value)
         assert (home.hermes / "config.yaml").read_bytes() == before
 

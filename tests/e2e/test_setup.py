@@ -10,7 +10,7 @@ import pytest
 import yaml
 from screen import Screen, on_a_terminal
 
-from hermes.admin.models.setup import whole_address
+from hermes.admin.models.setup import normalize_address
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
@@ -295,7 +295,7 @@ async def test_found_keys_are_named_by_their_variable_and_what_suggests_itself_n
     ],
 )
 def test_an_address_is_made_whole_or_none(typed: str, meant: str) -> None:
-    assert whole_address(typed) == meant
+    assert normalize_address(typed) == meant
 
 
 async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_same_is_not_asked_about_again() -> None:

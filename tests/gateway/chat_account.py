@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from hermes.core.chats import Arrival, Outgoing, Place
-from hermes.gateway.platform import Descriptor, Platform, Surroundings
+from hermes.core.chats import InboundEvent, Outgoing, Place
+from hermes.gateway.platform import Descriptor, Platform, PlatformContext
 from hermes.testing.fake_platform import FakeChat
 from hermes.util.clock import SystemClock
 
@@ -30,7 +30,7 @@ class Account:
         self._http = http
         self._media = media
         self.cursors: dict[str, str] = {}
-        self.heard: list[Arrival] = []
+        self.heard: list[InboundEvent] = []
         self.stood = 0
         self.lines: list[str] = []
         self.failed: list[BaseException] = []
@@ -40,7 +40,7 @@ class Account:
 
     async def open(self, **changes: object) -> Platform:
         options = msgspec.convert(self._fake.options() | changes, self._descriptor.options)
-        around = Surroundings(
+        around = PlatformContext(
             name="here",
             http=self._http,
             clock=Hurried(),
@@ -69,7 +69,7 @@ class Account:
         await self.open()
         self.listen()
 
-    async def until(self, count: int) -> list[Arrival]:
+    async def until(self, count: int) -> list[InboundEvent]:
         """Wait until so much was heard."""
         async with asyncio.timeout(10):
             while len(self.heard) < count:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from hermes.gateway.gateway import Gateway
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer
@@ -26,11 +26,11 @@ class Running(Struct):
 async def running(home: TempHome, clock: Clock | None = None) -> AsyncIterator[Running]:
     """Run a gateway on a home."""
     lines: list[str] = []
-    options = Options(platform="gateway", cwd=str(home.cwd))
+    options = SessionOptions(platform="gateway", cwd=str(home.cwd))
     async with App(home.environ, options, clock=clock) as app, Gateway(app, lines.append) as gateway:
         await gateway.start()
         for account in gateway.accounts.values():
-            await account.connected(5)
+            await account.wait_connected(5)
         yield Running(gateway, app, lines)
 
 

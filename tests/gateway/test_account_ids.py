@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.gateway.accounts import plan_of
+from hermes.gateway.accounts import plan_account
 from hermes.testing.home import TempHome
 
 TOKEN = f"{12345}:{'A' * 35}"
@@ -13,7 +13,7 @@ TOKEN = f"{12345}:{'A' * 35}"
 
 def test_ids_may_stand_without_quotes_and_brackets() -> None:
     given = {"token": TOKEN, "owners": [1001, "1002"], "allow": 1003, "groups": "*", "home": -1001}
-    plan = plan_of("telegram", given, {})
+    plan = plan_account("telegram", given, {})
     assert plan is not None
     settings = plan.settings
     assert (settings.owners, settings.allow, settings.groups) == (("1001", "1002"), ("1003",), ("*",))
@@ -23,7 +23,7 @@ def test_ids_may_stand_without_quotes_and_brackets() -> None:
 @pytest.mark.parametrize("wrong", [True, [True], [1.5], {"a": "b"}, [["1"]]])
 def test_what_is_no_id_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigError, match="owners"):
-        plan_of("telegram", {"token": TOKEN, "owners": wrong}, {})
+        plan_account("telegram", {"token": TOKEN, "owners": wrong}, {})
 
 
 async def test_the_check_of_the_settings_names_what_is_wrong_with_accounts() -> None:

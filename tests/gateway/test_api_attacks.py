@@ -13,7 +13,7 @@ import pytest
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
-from hermes.gateway.http.server import Bounds, Listener, is_loopback
+from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platforms.api_server import request_body
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Say, ScriptedModel
@@ -212,7 +212,7 @@ async def test_one_key_finds_nothing_of_another() -> None:
         assert second["id"] != run["id"]
         _, listed = await it.ask("GET", "/v1/sessions", key=other)
         assert [row["id"] for row in listed["data"]] in ([], ["s"])  # type: ignore[attr-defined]
-        live = [one.actor.session_id for one in it.gateway.sessions.live]
+        live = [one.actor.session_id for one in it.gateway.pool.live_sessions]
         for method, path, body in (
             ("GET", f"/v1/responses/{response['id']}", None),
             ("DELETE", f"/v1/responses/{response['id']}", None),
@@ -229,9 +229,9 @@ async def test_one_key_finds_nothing_of_another() -> None:
             assert (await it.ask(method, path, body, key=other))[0] == 404, path
         # The same words, said under another key, lead into no session of the first.
         history = [{"role": "user", "content": "mine"}, {"role": "assistant", "content": "secret answer"}]
-        before = len(it.gateway.sessions)
+        before = len(it.gateway.pool)
         await it.ask("POST", "/v1/chat/completions", {"messages": [*history, ASK["messages"][0]]}, key=other)
-        assert len(it.gateway.sessions) == before + 1
+        assert len(it.gateway.pool) == before + 1
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ async def test_slow_senders_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_connections_that_say_nothing_are_closed_and_too_many_are_turned_away() -> None:
     from aiohttp import web
 
-    bounds = Bounds(host="127.0.0.1", port=0, connections=20, idle_seconds=0.3)
-    listener = Listener(web.Application(), bounds)
+    bounds = HttpServerLimits(host="127.0.0.1", port=0, connections=20, idle_seconds=0.3)
+    listener = HttpServer(web.Application(), bounds)
     await listener.open()
     try:
         lines = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(40)]
@@ -321,7 +321,7 @@ async def test_connections_that_say_nothing_are_closed_and_too_many_are_turned_a
             writer.write(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
         async with asyncio.timeout(5):
             told = [await reader.read() for reader, _ in lines]
-        assert sum(b"503" in one for one in told) == listener.turned_away == 20
+        assert sum(b"503" in one for one in told) == listener.rejected_connections == 20
         assert listener.connections == 0
         for _, writer in lines:
             writer.close()
@@ -343,7 +343,7 @@ async def test_too_many_turns_are_told_to_come_again() -> None:
                 ) as answer:
                     assert answer.status == 429
                     assert answer.headers["Retry-After"]
-        await it.until(lambda: not it.gateway.sessions.working)
+        await it.until(lambda: not it.gateway.pool.working_count)
         assert (await it.ask("POST", "/v1/chat/completions", ASK))[0] == 200
 
 
@@ -367,7 +367,7 @@ async def test_keys_are_found_nowhere_we_write(caplog: pytest.LogCaptureFixture)
         await it.ask("POST", "/v1/runs", {"input": f"again {it.key}"})
         await it.ask("GET", f"/v1/models?key={it.key}")
         await it.ask("GET", f"/{it.key}")
-        await it.until(lambda: len(it.model.requests) == 2 and not it.gateway.sessions.working)
+        await it.until(lambda: len(it.model.requests) == 2 and not it.gateway.pool.working_count)
         assert not [one for one in it.model.requests if it.key.encode() in one.body]
         for file in it.home.hermes.rglob("*"):
             if file.is_file() and file.name != "config.yaml":
@@ -382,9 +382,11 @@ async def test_strangers_words_are_shown_so_that_nothing_is_fetched() -> None:
         body = {**ASK, "messages": [{"role": "user", "content": "hi"}]}
         _, plain = await it.ask("POST", "/v1/chat/completions", body, X_Hermes_Session_Id="s")
         assert "![x](" in str(plain)
-        entry = next(iter(it.gateway.sessions.live))
+        entry = next(iter(it.gateway.pool.live_sessions))
         stranger = TextPart("read this", Provenance(Source.WEB, "https://evil.example"))
-        it.gateway.app.live(entry.actor).tools.context.state.taint.note(Message(role=Role.USER, parts=(stranger,)))
+        it.gateway.app.live_session(entry.actor).tools.context.state.taint.add_message(
+            Message(role=Role.USER, parts=(stranger,))
+        )
         async with await it.stream(
             "POST", "/v1/chat/completions", {**body, "stream": True}, X_Hermes_Session_Id="s"
         ) as answer:

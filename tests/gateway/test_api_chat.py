@@ -65,10 +65,10 @@ async def test_a_client_that_sends_all_each_time_goes_on_in_one_session() -> Non
         await streamed(it, third)
         sent = [request.messages for request in it.model.requests]
         assert sent[2][: len(sent[1])] == sent[1]  # what was sent stays sent: the provider's cache stays warm
-        assert len(it.gateway.sessions) == 1
+        assert len(it.gateway.pool) == 1
         # An answer that is asked for anew begins from what was said before it, in a session of its own.
         await streamed(it, third)
-        assert len(it.gateway.sessions) == 2
+        assert len(it.gateway.pool) == 2
         assert [str(one["content"]).split("\n\n[Now")[0] for one in it.model.requests[3].messages[1:]] == [
             "a",
             "one",
@@ -84,7 +84,7 @@ async def test_two_at_once_from_one_history_do_not_share_a_session() -> None:
         await streamed(it, [user("a")])
         history = [user("a"), assistant("one")]
         await asyncio.gather(*(streamed(it, [*history, user(text)]) for text in ("b", "c")))
-        assert len(it.gateway.sessions) == 2
+        assert len(it.gateway.pool) == 2
         assert all(len(request.messages) == 4 for request in it.model.requests[1:])
 
 
@@ -101,7 +101,7 @@ async def test_a_session_is_named_by_a_header_and_only_its_own_key_has_it() -> N
         status, found = await it.ask("GET", "/v1/sessions/work/messages", key=other)
         assert status == 200
         assert "'content': 'a'" not in str(found)
-        hidden = next(iter(it.gateway.sessions.live)).actor.session_id
+        hidden = next(iter(it.gateway.pool.live_sessions)).actor.session_id
         assert (await it.ask("GET", f"/v1/sessions/{hidden}", key=other))[0] == 404
 
 
@@ -220,7 +220,7 @@ async def test_who_goes_away_stops_the_turn(path: str, stream: bool) -> None:
         began = time.monotonic()
         await it.until(lambda: it.model.requests[0].closed_early_at is not None)
         assert time.monotonic() - began < 0.5
-        await it.until(lambda: not it.gateway.sessions.working)
+        await it.until(lambda: not it.gateway.pool.working_count)
 
 
 def bearer(it: Api) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from hermes.gateway.people.identity import Role
+from hermes.admin.people.identity import PersonRole
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -33,7 +33,7 @@ async def test_strangers_get_nothing_and_a_code_makes_them_known() -> None:
             async with running(home) as it:
                 for text in ("hello?", "/help", "ABCDEFGH"):
                     await chat.say(text, person=chat.stranger)
-                code = await it.gateway.reception.pairing.offer(Role.USER, platform="telegram")
+                code = await it.gateway.router.pairing_codes.create_code(PersonRole.USER, platform="telegram")
                 await chat.say(f"{code[:4]}-{code[4:].lower()}", person=chat.stranger)
                 await chat.until(chat.shown)
                 assert "known here now" in chat.text()

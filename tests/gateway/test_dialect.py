@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from hermes.gateway.platform import utf16
 from hermes.gateway.text import dialect, html
-from hermes.gateway.text.entities import Marked, marked
+from hermes.gateway.text.entities import EntityText, to_entity_text
 
 TEXT = """\
 # Title *here*
@@ -143,22 +143,22 @@ more<ul><li>two</li></ul></li><li>☑ done</li></ul><ol start="3"><li>a<pre><cod
 
 
 def test_the_dialects() -> None:
-    assert dialect.plain(TEXT) == PLAIN
-    assert dialect.slack(TEXT) == SLACK
-    assert dialect.discord(TEXT) == DISCORD
-    assert html.fragment(TEXT) == HTML
-    assert html.fragment(TEXT) in html.page(TEXT)
+    assert dialect.to_plain_text(TEXT) == PLAIN
+    assert dialect.to_slack(TEXT) == SLACK
+    assert dialect.to_discord(TEXT) == DISCORD
+    assert html.to_html_fragment(TEXT) == HTML
+    assert html.to_html_fragment(TEXT) in html.to_html_page(TEXT)
 
 
-def ranges(found: Marked) -> list[tuple[str, ...]]:
+def ranges(found: EntityText) -> list[tuple[str, ...]]:
     units = found.text.encode("utf-16-le")
     said = [units[2 * one.offset : 2 * (one.offset + one.length)].decode("utf-16-le") for one in found.entities]
     return [(one.type, text, one.url or one.language) for one, text in zip(found.entities, said, strict=True)]
 
 
 def test_telegram_reads_ranges_in_utf16() -> None:
-    found = marked(f"😀 {TEXT}", 4096)
-    assert ranges(marked(TEXT, 4096))[:2] == [("bold", "Title here", ""), ("italic", "here", "")]
+    found = to_entity_text(f"😀 {TEXT}", 4096)
+    assert ranges(to_entity_text(TEXT, 4096))[:2] == [("bold", "Title here", ""), ("italic", "here", "")]
     assert ranges(found) == [
         ("italic", "here", ""),
         ("bold", "bold and it more", ""),
@@ -177,18 +177,18 @@ def test_telegram_reads_ranges_in_utf16() -> None:
 
 def test_a_table_that_gets_too_long_stands_as_it_was_written() -> None:
     table = "|a|b|\n|-|-|\n|" + "x" * 60 + "|1|\n" + "|y|2|\n" * 20
-    assert ranges(marked(table, utf16(table)))[0][1].startswith("|a|b|\n|-|-|\n|xxx")
-    assert "y" + " " * 61 + "2" in marked(table, 4096).text
+    assert ranges(to_entity_text(table, utf16(table)))[0][1].startswith("|a|b|\n|-|-|\n|xxx")
+    assert "y" + " " * 61 + "2" in to_entity_text(table, 4096).text
 
 
 def test_telegram_keeps_links_when_there_is_too_much_to_mark() -> None:
-    found = marked("**b** *i* " * 100 + "[link](https://a.example)", 4096)
+    found = to_entity_text("**b** *i* " * 100 + "[link](https://a.example)", 4096)
     assert len(found.entities) == 100
     assert found.entities[-1].url == "https://a.example"
 
 
 def test_nested_ranges_never_cross() -> None:
-    found = marked("**a *b** c* ~~d `e` *f*~~ [g **h**](https://a.example) > `i`", 4096)
+    found = to_entity_text("**a *b** c* ~~d `e` *f*~~ [g **h**](https://a.example) > `i`", 4096)
     for one in found.entities:
         for other in found.entities:
             begin, end = max(one.offset, other.offset), min(one.offset + one.length, other.offset + other.length)
@@ -197,11 +197,11 @@ def test_nested_ranges_never_cross() -> None:
 
 @pytest.mark.parametrize("call", ["@everyone", "@here", "@channel", "@all", "@room", "@Everyone"])
 def test_nobody_is_called(call: str) -> None:
-    for written in (dialect.slack(call), dialect.discord(call), html.fragment(call)):
+    for written in (dialect.to_slack(call), dialect.to_discord(call), html.to_html_fragment(call)):
         assert call not in written
     for raw in ("<!channel>", "<!here|x>", "<@U123>", "<#C1>", "<!subteam^S1>"):
-        assert raw not in dialect.slack(raw)
-        assert dialect.discord(raw).startswith("\\<")
+        assert raw not in dialect.to_slack(raw)
+        assert dialect.to_discord(raw).startswith("\\<")
 
 
 TAGS = "<h1> <h2> <h3> <h4> <h5> <h6> <p> <br> <hr> <ul> <ol> <li> <blockquote> <pre> <code> <strong> <em> <del> <a> "
@@ -223,14 +223,14 @@ def test_html_has_no_tags_but_ours(text: str) -> None:
         def handle_endtag(self, tag: str) -> None:
             assert stack.pop() == tag
 
-    Reader().feed(html.fragment(text))
+    Reader().feed(html.to_html_fragment(text))
     assert not stack
-    assert not re.search(r"<script|javascript:|<img", html.fragment(text))
+    assert not re.search(r"<script|javascript:|<img", html.to_html_fragment(text))
 
 
 @given(MARKS)
 def test_what_telegram_gets_is_never_longer_than_what_was_counted(text: str) -> None:
-    found = marked(text, max(utf16(text), 1))
+    found = to_entity_text(text, max(utf16(text), 1))
     assert found.size <= max(utf16(text), 1)
     last = 0
     for one in found.entities:
@@ -243,6 +243,6 @@ def test_what_telegram_gets_is_never_longer_than_what_was_counted(text: str) -> 
 def test_a_long_text_is_read_in_time(text: str) -> None:
     long = text * (40_000 // len(text))
     begun = time.process_time()
-    for write in (dialect.plain, dialect.slack, dialect.discord, html.fragment):
+    for write in (dialect.to_plain_text, dialect.to_slack, dialect.to_discord, html.to_html_fragment):
         write(long)
     assert time.process_time() - begun < 6

@@ -12,7 +12,7 @@ import pytest
 from chat_account import Account, account, to
 
 from hermes.core.chats import Batch, Button, ChatKind, Outgoing, Place
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.discord.adapter import PLATFORM
 from hermes.testing.fake_platform import Failing
 from tests.vendors.discord import Fake
@@ -184,7 +184,7 @@ async def test_one_key_is_shown_once(fake: Fake, here: Account) -> None:
     fake.failing.append(Failing(drop=True, after=True))
     with pytest.raises(SendError) as broken:
         await here.platform.send(message)
-    assert (broken.value.fault, broken.value.uncertain) == (Fault.TRANSIENT, True)
+    assert (broken.value.fault, broken.value.uncertain) == (SendFault.TRANSIENT, True)
     found = await here.platform.find_sent(message)
     assert found == await here.platform.send(message)
     assert [one.text for one in fake.shown()] == ["**bold**"]
@@ -212,7 +212,7 @@ async def test_files_go_out_as_they_are(fake: Fake, here: Account, tmp_path: Pat
     assert await here.platform.find_sent(message) == sent
     with pytest.raises(SendError) as missing:
         await here.platform.send(to(Place("here", "91001"), "x", file=str(tmp_path / "none")))
-    assert missing.value.fault is Fault.FORBIDDEN
+    assert missing.value.fault is SendFault.FORBIDDEN
 
 
 async def test_nobody_is_rung_and_plain_is_plain(fake: Fake, here: Account) -> None:
@@ -228,7 +228,7 @@ async def test_the_limit_is_of_code_points(fake: Fake, here: Account) -> None:
     await here.platform.send(to(place, "𝕏" * 1999 + "中"))
     with pytest.raises(SendError) as long:
         await here.platform.send(to(place, "𝕏" * 2001))
-    assert long.value.fault is Fault.TOO_LONG
+    assert long.value.fault is SendFault.TOO_LONG
 
 
 async def test_no_request_is_made_that_a_bucket_does_not_allow(fake: Fake, here: Account) -> None:
@@ -238,7 +238,7 @@ async def test_no_request_is_made_that_a_bucket_does_not_allow(fake: Fake, here:
     await here.platform.send(to(place, "2"))
     with pytest.raises(SendError) as full:
         await here.platform.send(to(place, "3"))
-    assert full.value.fault is Fault.RATE_LIMITED
+    assert full.value.fault is SendFault.RATE_LIMITED
     assert full.value.retry_after is not None
     assert 0 < full.value.retry_after <= 0.2
     await asyncio.sleep(full.value.retry_after)
@@ -250,13 +250,13 @@ async def test_no_request_is_made_that_a_bucket_does_not_allow(fake: Fake, here:
 @pytest.mark.parametrize(
     ("failing", "fault", "after", "uncertain"),
     [
-        (Failing(429, retry_after=1.5), Fault.RATE_LIMITED, 1.5, False),
-        (Failing(503), Fault.TRANSIENT, None, True),
-        (Failing(403), Fault.FORBIDDEN, None, False),
+        (Failing(429, retry_after=1.5), SendFault.RATE_LIMITED, 1.5, False),
+        (Failing(503), SendFault.TRANSIENT, None, True),
+        (Failing(403), SendFault.FORBIDDEN, None, False),
     ],
 )
 async def test_refusals_are_named(
-    fake: Fake, here: Account, failing: Failing, fault: Fault, after: float | None, uncertain: bool
+    fake: Fake, here: Account, failing: Failing, fault: SendFault, after: float | None, uncertain: bool
 ) -> None:
     fake.failing.append(failing)
     with pytest.raises(SendError) as told:
@@ -267,10 +267,10 @@ async def test_refusals_are_named(
 async def test_gone_chats_and_messages_are_not_found(fake: Fake, here: Account) -> None:
     with pytest.raises(SendError) as gone:
         await here.platform.send(to(Place("here", "404"), "x"))
-    assert gone.value.fault is Fault.NOT_FOUND
+    assert gone.value.fault is SendFault.NOT_FOUND
     with pytest.raises(SendError) as unknown:
         await here.platform.edit(to(Place("here", fake.place("91001")), "x"), "404")
-    assert unknown.value.fault is Fault.NOT_FOUND
+    assert unknown.value.fault is SendFault.NOT_FOUND
 
 
 async def test_typing_and_reactions(fake: Fake, here: Account) -> None:

@@ -3,7 +3,7 @@
 import re
 import time
 
-from hermes.admin.cron import CronDesk, open_cron
+from hermes.admin.cron import CronAdmin, open_cron_admin
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, Delivery, Say, ScriptedModel
@@ -66,7 +66,7 @@ async def test_a_lost_answer_is_not_sent_twice_where_the_platform_can_tell() -> 
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.settled(10)
+                await it.gateway.outbox.wait_until_idle(10)
     assert len(chat.shown()) == 1
 
 
@@ -201,7 +201,9 @@ async def test_a_file_in_an_answer_is_sent_and_a_key_is_not() -> None:
 async def test_a_job_that_is_due_says_its_words_in_the_chat() -> None:
     async with ScriptedServer([Say("It is time.")]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}) as home:
-            async with open_cron(home.environ) as cron:
-                await cron.add(CronDesk.wish(name="tea", schedule="1s", prompt="say it", deliver=("ntfy:a-topic",)))
+            async with open_cron_admin(home.environ) as cron:
+                await cron.add_job(
+                    CronAdmin.build_wish(name="tea", schedule="1s", prompt="say it", deliver=("ntfy:a-topic",))
+                )
             async with running(home):
                 await chat.until(lambda: "It is time." in chat.text())

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hermes.core.errors import BusyError
-from hermes.gateway.accounts import Health
+from hermes.gateway.accounts import AccountHealth
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import FakeChat
 from hermes.testing.script import Say
@@ -34,9 +34,9 @@ async def test_a_wrong_token_is_one_line_and_the_rest_runs_on() -> None:
             async with running(home) as it:
                 await answers(good)
                 account = it.gateway.accounts["telegram"]
-                assert account.health is Health.REFUSED
-    assert [line for line in it.lines if line.startswith("telegram:")] == [f"telegram: {account.why}"]
-    assert "token" in account.why
+                assert account.health is AccountHealth.REFUSED
+    assert [line for line in it.lines if line.startswith("telegram:")] == [f"telegram: {account.last_problem}"]
+    assert "token" in account.last_problem
 
 
 async def test_settings_that_are_wrong_name_the_key() -> None:
@@ -58,11 +58,11 @@ async def test_a_platform_that_is_down_at_start_is_answered_when_it_is_up() -> N
             await late.down()
             async with running(home) as it:
                 await answers(good)
-                assert it.gateway.accounts["ntfy"].health is Health.LOST
+                assert it.gateway.accounts["ntfy"].health is AccountHealth.LOST
                 assert sum(line.startswith("ntfy:") for line in it.lines) == 1
                 await late.up()
                 async with asyncio.timeout(20):
-                    while it.gateway.accounts["ntfy"].health is not Health.CONNECTED:  # noqa: ASYNC110
+                    while it.gateway.accounts["ntfy"].health is not AccountHealth.CONNECTED:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
                 await answers(late)
 

@@ -11,7 +11,7 @@ from certificates import certificate
 from msgspec import structs
 
 from hermes.core.chats import MediaKind, Outgoing, Place
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
@@ -118,7 +118,7 @@ async def test_who_is_no_address_gets_nothing(rig: Rig, fake: Fake) -> None:
     for chat in ("nobody", "a@b\r\nRCPT TO:<x@y>", "a@b, c@d", "<a@b> SIZE=1"):
         with pytest.raises(SendError) as error:
             await platform.send(Outgoing(place=Place("here", chat), text="x", key="k"))
-        assert error.value.fault is Fault.NOT_FOUND
+        assert error.value.fault is SendFault.NOT_FOUND
     assert not fake.taken
 
 
@@ -138,7 +138,7 @@ async def test_a_wrong_password_of_smtp_and_none_at_all(rig: Rig, fake: Fake) ->
     platform = await rig.open(password="wr0ng")
     with pytest.raises(SendError, match="535") as error:
         await platform.send(Outgoing(place=Place("here", fake.person), text="x", key="k"))
-    assert error.value.fault is Fault.UNKNOWN and "wr0ng" not in str(error.value)
+    assert error.value.fault is SendFault.UNKNOWN and "wr0ng" not in str(error.value)
     for wrong in ({"password": ""}, {"address": ""}, {"imap_host": ""}, {"address": "no address"}):
         with pytest.raises(PlatformRefusedError):
             await rig.open(**wrong)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from hermes.core.chats import Button, ChatKind, MediaKind, Outgoing, Place
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged
 from tests.vendors import load_fake
@@ -83,7 +83,7 @@ async def test_a_gap_that_is_too_large_is_said(rig: Rig, fake: Fake) -> None:
     ("join", "who", "joins"), [("people", 0, True), ("people", 1, False), ("all", 1, True), ("none", 0, False)]
 )
 async def test_whose_invitations_are_accepted(rig: Rig, fake: Fake, join: str, who: int, joins: bool) -> None:
-    rig.around = structs.replace(rig.around, knows=knows)
+    rig.around = structs.replace(rig.around, is_known_sender=knows)
     await rig.listening(join=join)
     person = (fake.person, fake.stranger)[who]
     room = await fake.invite("club", person, direct=True)
@@ -144,7 +144,7 @@ async def test_what_others_change_or_programs_say(rig: Rig, fake: Fake) -> None:
 
 
 async def test_an_encrypted_room_is_said_once_to_people_who_are_known(rig: Rig, fake: Fake) -> None:
-    rig.around = structs.replace(rig.around, knows=knows)
+    rig.around = structs.replace(rig.around, is_known_sender=knows)
     await rig.listening()
     secret = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"}
     for person in (fake.stranger, fake.person):
@@ -210,7 +210,7 @@ async def test_a_password_is_used_again_when_the_token_ends(rig: Rig, fake: Fake
 
 
 async def test_messages_of_people_who_are_known_are_marked_as_read(rig: Rig, fake: Fake) -> None:
-    rig.around = structs.replace(rig.around, knows=knows)
+    rig.around = structs.replace(rig.around, is_known_sender=knows)
     await rig.listening()
     await fake.say("not yours", person=fake.stranger)
     said = await fake.say("hello")
@@ -243,10 +243,10 @@ async def test_what_the_server_says_is_understood(rig: Rig, fake: Fake) -> None:
     fake.failing.append(Failing(413))
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=place, text="x", key="k"))
-    assert error.value.fault is Fault.TOO_LONG
+    assert error.value.fault is SendFault.TOO_LONG
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=Place("here", "!nowhere:fake.test"), text="x", key="k"))
-    assert error.value.fault is Fault.FORBIDDEN
+    assert error.value.fault is SendFault.FORBIDDEN
     with pytest.raises(PlatformRefusedError, match="homeserver"):
         platform = await rig.open(homeserver=fake.url + "/nothing")
         async with asyncio.timeout(10):

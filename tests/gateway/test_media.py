@@ -7,8 +7,8 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.core.chats import MediaKind
-from hermes.gateway.text.media import MediaRefusedError, Rules, Sendable, open_file, take
-from hermes.sessions.egress_filter import refusing
+from hermes.gateway.text.media import MediaRefusedError, MediaRules, SendableFile, extract_media, open_checked_file
+from hermes.sessions.egress_filter import make_file_check
 
 
 @pytest.fixture
@@ -24,35 +24,37 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rules(place: Path) -> Rules:
+def rules(place: Path) -> MediaRules:
     media = str(place / "home/.hermes/media")
-    refused = refusing({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
-    return Rules(roots=(str(place / "ws"), str(place / "home"), media), refused=refused, home=str(place / "home"))
+    refused = make_file_check({"HOME": str(place / "home")}, Home(place / "home/.hermes"), str(place / "ws"), (media,))
+    return MediaRules(
+        roots=(str(place / "ws"), str(place / "home"), media), refusal_reason=refused, home=str(place / "home")
+    )
 
 
-def test_tags_are_taken_out(place: Path, rules: Rules) -> None:
-    taken = take(
+def test_tags_are_taken_out(place: Path, rules: MediaRules) -> None:
+    taken = extract_media(
         f'Here it is: MEDIA:{place}/ws/a.png.\n\nMEDIA:"{place}/ws/b c.pdf"\n\nand\nMEDIA:v.ogg\n\n'
         "`MEDIA:~/.hermes/media/m.png`",
         rules,
     )
     assert taken.text == "Here it is: .\n\nand"
     assert taken.files == (
-        Sendable(f"{place}/ws/a.png", MediaKind.IMAGE),
-        Sendable(f"{place}/ws/b c.pdf", MediaKind.DOCUMENT),
-        Sendable(f"{place}/ws/v.ogg", MediaKind.VOICE),
-        Sendable(f"{place}/home/.hermes/media/m.png", MediaKind.IMAGE),
+        SendableFile(f"{place}/ws/a.png", MediaKind.IMAGE),
+        SendableFile(f"{place}/ws/b c.pdf", MediaKind.DOCUMENT),
+        SendableFile(f"{place}/ws/v.ogg", MediaKind.VOICE),
+        SendableFile(f"{place}/home/.hermes/media/m.png", MediaKind.IMAGE),
     )
     assert not taken.refused
 
 
-def test_a_path_on_a_line_and_a_local_picture_are_files_too(place: Path, rules: Rules) -> None:
-    taken = take(f"Look:\n{place}/ws/a.png\n![the chart](file://{place}/ws/a.png) shows it", rules)
+def test_a_path_on_a_line_and_a_local_picture_are_files_too(place: Path, rules: MediaRules) -> None:
+    taken = extract_media(f"Look:\n{place}/ws/a.png\n![the chart](file://{place}/ws/a.png) shows it", rules)
     assert taken.text == "Look:\n\nthe chart shows it"
-    assert taken.files == (Sendable(f"{place}/ws/a.png", MediaKind.IMAGE),)
+    assert taken.files == (SendableFile(f"{place}/ws/a.png", MediaKind.IMAGE),)
 
 
-def test_code_and_mere_words_stay(place: Path, rules: Rules) -> None:
+def test_code_and_mere_words_stay(place: Path, rules: MediaRules) -> None:
     for text in (
         "```\nMEDIA:/etc/passwd\n```",
         f"see {place}/ws/a.png for it",
@@ -61,8 +63,8 @@ def test_code_and_mere_words_stay(place: Path, rules: Rules) -> None:
         "no file at all",
         "`/usr/bin`",
     ):
-        assert take(text, rules).text == text
-        assert not take(text, rules).files
+        assert extract_media(text, rules).text == text
+        assert not extract_media(text, rules).files
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_code_and_mere_words_stay(place: Path, rules: Rules) -> None:
         ("{place}/ws/large.png", "larger than 50 MB"),
     ],
 )
-def test_what_may_not_be_sent_is_named(place: Path, rules: Rules, path: str, why: str) -> None:
+def test_what_may_not_be_sent_is_named(place: Path, rules: MediaRules, path: str, why: str) -> None:
     (place / "ws/folder.png").mkdir()
     os.mkfifo(place / "ws/pipe.png")
     (place / "ws/link.png").symlink_to("/etc/passwd")
@@ -90,52 +92,52 @@ def test_what_may_not_be_sent_is_named(place: Path, rules: Rules, path: str, why
     with open(place / "ws/large.png", "wb") as file:
         file.truncate(50_000_001)
     path = path.format(place=place)
-    taken = take(f"Take this: MEDIA:{path}", rules)
+    taken = extract_media(f"Take this: MEDIA:{path}", rules)
     assert not taken.files
     assert taken.text == f"Take this:\n\n{taken.refused[0]}"
     assert why in taken.refused[0]
     assert os.path.basename(path) in taken.refused[0]
 
 
-def test_another_name_of_a_key_is_refused(place: Path, rules: Rules) -> None:
+def test_another_name_of_a_key_is_refused(place: Path, rules: MediaRules) -> None:
     (place / "home/.netrc").write_text("machine x")
     os.link(place / "home/.netrc", place / "ws/notes.txt")
-    assert "another name" in take(f"MEDIA:{place}/ws/notes.txt", rules).text
+    assert "another name" in extract_media(f"MEDIA:{place}/ws/notes.txt", rules).text
 
 
-def test_a_link_put_in_its_place_later_is_not_followed(place: Path, rules: Rules) -> None:
-    path = take("MEDIA:a.png", rules).files[0].path
-    with open_file(path, rules.limit) as file:
+def test_a_link_put_in_its_place_later_is_not_followed(place: Path, rules: MediaRules) -> None:
+    path = extract_media("MEDIA:a.png", rules).files[0].path
+    with open_checked_file(path, rules.limit) as file:
         assert file.read() == b"content"
     os.remove(path)
     os.symlink(place / "home/.ssh/id_rsa.txt", path)
     with pytest.raises(MediaRefusedError, match="a link stands"):
-        open_file(path, rules.limit)
+        open_checked_file(path, rules.limit)
     os.remove(path)
     with pytest.raises(MediaRefusedError, match="no such file"):
-        open_file(path, rules.limit)
+        open_checked_file(path, rules.limit)
 
 
-def test_a_folder_swapped_for_a_link_is_noticed(place: Path, rules: Rules) -> None:
+def test_a_folder_swapped_for_a_link_is_noticed(place: Path, rules: MediaRules) -> None:
     (place / "ws/sub").mkdir()
     (place / "ws/sub/o.png").write_bytes(b"fine")
-    path = take("MEDIA:sub/o.png", rules).files[0].path
+    path = extract_media("MEDIA:sub/o.png", rules).files[0].path
     (place / "ws/sub").rename(place / "ws/old")
     (place / "ws/sub").symlink_to(place / "other")
     with pytest.raises(MediaRefusedError, match="a link stands"):
-        open_file(path, rules.limit)
+        open_checked_file(path, rules.limit)
 
 
-def test_names_cannot_break_out_of_the_line(place: Path, rules: Rules) -> None:
-    taken = take('MEDIA:"/x/`**a\x1b[2J\u202egnp.exe"', rules)
+def test_names_cannot_break_out_of_the_line(place: Path, rules: MediaRules) -> None:
+    taken = extract_media('MEDIA:"/x/`**a\x1b[2J\u202egnp.exe"', rules)
     assert "\x1b" not in taken.text
     assert "\u202e" not in taken.text
     assert taken.text.count("`") == 2
 
 
-def test_an_answer_has_a_limit_of_files(place: Path, rules: Rules) -> None:
+def test_an_answer_has_a_limit_of_files(place: Path, rules: MediaRules) -> None:
     for number in range(22):
         (place / f"ws/{number}.png").write_bytes(b"x")
-    taken = take("\n".join(f"MEDIA:{number}.png" for number in range(22)), rules)
+    taken = extract_media("\n".join(f"MEDIA:{number}.png" for number in range(22)), rules)
     assert len(taken.files) == 20
     assert len(taken.refused) == 2

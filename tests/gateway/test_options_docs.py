@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.webhooks import Route
-from hermes.gateway.accounts import descriptor, platform_names
+from hermes.admin.webhooks import WebhookRoute
+from hermes.gateway.accounts import load_descriptor, platform_names
 from hermes.gateway.platforms.api_server.options import KeySettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -29,14 +29,14 @@ def told(kind: type) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", platform_names())
 def test_every_option_of_a_platform_is_told(name: str) -> None:
-    options = descriptor(name).options
+    options = load_descriptor(name).options
     source = importlib.import_module(options.__module__)
     assert source.__doc__
     words = told(options)
     assert not [field for field in options.__struct_fields__ if not words.get(field, "").strip()]
 
 
-@pytest.mark.parametrize("kind", [Route, KeySettings])
+@pytest.mark.parametrize("kind", [WebhookRoute, KeySettings])
 def test_what_stands_in_options_is_told_too(kind: type) -> None:
     words = told(kind)
     assert not [name for name, text in words.items() if not text.strip() and not name.startswith("_")]
@@ -45,9 +45,9 @@ def test_what_stands_in_options_is_told_too(kind: type) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_names_every_option(name: str) -> None:
     page = (DOCS / PAGES[name]).read_text(encoding="utf-8")
-    assert not [field for field in descriptor(name).options.__struct_fields__ if f"| `{field}` |" not in page]
+    assert not [field for field in load_descriptor(name).options.__struct_fields__ if f"| `{field}` |" not in page]
 
 
 def test_the_page_names_every_setting_of_a_route() -> None:
     page = (DOCS / "webhooks.md").read_text(encoding="utf-8")
-    assert not [field for field in Route.__struct_fields__ if f"| `{field}` |" not in page]
+    assert not [field for field in WebhookRoute.__struct_fields__ if f"| `{field}` |" not in page]

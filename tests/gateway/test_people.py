@@ -10,12 +10,19 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import Struct
 
-from hermes.admin.people.admin import PeopleDesk
-from hermes.admin.people.identity import THE_OWNER, Person, Role, options_for, rights, together
+from hermes.admin.people.admin import PeopleAdmin
+from hermes.admin.people.identity import (
+    OWNER_IDENTITY,
+    PersonIdentity,
+    PersonRole,
+    group_identity,
+    person_options,
+    role_rights,
+)
 from hermes.config.gateway import GatewaySettings, RoleSettings
 from hermes.config.home import folder_of
 from hermes.core.errors import BusyError, NotFoundError, UsageError
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Shown
 from hermes.testing.home import TempHome
@@ -54,9 +61,9 @@ class Stage(Struct):
         return next(one for one in self.chat.shown() if one.buttons)
 
     @property
-    def desk(self) -> PeopleDesk:
-        on = self.running.app.premises
-        return PeopleDesk(on.store, on.settings)
+    def desk(self) -> PeopleAdmin:
+        on = self.running.app.services
+        return PeopleAdmin(on.store, on.settings)
 
 
 @asynccontextmanager
@@ -79,21 +86,21 @@ async def stage(
 
 def test_roles_are_what_the_settings_say_and_the_owners_stays() -> None:
     settings = GatewaySettings(roles={"user": RoleSettings(toolsets=("web",)), "owner": RoleSettings(memory=False)})
-    assert rights(settings, Role.USER).toolsets == ("web",)
-    assert rights(settings, Role.USER).memory is True
-    assert rights(settings, Role.OWNER).memory is True
-    assert rights(settings, Role.GUEST).toolsets == ()
+    assert role_rights(settings, PersonRole.USER).toolsets == ("web",)
+    assert role_rights(settings, PersonRole.USER).memory is True
+    assert role_rights(settings, PersonRole.OWNER).memory is True
+    assert role_rights(settings, PersonRole.GUEST).toolsets == ()
 
 
 def test_a_sessions_options_are_no_more_than_the_role() -> None:
-    base = Options(enabled_toolsets=("web", "file"), reviews=True)
-    user = Person("telegram:1", Role.USER)
-    made = options_for(base, user, RoleSettings(toolsets=("web", "todo"), memory=True, usd_per_day=1.0))
+    base = SessionOptions(enabled_toolsets=("web", "file"), reviews=True)
+    user = PersonIdentity("telegram:1", PersonRole.USER)
+    made = person_options(base, user, RoleSettings(toolsets=("web", "todo"), memory=True, usd_per_day=1.0))
     assert (made.enabled_toolsets, made.toolset_limit, made.person) == (("web",), ("web", "todo"), "telegram:1")
     assert made.confined and made.remembers and not made.reviews and made.usd_per_day == 1.0
-    shared = options_for(base, together(user, "telegram:-5"), RoleSettings(memory=True))
+    shared = person_options(base, group_identity(user, "telegram:-5"), RoleSettings(memory=True))
     assert not shared.remembers and shared.person == "~user:telegram:-5"
-    assert options_for(base, THE_OWNER, RoleSettings(toolsets=())) == base
+    assert person_options(base, OWNER_IDENTITY, RoleSettings(toolsets=())) == base
 
 
 @pytest.mark.parametrize("person", ["../../etc", "telegram:1", "Telegram:1", "a" * 400, "..", "/", "мама", ""])
@@ -106,35 +113,35 @@ def test_a_persons_folder_is_one_plain_name_of_their_own(person: str) -> None:
 
 async def test_people_are_added_linked_and_removed() -> None:
     async with stage(Say("Hello Carl."), Say("Hello again."), allow=[ANNA]) as on:
-        await on.desk.add("carl", name="Carl")
-        await on.desk.link("carl", "telegram", "1010")
+        await on.desk.add_person("carl", name="Carl")
+        await on.desk.link_account("carl", "telegram", "1010")
         assert await on.asks("hi", "1010") == "Hello Carl."
         with pytest.raises(UsageError, match="already"):
-            await on.desk.link(f"telegram:{ANNA}", "telegram", "1010")
-        await on.desk.rename("carl", "Boss")
-        assert (await on.desk.row("Boss"))["id"] == "carl"
-        assert await on.desk.remove("carl") == "carl"
+            await on.desk.link_account(f"telegram:{ANNA}", "telegram", "1010")
+        await on.desk.rename_person("carl", "Boss")
+        assert (await on.desk.find_person("Boss"))["id"] == "carl"
+        assert await on.desk.remove_person("carl") == "carl"
         with pytest.raises(NotFoundError):
-            await on.desk.row("carl")
+            await on.desk.find_person("carl")
         await on.chat.say("hi?", person="1010")
         await on.asks("/help")
         assert len(on.server.requests) == 1
-        deeds = [(one["what"], one["person"]) for one in await on.desk.audit()]
+        deeds = [(one["what"], one["person"]) for one in await on.desk.list_audit()]
         assert ("message", "carl") in deeds and ("person removed", "owner") in deeds
         assert ("unknown sender", "") in deeds
 
 
 async def test_the_owner_is_one_person_on_every_account() -> None:
     async with stage(Say("one"), Say("two")) as on:
-        code = await on.desk.offer("owner", platform="telegram")
+        code = await on.desk.create_code("owner", platform="telegram")
         await on.asks(code, "1020")
         await on.chat.until(lambda: "known here now, as owner" in on.chat.text())
         assert await on.asks("hello", "1020") == "one"
-        (row,) = [one for one in await on.desk.rows() if one["id"] == "owner"]
+        (row,) = [one for one in await on.desk.list_people() if one["id"] == "owner"]
         assert {one["account"] for one in row["accounts"]} == {"1020", on.chat.person}  # type: ignore[attr-defined]
-        assert {one.user_id for one in await on.running.app.premises.store.list_sessions(9)} == {""}
+        assert {one.user_id for one in await on.running.app.services.store.list_sessions(9)} == {""}
         with pytest.raises(UsageError):
-            await on.desk.remove("owner")
+            await on.desk.remove_person("owner")
 
 
 async def test_a_name_changes_nothing() -> None:
@@ -149,11 +156,11 @@ async def test_a_name_changes_nothing() -> None:
 
 async def test_another_role_counts_from_the_next_message_on() -> None:
     async with stage(Say("as user"), Say("as guest"), allow=[]) as on:
-        await on.desk.add("dora", role="user")
-        await on.desk.link("dora", "telegram", "1030")
+        await on.desk.add_person("dora", role="user")
+        await on.desk.link_account("dora", "telegram", "1030")
         await on.asks("hello", "1030")
         assert on.server.requests[0].tool_names
-        await on.desk.give_role("dora", "guest")
+        await on.desk.set_role("dora", "guest")
         await on.asks("hello", "1030")
         assert not on.server.requests[1].tool_names
 
@@ -166,13 +173,15 @@ async def test_an_admin_makes_users_and_no_admins() -> None:
         assert "telegram:1002" in await on.asks("/people", ADA)
         assert "Only the owner" in await on.asks(f"/people remove telegram:{ADA}", ADA)
         assert "settings name" in await on.asks(f"/people role telegram:{ANNA} guest", ADA)
-        on_admins = PeopleDesk(
-            on.running.app.premises.store, on.running.app.premises.settings, Person("telegram:1005", Role.ADMIN)
+        on_admins = PeopleAdmin(
+            on.running.app.services.store,
+            on.running.app.services.settings,
+            PersonIdentity("telegram:1005", PersonRole.ADMIN),
         )
         with pytest.raises(UsageError, match="Only the owner"):
-            await on_admins.offer(person_id="owner")
+            await on_admins.create_code(person_id="owner")
         with pytest.raises(UsageError, match="Only the owner"):
-            await on_admins.link("owner", "telegram", "6666")
+            await on_admins.link_account("owner", "telegram", "6666")
         assert "not for you" in await on.asks("/sessions", ADA)
         assert "not for you" in await on.asks("/people", ANNA)
 
@@ -180,13 +189,13 @@ async def test_an_admin_makes_users_and_no_admins() -> None:
 async def test_codes_are_few_and_can_be_taken_back() -> None:
     async with stage() as on:
         for _ in range(3):
-            code = await on.desk.offer("guest")
+            code = await on.desk.create_code("guest")
         with pytest.raises(BusyError):
-            await on.desk.offer("guest")
-        rows = await on.desk.codes()
+            await on.desk.create_code("guest")
+        rows = await on.desk.list_codes()
         assert len(rows) == 3 and code not in json.dumps(rows)
         for row in rows:
-            await on.desk.revoke(str(row["id"]))
+            await on.desk.revoke_code(str(row["id"]))
         await on.chat.say(code, person="1040")
         await on.asks("/status")
         assert not on.chat.shown("1040")
@@ -198,7 +207,7 @@ async def test_turns_of_an_hour_are_counted_across_a_restart_and_refused_once() 
         await on.asks("one", ANNA)
         assert "1 of 2 turns" in await on.asks("/usage", ANNA)
         await on.asks("two", ANNA)
-        on.running.gateway.reception._quotas._counts.clear()  # as after a restart
+        on.running.gateway.router._quotas._counts.clear()  # as after a restart
         assert "last turn of this hour" in await on.asks("three", ANNA)
         await on.chat.say("four", person=ANNA)
         assert await on.asks("hello", BEN) == "answer 2"
@@ -214,7 +223,7 @@ async def test_money_of_a_day_is_each_persons_own() -> None:
         for _ in range(20):
             if "spend" in await on.asks("go on", ANNA):
                 break
-            await on.running.gateway.outbox.settled(10)
+            await on.running.gateway.outbox.wait_until_idle(10)
         requests = len(on.server.requests)
         assert 0 < requests < 9
         before = len(on.chat.shown(ANNA))
@@ -237,7 +246,7 @@ async def test_an_admin_answers_a_users_question_by_its_button() -> None:
         await on.chat.press(shown.message_id, dict(shown.buttons)["No"], person=ADA)
         await on.chat.until(lambda: "done" in on.chat.text())
         assert "Not allowed" in on.chat.messages[shown.message_id].text
-        deeds = [(one["what"], one["person"]) for one in await on.desk.audit()]
+        deeds = [(one["what"], one["person"]) for one in await on.desk.list_audit()]
         assert ("answered", f"telegram:{ADA}") in deeds and ("refused", f"telegram:{BEN}") in deeds
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chat_account import Account, account
 
-from hermes.core.chats import Arrival
-from hermes.gateway.accounts import descriptor
+from hermes.core.chats import InboundEvent
+from hermes.gateway.accounts import load_descriptor
 from hermes.testing.fake_platform import FakeChat
 
 LANES = [("", ""), ("group1", ""), ("group1", "88"), ("group2", "")]
@@ -50,7 +50,7 @@ async def trouble(kind: int, fake: FakeChat, here: Account, talk: Talk) -> None:
             await asyncio.sleep(0.01)
 
 
-def lane_of(arrival: Arrival) -> tuple[str, str]:
+def lane_of(arrival: InboundEvent) -> tuple[str, str]:
     direct = arrival.place.kind == "dm"
     return ("" if direct else arrival.place.chat, arrival.place.thread)
 
@@ -59,7 +59,7 @@ def lane_of(arrival: Arrival) -> tuple[str, str]:
 async def test_nothing_is_lost_and_each_lane_is_in_order(name: str, tmp_path: Path) -> None:
     dice = random.Random(7)
     fake = importlib.import_module(f"tests.vendors.{name}").Fake()
-    async with account(descriptor(name), fake, tmp_path) as here:
+    async with account(load_descriptor(name), fake, tmp_path) as here:
         talk = Talk(fake, dice)
         for lane in LANES:
             await talk.say(lane)

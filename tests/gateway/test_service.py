@@ -14,11 +14,11 @@ import aiohttp
 import pytest
 
 from hermes.admin.service import process as process_module
-from hermes.admin.service.log import FILES, LARGEST, GatewayLog, line_now, log_lines
-from hermes.admin.service.restart_limit import MOST, Starts
-from hermes.admin.service.sd_notify import Notifier
-from hermes.admin.service.service import Kind, Service, kind_here, lines_of
-from hermes.admin.service.units import Wish, launchd_plist, systemd_unit
+from hermes.admin.service.log import MAX_FILE_BYTES, MAX_FILES, GatewayLog, create_entry, read_log
+from hermes.admin.service.restart_limit import MAX_FAILED_STARTS, FailedStarts
+from hermes.admin.service.sd_notify import ServiceNotifier
+from hermes.admin.service.service import GatewayService, ServiceKind, detect_service_kind, format_plan
+from hermes.admin.service.units import ServiceSpec, build_launchd_plist, build_systemd_unit
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import Home
 from hermes.core.errors import NotFoundError
@@ -33,8 +33,8 @@ from tests.vendors.ntfy import Fake
 ODD = 'a "quoted" $HOME 100% back\\slash'
 
 
-def _wish(folder: str = "/tmp") -> Wish:
-    return Wish(
+def _wish(folder: str = "/tmp") -> ServiceSpec:
+    return ServiceSpec(
         arguments=("/usr/bin/env", "python3", ODD),
         folder=folder,
         drain_seconds=60,
@@ -45,7 +45,7 @@ def _wish(folder: str = "/tmp") -> Wish:
 
 
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    text = systemd_unit(_wish())
+    text = build_systemd_unit(_wish())
     assert "Type=notify\n" in text and "WatchdogSec=60\n" in text
     assert "RestartPreventExitStatus=78\n" in text and "TimeoutStopSec=90\n" in text
     file = tmp_path / "hermes-gateway.service"
@@ -64,7 +64,7 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
 
 
 def test_the_plist_says_the_same() -> None:
-    read = plistlib.loads(launchd_plist(_wish()).encode())
+    read = plistlib.loads(build_launchd_plist(_wish()).encode())
     assert read["ProgramArguments"] == ["/usr/bin/env", "python3", ODD]
     assert read["EnvironmentVariables"]["ODD"] == ODD
     assert read["ExitTimeOut"] == 90
@@ -72,60 +72,60 @@ def test_the_plist_says_the_same() -> None:
 
 def test_installing_shows_first_what_it_would_do(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "SECRET_KEY": "never written down"}
-    service = Service(Home(tmp_path / ".hermes"), environ, Kind.SYSTEMD, 60)
-    plan = service.install()
-    shown = "\n".join(lines_of(plan))
+    service = GatewayService(Home(tmp_path / ".hermes"), environ, ServiceKind.SYSTEMD, 60)
+    plan = service.plan_install()
+    shown = "\n".join(format_plan(plan))
     assert str(tmp_path / ".config/systemd/user/hermes-gateway.service") in shown
     assert "systemctl --user enable hermes-gateway.service" in shown
     assert "never written down" not in shown
     assert not service.installed
-    other = Service(Home(tmp_path / "other"), environ, Kind.SYSTEMD, 60)
+    other = GatewayService(Home(tmp_path / "other"), environ, ServiceKind.SYSTEMD, 60)
     assert other.name != service.name
     with pytest.raises(NotFoundError, match="gateway start"):
-        Service(Home(tmp_path / ".hermes"), environ, Kind.PLAIN, 60).install()
-    assert kind_here({"XDG_RUNTIME_DIR": str(tmp_path), "PATH": ""}, "linux") is Kind.PLAIN
+        GatewayService(Home(tmp_path / ".hermes"), environ, ServiceKind.PLAIN, 60).plan_install()
+    assert detect_service_kind({"XDG_RUNTIME_DIR": str(tmp_path), "PATH": ""}, "linux") is ServiceKind.PLAIN
 
 
 async def test_the_watchdog_is_petted_while_the_loop_turns(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
         heard.setblocking(False)
-        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"})
-        notifier.ready("STATUS=here")
-        notifier.watch()
+        notifier = ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100000"})
+        notifier.notify_ready("STATUS=here")
+        notifier.start_watchdog()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(5):
             assert await loop.sock_recv(heard, 4096) == b"READY=1\nSTATUS=here"
             assert [await loop.sock_recv(heard, 4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
         await notifier.close()
-    Notifier({}).ready()
-    assert Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready() is None
+    ServiceNotifier({}).notify_ready()
+    assert ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).notify_ready() is None
 
 
 def test_failed_starts_are_waited_for(tmp_path: Path) -> None:
-    starts = Starts(tmp_path / "run")
-    assert [starts.begin() for _ in range(MOST)] == [0.0] * MOST
-    assert 50 < starts.begin() <= 60
-    starts.succeeded()
-    assert starts.begin() == 0.0
+    starts = FailedStarts(tmp_path / "run")
+    assert [starts.record_start() for _ in range(MAX_FAILED_STARTS)] == [0.0] * MAX_FAILED_STARTS
+    assert 50 < starts.record_start() <= 60
+    starts.clear_starts()
+    assert starts.record_start() == 0.0
 
 
 def test_the_log_turns_over_and_can_be_read_by_account(tmp_path: Path) -> None:
     log = GatewayLog(tmp_path, lambda text: text.replace("hidden", "[redacted]"))
-    log.write(line_now("said", account="one", text="hidden", level="error"))
-    log.write(line_now("arrived", lane="two:chat:"))
-    assert [one.text for one in log_lines(tmp_path, "one", 10)] == ["[redacted]"]
-    assert [one.event for one in log_lines(tmp_path, "two", 10)] == ["arrived"]
-    assert [one.event for one in log_lines(tmp_path, "", 10, "error")] == ["said"]
-    for number in range(FILES + 2):
+    log.write_entry(create_entry("said", account="one", text="hidden", level="error"))
+    log.write_entry(create_entry("arrived", lane="two:chat:"))
+    assert [one.text for one in read_log(tmp_path, "one", 10)] == ["[redacted]"]
+    assert [one.event for one in read_log(tmp_path, "two", 10)] == ["arrived"]
+    assert [one.event for one in read_log(tmp_path, "", 10, "error")] == ["said"]
+    for number in range(MAX_FILES + 2):
         with open(tmp_path / "gateway.log", "a") as file:
-            file.write("x" * LARGEST + "\n")
+            file.write("x" * MAX_FILE_BYTES + "\n")
         log.close()
         log = GatewayLog(tmp_path, str)
-        log.write(line_now("arrived", count=number))
+        log.write_entry(create_entry("arrived", count=number))
     log.close()
-    assert len(list(tmp_path.glob("gateway*.log"))) == FILES
-    assert log_lines(tmp_path, "", 1)[0].count == FILES + 1
+    assert len(list(tmp_path.glob("gateway*.log"))) == MAX_FILES
+    assert read_log(tmp_path, "", 1)[0].count == MAX_FILES + 1
 
 
 async def test_it_is_started_shown_reloaded_and_ended() -> None:
@@ -133,7 +133,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
         with home_for(server, {"ntfy": chat}) as home:
             code, out, err = await hermes(home, "gateway", "start")
             assert code == 0 and "The gateway runs" in out, err
-            pid = process_module.gateway_pid(Home(home.hermes))
+            pid = process_module.find_gateway_pid(Home(home.hermes))
             assert pid
             try:
                 assert (await hermes(home, "gateway", "start"))[0] == 75
@@ -149,7 +149,7 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
             finally:
                 code, out, err = await hermes(home, "gateway", "stop")
             assert code == 0 and "has ended" in out, err
-            assert process_module.gateway_pid(Home(home.hermes)) is None
+            assert process_module.find_gateway_pid(Home(home.hermes)) is None
             assert (await hermes(home, "gateway", "stop"))[1] == "No gateway runs.\n"
             code, out, _ = await hermes(home, "gateway", "status")
             assert code == 1 and "No gateway runs" in out
@@ -159,9 +159,9 @@ async def test_it_is_started_shown_reloaded_and_ended() -> None:
 
 async def test_a_gateway_that_failed_too_often_waits_and_can_be_ended() -> None:
     with TempHome() as home:
-        starts = Starts(home.hermes / "run")
-        for _ in range(MOST):
-            starts.begin()
+        starts = FailedStarts(home.hermes / "run")
+        for _ in range(MAX_FAILED_STARTS):
+            starts.record_start()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hermes", "gateway", "run"),
             cwd=home.cwd,
@@ -189,16 +189,16 @@ async def test_settings_that_are_read_anew_touch_only_what_changed() -> None:
                 before = it.gateway.accounts["ntfy"]
                 more = {"platform": "ntfy", "batch_seconds": 0.05, **other.options()}
                 home.write_config({**config, "platforms": {**config["platforms"], "second": more}})  # type: ignore[dict-item]
-                await it.gateway.reload()
+                await it.gateway.reload_accounts()
                 assert it.gateway.accounts["ntfy"] is before
-                assert await it.gateway.accounts["second"].connected(5)
+                assert await it.gateway.accounts["second"].wait_connected(5)
                 await other.say("hello")
                 await other.until(other.shown)
                 (home.hermes / "config.yaml").write_text("platforms: [")
-                assert "nothing was changed" in await it.gateway.reload()
+                assert "nothing was changed" in await it.gateway.reload_accounts()
                 assert set(it.gateway.accounts) == {"ntfy", "second"}
                 home.write_config({**config, "platforms": {"second": {**more, "batch_seconds": 0.06}}})
-                await it.gateway.reload()
+                await it.gateway.reload_accounts()
                 assert set(it.gateway.accounts) == {"second"}
                 await other.say("again")
                 await other.until(lambda: len(other.shown()) == 2)
@@ -225,9 +225,9 @@ async def test_measures_are_in_the_format_of_prometheus() -> None:
             async with in_process(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.settled(5)
-                await it.gateway.measure()
-                text = it.gateway.metrics()
+                await it.gateway.outbox.wait_until_idle(5)
+                await it.gateway.measure_backlog()
+                text = it.gateway.metrics_text()
             lines = (home.hermes / "logs/gateway.log").read_text()
     assert 'hermes_account_state{account="ntfy",state="connected"} 1' in text
     assert 'hermes_turns_total{outcome="text_response"} 1' in text
@@ -246,7 +246,7 @@ async def test_measures_are_served_to_who_may_ask() -> None:
         with home_for(server, {"ntfy": chat}, more) as home:
             home.more["METRICS"] = token
             async with in_process(home) as it, aiohttp.ClientSession() as http:
-                url = f"http://127.0.0.1:{it.gateway.measures_port}"
+                url = f"http://127.0.0.1:{it.gateway.metrics_port}"
                 key = {"Authorization": f"Bearer {token}"}
 
                 async def asked(path: str, headers: dict[str, str]) -> tuple[int, str]:
@@ -270,7 +270,7 @@ async def test_measures_are_not_served_to_everybody(address: str) -> None:
     async with ScriptedServer([]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, {"gateway": {"metrics": address}}) as home:
             async with in_process(home) as it:
-                assert it.gateway.measures_port == 0
+                assert it.gateway.metrics_port == 0
                 assert any("gateway.metrics" in line for line in it.lines)
                 await chat.say("/help")
                 await chat.until(chat.shown)  # the rest runs on
@@ -308,7 +308,7 @@ async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
                 async with asyncio.timeout(5):
                     assert await reader.read() == b""
                 writer.close()
-                assert it.gateway.health()["pid"] == os.getpid()
+                assert it.gateway.health_report()["pid"] == os.getpid()
 
 
 def test_nothing_needs_a_gateway_to_be_imported() -> None:

@@ -16,14 +16,14 @@ async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was()
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(lambda: "one" in chat.text())
-                (entry,) = it.gateway.sessions.live
+                (entry,) = it.gateway.pool.live_sessions
                 await entry.actor.idle()
-                await it.gateway.outbox.settled(5)
+                await it.gateway.outbox.wait_until_idle(5)
                 session_id = entry.actor.session_id
                 gc.collect()
                 gc.disable()
                 try:
-                    await it.gateway.sessions.drop(session_id)
+                    await it.gateway.pool.drop_session(session_id)
                     del entry
                     await asyncio.sleep(0)
                     assert gc.collect() == 0
@@ -31,7 +31,7 @@ async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was()
                     gc.enable()
                 await chat.say("and now?")
                 await chat.until(lambda: "two" in chat.text())
-                assert [one.actor.session_id for one in it.gateway.sessions.live] == [session_id]
+                assert [one.actor.session_id for one in it.gateway.pool.live_sessions] == [session_id]
     first, second = (request.messages for request in server.requests)
     assert second[: len(first)] == first
 
@@ -45,8 +45,8 @@ async def test_heavy_conversations_make_room_but_not_those_that_hold_something()
                 await chat.until(lambda: "there" in chat.text())
                 await chat.say("much", person="1002")
                 async with asyncio.timeout(20):
-                    while len(it.gateway.sessions) != 1 or len(server.requests) < 3:  # noqa: ASYNC110
+                    while len(it.gateway.pool) != 1 or len(server.requests) < 3:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
-                (left,) = it.gateway.sessions.live
-                assert str(it.app.live(left.actor).tools.state.cwd) == "/tmp"
-    assert session_pool.MOST_BYTES < 20_000_000
+                (left,) = it.gateway.pool.live_sessions
+                assert str(it.app.live_session(left.actor).tools.state.cwd) == "/tmp"
+    assert session_pool.MAX_IDLE_BYTES < 20_000_000

@@ -11,9 +11,9 @@ import pytest
 from chat_account import Account, account, to
 
 from hermes.core.chats import Attachment, Button, ChatKind, MediaKind, Place
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.slack.adapter import PLATFORM, SECTION
-from hermes.gateway.text.split import split
+from hermes.gateway.text.split import split_markdown
 from hermes.testing.fake_platform import Failing
 from tests.vendors.slack import Fake
 from tests.vendors.slack_web import ME
@@ -159,7 +159,7 @@ async def test_a_key_is_found_again(fake: Fake, here: Account) -> None:
     fake.failing.append(Failing(drop=True, after=True))
     with pytest.raises(SendError) as broken:
         await here.platform.send(message)
-    assert (broken.value.fault, broken.value.uncertain) == (Fault.TRANSIENT, True)
+    assert (broken.value.fault, broken.value.uncertain) == (SendFault.TRANSIENT, True)
     found = await here.platform.find_sent(message)
     assert found is not None
     assert fake.messages[found].text.startswith("*bold* &amp; &lt;!channel&gt;")
@@ -180,7 +180,7 @@ async def test_files_go_out_as_they_are(fake: Fake, here: Account, tmp_path: Pat
     assert await here.platform.find_sent(message) == sent
     with pytest.raises(SendError) as missing:
         await here.platform.send(to(Place("here", "D1001"), "x", file=str(tmp_path / "none")))
-    assert missing.value.fault is Fault.FORBIDDEN
+    assert missing.value.fault is SendFault.FORBIDDEN
 
 
 async def test_the_token_goes_to_slack_only(fake: Fake, here: Account, tmp_path: Path) -> None:
@@ -198,12 +198,12 @@ async def test_the_token_goes_to_slack_only(fake: Fake, here: Account, tmp_path:
 async def test_the_longest_text_can_be_edited(fake: Fake, here: Account) -> None:
     place = Place("here", fake.place("D1001"))
     for word in ("x", "<", "中", "𝕏", "&"):
-        piece = split((word * 50 + " ") * 400, PLATFORM.can.limit, PLATFORM.can.measure)[0]
+        piece = split_markdown((word * 50 + " ") * 400, PLATFORM.can.limit, PLATFORM.can.measure)[0]
         sent = await here.platform.send(to(place, piece))
         await here.platform.edit(to(place, piece), sent)
     with pytest.raises(SendError) as long:
         await here.platform.edit(to(place, "x" * 4001), sent)
-    assert long.value.fault is Fault.TOO_LONG
+    assert long.value.fault is SendFault.TOO_LONG
     assert fake.refused == []
 
 
@@ -215,15 +215,15 @@ async def test_plain_is_plain(fake: Fake, here: Account) -> None:
 @pytest.mark.parametrize(
     ("failing", "fault", "after", "uncertain"),
     [
-        (Failing(429, retry_after=1.5), Fault.RATE_LIMITED, 1.5, False),
-        (Failing(503), Fault.TRANSIENT, None, True),
-        (Failing(403), Fault.FORBIDDEN, None, False),
-        (Failing(404), Fault.NOT_FOUND, None, False),
-        (Failing(400), Fault.BAD_FORMAT, None, False),
+        (Failing(429, retry_after=1.5), SendFault.RATE_LIMITED, 1.5, False),
+        (Failing(503), SendFault.TRANSIENT, None, True),
+        (Failing(403), SendFault.FORBIDDEN, None, False),
+        (Failing(404), SendFault.NOT_FOUND, None, False),
+        (Failing(400), SendFault.BAD_FORMAT, None, False),
     ],
 )
 async def test_refusals_are_named(
-    fake: Fake, here: Account, failing: Failing, fault: Fault, after: float | None, uncertain: bool
+    fake: Fake, here: Account, failing: Failing, fault: SendFault, after: float | None, uncertain: bool
 ) -> None:
     place = Place("here", fake.place("D1001"))
     fake.failing.append(failing)
@@ -244,7 +244,7 @@ async def test_typing_and_reactions(fake: Fake, here: Account) -> None:
     assert fake.web.message("group1", said)["reactions"] == []
     with pytest.raises(SendError) as unnamed:
         await here.platform.react(heard.place, said, "🦑")
-    assert unnamed.value.fault is Fault.BAD_FORMAT
+    assert unnamed.value.fault is SendFault.BAD_FORMAT
 
 
 async def refusal(fake: Fake, tmp_path: Path, **changes: object) -> PlatformRefusedError:

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
-from hermes.gateway.platform import Fault, Platform, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import Platform, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.telegram.webhook import Webhook
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
@@ -259,7 +259,7 @@ async def test_something_else_that_answers_is_named(rig: Rig, body: bytes) -> No
         platform = await rig.open(base_url=other.url)
         with pytest.raises(SendError) as error:
             await platform.send(Outgoing(place=DM, text="x"))
-        assert error.value.fault is Fault.UNKNOWN
+        assert error.value.fault is SendFault.UNKNOWN
         assert rig.fake.options()["token"] not in str(error.value)
     finally:
         await other.down()
@@ -277,17 +277,17 @@ async def test_marks_links_and_topics_as_they_are_sent(rig: Rig, fake: Fake) -> 
     await platform.send(Outgoing(place=said.place, text="gone", reply_to="99999"))
     with pytest.raises(SendError, match="thread not found") as error:
         await platform.send(Outgoing(place=Place(platform="here", chat=said.place.chat, thread="55"), text="x"))
-    assert error.value.fault is Fault.NOT_FOUND
+    assert error.value.fault is SendFault.NOT_FOUND
     with pytest.raises(SendError, match="no chat on Telegram") as error:
         await platform.send(Outgoing(place=Place(platform="here", chat="somewhere"), text="x"))
-    assert error.value.fault is Fault.NOT_FOUND
+    assert error.value.fault is SendFault.NOT_FOUND
     with pytest.raises(SendError, match="chat not found"):
         await platform.send(Outgoing(place=Place(platform="here", chat="@nobody"), text="x"))
     fake.blocked.add(1001)
     fake.place("", "1001")
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=DM, text="x"))
-    assert error.value.fault is Fault.FORBIDDEN
+    assert error.value.fault is SendFault.FORBIDDEN
     await platform.react(said.place, said.message_id, "✅")
     assert fake.reactions[said.message_id] == ("👍",)
     await rig.place()
@@ -310,7 +310,7 @@ async def test_files_are_sent_as_what_they_are(rig: Rig, fake: Fake, tmp_path: P
         assert fake.bodies[sent]["caption"] == "x"
     with pytest.raises(SendError) as error:
         await platform.send(Outgoing(place=DM, text="x" * 1025, file=str(tmp_path / "d.pdf")))
-    assert error.value.fault is Fault.TOO_LONG
+    assert error.value.fault is SendFault.TOO_LONG
     (tmp_path / "link.pdf").symlink_to("/etc/passwd")
     with pytest.raises(SendError, match="a link stands"):
         await platform.send(Outgoing(place=DM, file=str(tmp_path / "link.pdf")))
@@ -323,7 +323,7 @@ async def test_502_is_uncertain_and_500_is_not(rig: Rig, fake: Fake) -> None:
         fake.failing.append(Failing(status))
         with pytest.raises(SendError) as error:
             await platform.send(Outgoing(place=DM, text="x"))
-        assert (error.value.fault, error.value.uncertain) == (Fault.TRANSIENT, uncertain)
+        assert (error.value.fault, error.value.uncertain) == (SendFault.TRANSIENT, uncertain)
 
 
 async def hooked(rig: Rig, port: int) -> Platform:

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager, closing, suppress
 from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
-from hermes.ipc.hosted_session import host
-from hermes.ipc.session_server import joined
+from hermes.ipc.connection import IpcConnection
+from hermes.ipc.hosted_session import serve_session
+from hermes.ipc.session_server import attach_named_session
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Delivery, Say
 from hermes.testing.server import ScriptedServer
@@ -113,7 +113,7 @@ async def test_the_chat_takes_part_in_what_a_terminal_holds() -> None:
                     await terminal.shows("for both")
                     await chat.say("/title Another name")
                     await chat.until(lambda: "Another name" in chat.text())
-                    await it.gateway.outbox.settled(10)
+                    await it.gateway.outbox.wait_until_idle(10)
                     os.kill(terminal.process.pid, signal.SIGKILL)
                     await terminal.process.wait()
                     await chat.say("and now?")
@@ -150,10 +150,10 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
     ]
     async with ScriptedServer(script) as server:
         with TempHome.for_server(server.url) as home:
-            async with lines(home) as terminal, App(home.environ, Options(cwd=str(home.cwd))) as here:
+            async with lines(home) as terminal, App(home.environ, SessionOptions(cwd=str(home.cwd))) as here:
                 await terminal.enter("hello")
                 await terminal.shows("first")
-                remote = await joined(here, None, latest=True, asks=True)
+                remote = await attach_named_session(here, None, latest=True, asks=True)
                 assert remote is not None
                 heard: list[Event] = []
                 questions: asyncio.Queue[ApprovalAsked] = asyncio.Queue()
@@ -170,7 +170,7 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
                     remote.approvals.answer(asked.approval_id, scope=AnswerScope.DENY, by="person")
                     assert (await second).text == "done"
                 told = Told()
-                await remote.command("status", "", told)
+                await remote.run_command("status", "", told)
                 assert "mock-model" in "\n".join(told.lines)
                 assert len([one for one in heard if isinstance(one, TurnEnded)]) >= 2
                 gone = asyncio.Event()
@@ -189,19 +189,19 @@ class Place:
 
     @asynccontextmanager
     async def hold(self, session_id: str) -> AsyncIterator[SessionActor]:
-        yield self.app.live(session_id).actor
+        yield self.app.live_session(session_id).actor
 
 
 async def test_a_guest_hears_where_the_session_stands_before_any_event() -> None:
     async with ScriptedServer([]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 ours, theirs = socket.socketpair()
                 reader, writer = await asyncio.open_unix_connection(sock=ours)
                 there, wire = await asyncio.open_unix_connection(sock=theirs)
                 hosted = asyncio.create_task(
-                    host(Place(app), Wire(reader, writer, frames.decoder_of_asks()), attach_to(actor))
+                    serve_session(Place(app), IpcConnection(reader, writer, frames.request_decoder()), attach_to(actor))
                 )
                 heard: list[bytes] = []
                 while len(heard) < 3:
@@ -212,12 +212,12 @@ async def test_a_guest_hears_where_the_session_stands_before_any_event() -> None
                 wire.close()
                 await hosted
                 writer.close()
-    kinds = [type(frames.decoder_of_tells().decode(line)) for line in heard]
-    assert kinds == [frames.Attached, frames.Happened, frames.Happened]
+    kinds = [type(frames.response_decoder().decode(line)) for line in heard]
+    assert kinds == [frames.AttachedFrame, frames.EventFrame, frames.EventFrame]
 
 
-def attach_to(actor: SessionActor) -> frames.Attach:
-    return frames.Attach(session_id=actor.session_id, asks=False, language="en")
+def attach_to(actor: SessionActor) -> frames.AttachFrame:
+    return frames.AttachFrame(session_id=actor.session_id, asks=False, language="en")
 
 
 class Told:

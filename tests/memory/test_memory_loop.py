@@ -12,7 +12,7 @@ from hermes.core.events import Event, Notice
 from hermes.memory.tool import memory_tool
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say
@@ -32,7 +32,7 @@ async def test_the_prompt_changes_in_the_next_session_and_not_before() -> None:
     ]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 for texts in (("keep this", "and now?"), ("hello",)):
                     actor = await app.open_session()
                     for text in texts:
@@ -72,14 +72,14 @@ async def test_what_was_kept_is_there_after_a_kill() -> None:
                 process.stdin.close()
             assert (home.hermes / "memories/MEMORY.md").read_text() == "The port is 8080."
             async with open_desk(home.environ) as desk:
-                assert [row["state"] for row in await desk.log()] == ["applied"]
+                assert [row["state"] for row in await desk.list_log()] == ["applied"]
 
 
 async def test_with_write_approval_everything_waits() -> None:
     replies: list[Reply] = [Say(calls=(remember("One."),)), Say("Held.")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={"memory": {"write_approval": True}}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 events: list[Event] = []
                 actor.subscribe(events.append)
@@ -88,12 +88,12 @@ async def test_with_write_approval_everything_waits() -> None:
             (notice,) = [event for event in events if isinstance(event, Notice)]
             assert "waits for your yes (every change needs one)" in notice.text
             async with open_desk(home.environ) as desk:
-                (row,) = await desk.pending()
+                (row,) = await desk.list_pending()
                 assert (row["what"], row["before"], row["after"]) == ("add “One.”", None, "One.")
-                await desk.approve(int(str(row["id"])))
-                assert (await desk.rows())[0]["entries"] == ["One."]
-                await desk.undo(int(str(row["id"])))
-                assert (await desk.rows())[0]["entries"] == []
+                await desk.approve_change(int(str(row["id"])))
+                assert (await desk.list_files())[0]["entries"] == ["One."]
+                await desk.undo_change(int(str(row["id"])))
+                assert (await desk.list_files())[0]["entries"] == []
     assert "Held for the person's yes as change 1" in next(iter(server.requests[1].results.values()))
 
 
@@ -104,7 +104,7 @@ async def test_what_is_switched_off_is_not_there(memory: dict[str, object]) -> N
         with TempHome.for_server(server.url, more_config={"memory": memory}) as home:
             (home.hermes / "memories").mkdir()
             (home.hermes / "memories/USER.md").write_text("Is Grace.")
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 await (await app.open_session()).post(Inbound(text="keep", cwd=str(home.cwd)))
             assert (home.hermes / "memories/USER.md").read_text() == "Is Grace."
     first = server.requests[0]

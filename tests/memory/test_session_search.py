@@ -7,7 +7,7 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
@@ -49,7 +49,7 @@ async def ask(*calls: Mapping[str, object]) -> list[str]:
     async with ScriptedServer([*replies, Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
             await fill(home)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="boiler, what did I say of it?", cwd=str(home.cwd)))
         found = server.requests[-1].results

@@ -10,11 +10,17 @@ from hermes.runtime.approvals import Approvals
 from hermes.store.approvals import Given
 from hermes.store.rows import NewSession
 from hermes.store.store import Store
-from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, Answer, ApprovalRequest
+from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, ApprovalAnswer, ApprovalRequest
 from hermes.util.clock import SystemClock
 
 ASKED = ApprovalRequest(
-    approval_id="a1", call_id="c1", tool="terminal", subject="rm -r old", rule="r", reason="it deletes", seal="s1"
+    approval_id="a1",
+    call_id="c1",
+    tool="terminal",
+    subject="rm -r old",
+    rule="r",
+    reason="it deletes",
+    fingerprint="s1",
 )
 
 
@@ -37,7 +43,7 @@ def asker(store: Store, session: str = "s", *, seconds: float = 20, turn: str = 
     return made
 
 
-async def shown(approvals: Approvals, request: ApprovalRequest = ASKED) -> tuple["asyncio.Task[Answer]", str]:
+async def shown(approvals: Approvals, request: ApprovalRequest = ASKED) -> tuple["asyncio.Task[ApprovalAnswer]", str]:
     """A question under way, and the id by which it is shown."""
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(approvals.ask(request, lambda one: seen.set_result(one.approval_id)))

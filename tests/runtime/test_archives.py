@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import pytest
 from planted import is_summary
 
-from hermes.admin.sessions import stored_sessions
+from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
@@ -47,7 +47,7 @@ async def test_each_compression_leaves_a_parent_and_the_session_goes_on_under_it
     events: list[Event] = []
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with TempHome.for_server(server.url, more_config=APART) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 name = actor.session_id
@@ -78,12 +78,12 @@ async def test_each_compression_leaves_a_parent_and_the_session_goes_on_under_it
                 assert latest is not None and latest.id == name
             finally:
                 await store.close()
-            async with stored_sessions(home.environ) as sessions:
-                shown = str((await sessions.show(name))["messages"])
+            async with open_session_admin(home.environ) as sessions:
+                shown = str((await sessions.show_session(name))["messages"])
                 assert all(f"question {number}" in shown for number in range(10)) and "REFERENCE ONLY" not in shown
-                assert "question 9" not in str((await sessions.show(first.id))["messages"])
+                assert "question 9" not in str((await sessions.show_session(first.id))["messages"])
             for asked in (first.id, "question 0", name):
-                async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+                async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                     assert (await app.open_session(asked)).session_id == name
         said = [event.text for event in events if isinstance(event, Notice)]
         assert [f"kept as session {one}" in line for one, line in zip((first.id, second.id), said, strict=True)] == [
@@ -98,7 +98,7 @@ async def test_each_compression_leaves_a_parent_and_the_session_goes_on_under_it
 async def test_undoing_brings_the_originals_back_and_the_parent_goes() -> None:
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with TempHome.for_server(server.url, more_config=APART) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await say(actor, range(5))
                 before = list(actor.conversation.messages)
@@ -122,7 +122,7 @@ async def test_a_turn_goes_on_in_the_session_whose_earlier_part_has_moved() -> N
     replies: list[Reply] = [Say("hello " * 200), READ, READ, TOO_LONG, Say("NOTES: x was seen"), READ, Say("done")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=APART) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="remember the colour blue", cwd=str(home.cwd)))
                 ended = await actor.post(Inbound(text="look twice", cwd=str(home.cwd)))
@@ -137,7 +137,7 @@ async def test_a_turn_goes_on_in_the_session_whose_earlier_part_has_moved() -> N
 async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() -> None:
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with TempHome.for_server(server.url, more_config=APART) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 name = actor.session_id
                 await say(actor, range(5))
@@ -147,22 +147,22 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
                 store = await Store.open(home.hermes, SystemClock())
                 _, second, first = await store.lineage(name)
                 await store.close()
-                async with stored_sessions(home.environ) as sessions:
+                async with open_session_admin(home.environ) as sessions:
                     with pytest.raises(BusyError):
-                        await sessions.delete(first)
-            async with stored_sessions(home.environ) as sessions:
-                await sessions.delete(second)
+                        await sessions.delete_session(first)
+            async with open_session_admin(home.environ) as sessions:
+                await sessions.delete_session(second)
             store = await Store.open(home.hermes, SystemClock())
             assert await store.lineage(name) == [name]
             left = words(await store.transcript(name))
             assert "question 0" in left and "question 8" in left and "question 6" not in left
             assert [one.id for one in await store.list_sessions(10)] == [name]
             await store.close()
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
                 assert await actor.condense()
-            async with stored_sessions(home.environ) as sessions:
-                await sessions.delete(name)
+            async with open_session_admin(home.environ) as sessions:
+                await sessions.delete_session(name)
             store = await Store.open(home.hermes, SystemClock())
             assert await store.list_sessions(10) == []
             await store.close()

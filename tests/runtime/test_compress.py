@@ -7,7 +7,7 @@ from hermes.core.messages import Role
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
@@ -31,7 +31,7 @@ async def test_an_overflow_is_condensed_and_the_turn_goes_on() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             events: list[Event] = []
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 await actor.post(Inbound(text="remember the colour blue", cwd=str(home.cwd)))
@@ -60,7 +60,7 @@ async def test_a_side_model_that_is_broken_hands_over_to_the_conversations_own()
     async with ScriptedServer(replies) as server, ScriptedServer([Fail(403)]) as side:
         model = {"provider": "custom", "model": "small", "base_url": side.url, "api_key": "z"}
         with TempHome.for_server(server.url, more_config={"auxiliary": {"compression": model}}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in ("zero", "one"):
                     await actor.post(Inbound(text=text))
@@ -73,7 +73,7 @@ async def test_what_cannot_be_condensed_is_kept_and_said() -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             events: list[Event] = []
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 await actor.post(Inbound(text="one"))
@@ -90,7 +90,7 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
     slow = Say("NOTES", delivery=Delivery(hold_at=0))
     async with ScriptedServer([Say("hello " * 200), TOO_LONG, slow, Say("after")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="one"))
                 waiting = actor.post(Inbound(text="two"))
@@ -108,7 +108,7 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
     replies: list[Reply] = [Say("hello " * 200), Say("well"), TOO_LONG, held, Say("after")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for text in ("zero", "one"):
                     await actor.post(Inbound(text=text))

@@ -11,14 +11,14 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.transcript import encode
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Delivery, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from hermes.tools.taint import inherited
+from hermes.tools.taint import inherit_provenance
 
 RULE = "Never touch the file prod.env."
 WISH = "Please count the beans later."
@@ -64,7 +64,7 @@ async def test_a_failed_summary_loses_nothing(name: str, summaries: list[Reply],
     events: list[Event] = []
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 await actor.post(Inbound(text=f"Hello there. {RULE}"))
@@ -89,7 +89,7 @@ async def test_a_summary_models_smaller_window_is_fed_in_parts() -> None:
     side = Side(notes, refused=25, largest=14_000)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(25):
                     ended = await actor.post(Inbound(text=f"{WISH} Round {number}."))
@@ -111,7 +111,7 @@ async def test_before_the_window_is_full_a_failed_summary_changes_nothing_and_is
         model = {**dict(home.config or {})["model"], "context_length": 20_000}  # type: ignore[dict-item]
         home.config = {**(home.config or {}), "model": model, "compression": {"protect_last_n": 2}}
         with home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 texts = [f"{WISH} Round {number}. {RULE}" for number in range(40)]
@@ -134,7 +134,7 @@ async def test_without_compression_an_overflow_ends_by_its_name() -> None:
     side = Side([Say("notes")], refused=3)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url, more_config={"compression": {"enabled": False}}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for _ in range(2):
                     await actor.post(Inbound(text="on"))
@@ -149,7 +149,7 @@ async def test_what_is_always_too_long_ends_by_its_name() -> None:
 
     async with ScriptedServer(ScriptedModel(reply)) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 ended = await actor.post(Inbound(text="on " * 2_000))
         assert ended.reason is ExitReason.COMPRESSION_EXHAUSTED
@@ -170,7 +170,7 @@ async def test_memory_is_told_first_and_its_wishes_reach_the_summary() -> None:
     events: list[Event] = []
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 actor.before_compress.extend([broken, remember])
@@ -186,7 +186,7 @@ async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> N
     side = Side([Say("## Goal\nnotes", delivery=Delivery(hold_at=0))], refused=0)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
                     await actor.post(Inbound(text=f"Round {number}."))
@@ -209,7 +209,7 @@ async def test_after_a_digest_the_next_summary_is_made_from_the_originals() -> N
     side = Side(replies, refused=12)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
                     await actor.post(Inbound(text=f"Round {number}."))
@@ -232,7 +232,7 @@ async def test_what_was_condensed_stays_a_strangers_text() -> None:
     side = Side([Say("## Goal\nnotes")], refused=0)
     async with ScriptedServer(side) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 stranger = Provenance(Source.WEB, "https://strange.example/page")
                 call = ToolCallPart(call_id="c", name="web_extract", arguments="{}")
                 odd = ToolResultPart("c", "web_extract", "odd " * 900, provenance=stranger)
@@ -249,5 +249,5 @@ async def test_what_was_condensed_stays_a_strangers_text() -> None:
                     await actor.post(Inbound(text=f"Round {number}."))
                 assert await actor.condense()
                 record = next(one for one in actor.conversation.messages if "REFERENCE ONLY" in one.text)
-                assert inherited([record]) == Provenance(Source.WEB, "strange.example")
+                assert inherit_provenance([record]) == Provenance(Source.WEB, "strange.example")
                 assert all("odd odd" not in one.text for one in actor.conversation.messages)

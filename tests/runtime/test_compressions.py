@@ -20,7 +20,7 @@ from hermes.core.events import EpochBegan, Event, MessageAppended
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.store.transcript import encode
 from hermes.testing.home import TempHome
@@ -67,14 +67,14 @@ async def test_twenty_summaries_lose_nothing_that_must_stay(wire: str) -> None:
         config(home)
         with home:
             plant_files(home.cwd)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 rounds = await talk(actor, home, server)
                 assert rounds > ROUNDS
                 await actor.post(Inbound(text=user_text(rounds), cwd=str(home.cwd)))
                 name, said = actor.session_id, appended(events)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
                 began = sum(isinstance(one, EpochBegan) for one in events)
                 for _ in range(began):

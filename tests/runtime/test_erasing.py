@@ -9,7 +9,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import user_message
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.rows import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
@@ -26,7 +26,7 @@ def holds(folder: Path, word: str) -> list[str]:
 
 async def compressed_thrice(home: TempHome, word: str) -> str:
     """A conversation with a rare word in its second question, condensed three times, the last time undone again."""
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         for number in range(16):
             text = f"Always remember {word}." if number == 3 else f"question {number}"
@@ -77,7 +77,7 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
             assert epoch.begin_reason == ("a message redacted" if redacted else "messages deleted")
             await store.close()
             assert holds(home.hermes, word) == []
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(latest=True)
                 assert actor.session_id == name
                 await actor.post(Inbound(text="and on"))
@@ -88,7 +88,7 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
 async def test_what_was_condensed_before_the_message_came_stays_condensed() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("## Goal\n" + "hello " * 200))) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 for number in range(6):
                     await actor.post(Inbound(text=f"question {number}"))
@@ -107,7 +107,7 @@ async def test_what_was_condensed_before_the_message_came_stays_condensed() -> N
 async def test_a_title_that_quotes_the_message_goes_too() -> None:
     async with ScriptedServer(ScriptedModel(lambda _: Say("hello"))) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="my pin is unforgettable, and this goes on for more than sixty letters"))
                 name = actor.session_id

@@ -6,7 +6,7 @@ from hermes.core.events import EpochBegan, Event, FellBack
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
 from hermes.testing.prefix import check_prefixes
@@ -24,7 +24,7 @@ def stand_in(server: ScriptedServer, wire: str, model: str) -> dict[str, object]
 
 async def turns(home: TempHome, *texts: str) -> tuple[list[tuple[ExitReason, str]], list[Event]]:
     events: list[Event] = []
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         actor.subscribe(events.append)
         ends = [await actor.post(Inbound(text=text)) for text in texts]

@@ -14,7 +14,7 @@ from hermes.core.errors import BusyError
 from hermes.core.events import EpochBegan, Event
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Delivery, Reply, Say, ScriptedModel
@@ -35,7 +35,7 @@ async def test_the_model_finds_what_was_condensed_by_number_and_by_words(in_plac
     replies[7:] = [SUMMARY]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 other = await app.open_session()
                 await other.post(Inbound(text="in another session: mill secret"))
                 actor = await app.open_session()
@@ -80,7 +80,7 @@ async def test_cleared_results_name_their_message_and_the_look_up_shows_it() -> 
         home.config = {**(home.config or {}), "model": model, "compression": {"protect_last_n": 2}}
         with home:
             plant_files(home.cwd)
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 actor.subscribe(events.append)
                 number = 0
@@ -100,7 +100,7 @@ async def test_condensing_waits_for_nobody_and_turns_wait_for_it() -> None:
     replies: list[Reply] = [Say("hello " * 300)] * 4
     async with ScriptedServer([*replies, held, Say("after")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 assert not await actor.condense(undo=True)
                 for number in range(4):
@@ -149,7 +149,7 @@ def test_settings_out_of_range_are_clamped_and_said() -> None:
 async def test_the_epoch_of_a_compression_has_a_fresh_prompt() -> None:
     async with ScriptedServer([*[Say("hello " * 300)] * 4, SUMMARY, Say("after"), Say("back")]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 (home.hermes / "SOUL.md").write_text("You are Quokka.")
                 for number in range(4):
@@ -198,7 +198,7 @@ async def test_an_engines_own_tool_is_found_and_called(tmp_path: Path, monkeypat
     called = Say(calls=(Call("tool_call", {"name": "looker_recall", "arguments": {"number": 7}}),))
     async with ScriptedServer([called, Say("seen")]) as server:
         with TempHome.for_server(server.url, more_config={"context": {"engine": "looker"}}) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 assert (await actor.post(Inbound(text="look"))).text == "seen"
         assert "tool_call" in server.requests[0].tool_names

@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import LIMIT, Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
@@ -25,7 +25,7 @@ RUN = Say(calls=(Call("terminal", {"command": "echo ran"}),))
 
 @asynccontextmanager
 async def live(server: ScriptedServer, home: TempHome, name: str | None = None) -> AsyncIterator[SessionActor]:
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         yield await app.open_session(name)
 
 
@@ -171,7 +171,7 @@ async def test_a_stop_right_after_the_words_is_heard() -> None:
 async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
     async with ScriptedServer([]) as server:
         with TempHome.for_server(server.url) as home:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 waiting = actor.post(Inbound(text="first"))
                 await waiting

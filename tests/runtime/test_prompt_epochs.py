@@ -12,16 +12,16 @@ from hermes.core.messages import Message, Role
 from hermes.core.parts import TextPart
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
 
-async def say(home: TempHome, text: str, *, latest: bool = True, options: Options | None = None) -> list[str]:
+async def say(home: TempHome, text: str, *, latest: bool = True, options: SessionOptions | None = None) -> list[str]:
     """One turn in a process of its own; why its epochs began, and what there was to say."""
-    async with App(home.environ, options or Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, options or SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session(latest=latest)
         await actor.post(Inbound(text=text, cwd=str(home.cwd)))
         return [actor.conversation.began, *app.notices]
@@ -91,7 +91,9 @@ async def test_what_is_never_stored_is_sent_each_time_and_a_change_of_it_ends_th
     )
     async with ScriptedServer([Say("ok")] * 4) as server:
         with TempHome.for_server(server.url) as home:
-            options = Options(cwd=str(home.cwd), ephemeral_system_prompt="Whisper xyzzy.", prefill_messages=shots)
+            options = SessionOptions(
+                cwd=str(home.cwd), ephemeral_system_prompt="Whisper xyzzy.", prefill_messages=shots
+            )
             await say(home, "one", latest=False, options=options)
             assert (await say(home, "two", options=options))[0] == ""
             assert (await say(home, "three"))[0] == "another ephemeral prompt"

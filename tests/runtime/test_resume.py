@@ -16,7 +16,7 @@ from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultP
 from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.store.transcript import Entry
 from hermes.store.turns import Owner
@@ -50,7 +50,7 @@ class Left:
 
 async def leave(home: TempHome, left: Left) -> str:
     """A session with one whole turn, and a second one that was cut off."""
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         await actor.post(Inbound(text="hi", cwd=str(home.cwd)))
         name = actor.session_id
@@ -84,7 +84,7 @@ async def resumed(left: Left, replies: list[Reply], *, more: str = "") -> Outcom
             (home.cwd / "a").write_text("apple\n")
             name = await leave(home, left)
             events: list[Event] = []
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
                 actor.subscribe(events.append)
                 ending = actor.post(Inbound(text=more)) if more else actor.resume()
@@ -211,7 +211,7 @@ async def test_words_do_not_overtake_those_that_a_dead_process_has_left_waiting(
             store = await Store.open(home.hermes, SystemClock())
             await store.enqueue(name, "letter_1", Inbound(text="earlier").encode())
             await store.close()
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
                 async with asyncio.timeout(20):
                     assert (await actor.post(Inbound(text="later"))).text == "the later"

@@ -11,7 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.safety.path_policy import judge_path, opened_refused
 from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
-from hermes.tools.files import open_regular, save
+from hermes.tools.files import open_regular, save_file
 from hermes.tools.session import ToolContext
 
 
@@ -174,7 +174,7 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
     with pytest.raises(ToolError, match="not open to tools"):
         open_regular(proj / "data/id_rsa", "data/id_rsa", places)
     with pytest.raises(ToolError, match="not open to tools"):
-        save(proj / "data/authorized_keys", "data/authorized_keys", b"evil", context(places))
+        save_file(proj / "data/authorized_keys", "data/authorized_keys", b"evil", context(places))
     assert Path(places.home, ".ssh/authorized_keys").read_text() == "x"
     os.link(f"{places.home}/.ssh/id_rsa", proj / "hard")
     handle = os.open(proj / "hard", os.O_RDONLY)
@@ -182,5 +182,5 @@ def test_a_link_swapped_after_the_gate_leads_nowhere(places: Places) -> None:
         assert opened_refused(handle, places)
     finally:
         os.close(handle)
-    save(proj / "fine/b.txt", "fine/b.txt", b"good", context(places))
+    save_file(proj / "fine/b.txt", "fine/b.txt", b"good", context(places))
     assert (proj / "fine/b.txt").read_bytes() == b"good"

@@ -15,7 +15,7 @@ from certificates import certificate
 from making import put, text
 from tools.websites import moved, page, site
 
-from hermes.admin.skills import open_desk
+from hermes.admin.skills import open_skill_admin
 from hermes.core.errors import ToolError, UsageError
 from hermes.skills.install import from_bytes, from_path
 from hermes.testing.home import Finished, TempHome
@@ -163,15 +163,15 @@ async def test_an_https_address_is_fetched_and_nothing_else(tmp_path: Path) -> N
             "security": {"allow_private_urls": [f"127.0.0.1:{served.port}"]},
         }
         with TempHome(config) as home:
-            async with open_desk(home.environ) as desk:
-                package = await desk.package(served.url("/plain.tar.gz?token=hidden", scheme="https"))
+            async with open_skill_admin(home.environ) as desk:
+                package = await desk.load_package(served.url("/plain.tar.gz?token=hidden", scheme="https"))
                 assert (package.name, package.sha256) == ("plain", hashlib.sha256(raw).hexdigest())
                 assert package.source.endswith("/plain.tar.gz")
                 for path, said in (("/moved", "leads to https://example.com/x"), ("/none", "answers 404")):
                     with pytest.raises(UsageError, match=said):
-                        await desk.package(served.url(path, scheme="https"))
+                        await desk.load_package(served.url(path, scheme="https"))
                 with pytest.raises(UsageError, match="no https address"):
-                    await desk.package(served.url("/plain.tar.gz"))
+                    await desk.load_package(served.url("/plain.tar.gz"))
                 with pytest.raises(ToolError, match="not fetched"):
-                    await desk.package("https://169.254.169.254/plain.tar.gz")
-                assert await desk.pending() == [] and not (home.hermes / "skills").exists()
+                    await desk.load_package("https://169.254.169.254/plain.tar.gz")
+                assert await desk.list_pending() == [] and not (home.hermes / "skills").exists()

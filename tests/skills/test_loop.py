@@ -1,9 +1,9 @@
 """A skill's whole life through the real loop: proposed, approved, used by `/name`, improved, rolled back."""
 
-from hermes.admin.skills import open_desk
+from hermes.admin.skills import open_skill_admin
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.skills.use import used_skills
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
@@ -38,7 +38,7 @@ async def test_a_skill_is_proposed_approved_used_improved_and_rolled_back() -> N
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             file = home.hermes / "skills/water-plants/SKILL.md"
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
 
                 async def say(text: str) -> str:
@@ -47,27 +47,27 @@ async def test_a_skill_is_proposed_approved_used_improved_and_rolled_back() -> N
                 assert await say("learn this") == "Proposed."
                 assert not file.exists()
                 assert await say("/water-plants now, please") == "Watered."  # not a skill yet: plain words
-                async with open_desk(home.environ) as desk:
-                    (waiting,) = await desk.pending()
+                async with open_skill_admin(home.environ) as desk:
+                    (waiting,) = await desk.list_pending()
                     assert waiting["reason"] == "create: the pots dried out twice" and waiting["what"] == "create"
-                    _, lines = await desk.diff(str(waiting["id"]))
+                    _, lines = await desk.diff_change(str(waiting["id"]))
                     assert "+2. Give each pot 200 ml." in lines and "+  category: home" in lines
                     first = int(str(waiting["id"]))
-                    await desk.approve(first)
+                    await desk.approve_change(first)
                 assert "200 ml" in file.read_text()
                 await say("/water-plants and now?")
-                async with open_desk(home.environ) as desk:
-                    (waiting,) = await desk.pending()
-                    _, lines = await desk.diff("water-plants")
+                async with open_skill_admin(home.environ) as desk:
+                    (waiting,) = await desk.list_pending()
+                    _, lines = await desk.diff_change("water-plants")
                     assert "-2. Give each pot 200 ml." in lines and "+2. Give each pot 300 ml." in lines
-                    await desk.approve(int(str(waiting["id"])))
+                    await desk.approve_change(int(str(waiting["id"])))
                     assert "300 ml" in file.read_text()
-                    await desk.rollback("water-plants", None)
+                    await desk.rollback_skill("water-plants", None)
                     assert "200 ml" in file.read_text()
-                    await desk.rollback("water-plants", int(str(waiting["id"])))
+                    await desk.rollback_skill("water-plants", int(str(waiting["id"])))
                     assert "300 ml" in file.read_text()
-                    assert [row["state"] for row in await desk.log("water-plants")] == ["applied"] * 4
-                    (row,) = [row for row in await desk.rows() if row["name"] == "water-plants"]
+                    assert [row["state"] for row in await desk.list_log("water-plants")] == ["applied"] * 4
+                    (row,) = [row for row in await desk.list_skills() if row["name"] == "water-plants"]
                     assert (row["used"], row["category"], row["tier"]) == (1, "home", "own")
                 assert used_skills(actor.conversation.messages) == ("water-plants",)
         assert check_prefixes(server.requests) == 4

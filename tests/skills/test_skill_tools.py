@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from making import put, text
 
-from hermes.admin.skills import open_desk
+from hermes.admin.skills import open_skill_admin
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.skills.tool import skill_tools
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -23,11 +23,16 @@ Config = Mapping[str, object]
 
 
 async def run(
-    home: TempHome, server: ScriptedServer, *, says: str = "go", options: Options | None = None, strangers: str = ""
+    home: TempHome,
+    server: ScriptedServer,
+    *,
+    says: str = "go",
+    options: SessionOptions | None = None,
+    strangers: str = "",
 ) -> list[str]:
     """One turn in a fresh session; the results of its calls. `strangers`: text of this page stands there before."""
     before = len(server.requests)
-    async with App(home.environ, options or Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, options or SessionOptions(cwd=str(home.cwd))) as app:
         actor = await app.open_session()
         if strangers:
             page = Provenance(Source.WEB, strangers)
@@ -53,8 +58,8 @@ async def test_automatic_writes_at_once_and_waits_while_strangers_words_stand_th
             assert (home.hermes / "skills/plain/SKILL.md").exists()
             assert "It is not in effect" in (await run(home, server, strangers="https://evil.example/x"))[0]
             assert not (home.hermes / "skills/other").exists()
-            async with open_desk(home.environ) as desk:
-                (waiting,) = await desk.pending()
+            async with open_skill_admin(home.environ) as desk:
+                (waiting,) = await desk.list_pending()
                 assert waiting["sources"] == ["web:evil.example"]
 
 
@@ -78,7 +83,7 @@ async def test_off_offers_no_tool_to_write(off: str | bool) -> None:
 async def test_a_session_without_the_tools_has_no_index() -> None:
     async with ScriptedServer([Say("done")]) as server:
         with TempHome.for_server(server.url) as home:
-            await run(home, server, options=Options(cwd=str(home.cwd), enabled_toolsets=("file",)))
+            await run(home, server, options=SessionOptions(cwd=str(home.cwd), enabled_toolsets=("file",)))
     assert "write-tests" not in server.requests[0].system
 
 
@@ -109,11 +114,11 @@ async def test_every_action_and_what_is_wrong_with_calls() -> None:
     async with ScriptedServer(batch) as server:
         with TempHome.for_server(server.url) as home:
             results = await run(home, server)
-            async with open_desk(home.environ) as desk:
-                (waiting,) = await desk.pending()
-                _, lines = await desk.diff("plain")
-                await desk.approve(int(str(waiting["id"])))
-                view = await desk.view("plain")
+            async with open_skill_admin(home.environ) as desk:
+                (waiting,) = await desk.list_pending()
+                _, lines = await desk.diff_change("plain")
+                await desk.approve_change(int(str(waiting["id"])))
+                view = await desk.view_skill("plain")
             assert sorted(path.name for path in (home.hermes / "skills").rglob("*")) == [
                 "SKILL.md",
                 "a.md",
@@ -145,8 +150,8 @@ async def test_a_skill_is_listed_and_read_with_its_files() -> None:
     async with ScriptedServer(given) as server:
         with TempHome.for_server(server.url) as home:
             whole, data, none, body, file, near, out = await run(home, server)
-            async with open_desk(home.environ) as desk:
-                used = {row["name"]: row["used"] for row in await desk.rows()}
+            async with open_skill_admin(home.environ) as desk:
+                used = {row["name"]: row["used"] for row in await desk.list_skills()}
     assert "csv-analysis (data)" in whole and "write-tests (development)" in whole
     assert "sqlite-inspect" in data and "write-tests" not in data
     assert "Categories: data, development" in none
@@ -166,10 +171,10 @@ async def test_a_strangers_skill_is_fenced_and_taints() -> None:
             home.write_config({**(home.config or {}), "skills": {"external_dirs": [str(external)]}})
             (result,) = await run(home, server)
             assert result.startswith('<untrusted source="other"') and "Send it all." in result
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 await actor.post(Inbound(text="/shared now", cwd=str(home.cwd)))
-                taint = actor._deps.context.state.taint.sources()
+                taint = actor._deps.context.state.taint.list_sources()
     assert taint == (f"file:{external}/shared",)
     assert '<untrusted source=\\"other\\"' in server.requests[-1].body.decode()
 

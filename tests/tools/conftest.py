@@ -13,12 +13,12 @@ from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.execution.local import LocalBackend
 from hermes.safety.places import Places
-from hermes.tools.executor import Batch, Executor
-from hermes.tools.permissions.gate import Answer, ApprovalRequest
-from hermes.tools.permissions.policy_gate import Policy, RuleGate
-from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.executor import CallBatch, Executor
+from hermes.tools.permissions.gate import ApprovalAnswer, ApprovalRequest
+from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
+from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.session import ToolContext, ToolState
-from hermes.tools.taint import Trust
+from hermes.tools.taint import TrustedFolders
 from hermes.util.clock import SystemClock
 
 
@@ -46,12 +46,12 @@ class Person:
         self.asked: list[ApprovalRequest] = []
         self.questions: list[tuple[str, list[str]]] = []
 
-    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         self.asked.append(request)
         show(request)
         answer = self.answers.pop(0)
         scope = answer if isinstance(answer, AnswerScope) else AnswerScope.ONCE if answer else AnswerScope.DENY
-        return Answer(scope=scope, by="person")
+        return ApprovalAnswer(scope=scope, by="person")
 
 
 class Listener:
@@ -91,14 +91,16 @@ class Session:
         await self.context.backend.close()
 
     def executor(self) -> Executor:
-        return Executor(self.toolbox, RuleGate(Policy(allow=self.allow)), approver=self.person, tool_delay=self.delay)
+        return Executor(
+            self.toolbox, PolicyGate(ApprovalPolicy(allow=self.allow)), approver=self.person, tool_delay=self.delay
+        )
 
     async def batch(self, *calls: tuple[str, Mapping[str, object]]) -> tuple[ToolResultPart, ...]:
         parts = [
             ToolCallPart(call_id=f"c{number}", name=name, arguments=msgspec.json.encode(arguments).decode())
             for number, (name, arguments) in enumerate(calls, 1)
         ]
-        return await self.executor().run(Batch(parts), self.context, self.journal, self.events.append)
+        return await self.executor().run(CallBatch(parts), self.context, self.journal, self.events.append)
 
     async def call(self, name: str, /, **arguments: object) -> ToolResultPart:
         (result,) = await self.batch((name, arguments))
@@ -120,7 +122,7 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
         "spill": spill,
         "backend": LocalBackend({**os.environ, "HOME": str(home)}),
         "clock": SystemClock(),
-        "trust": Trust((str(folder),)),
+        "trust": TrustedFolders((str(folder),)),
         "search_path": os.environ.get("PATH", ""),
     }
     return ToolContext(**{**values, **changes})  # type: ignore[arg-type]
@@ -128,6 +130,6 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
 
 @pytest.fixture
 async def session(tmp_path: Path) -> AsyncIterator[Session]:
-    made = Session(make_context(tmp_path.resolve()), Registry().select())
+    made = Session(make_context(tmp_path.resolve()), ToolRegistry().select_tools())
     yield made
     await made.close()

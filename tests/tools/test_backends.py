@@ -20,7 +20,7 @@ from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.probe import Way
 from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.places import Places
-from hermes.tools.registry import Registry
+from hermes.tools.registry import ToolRegistry
 
 from .conftest import Session, make_context
 from .places import Host, check_wanted, image, sshd
@@ -312,7 +312,9 @@ async def test_eight_at_once(place: Place) -> None:
 
 
 async def test_file_tools_and_commands_see_the_same_files(place: Place) -> None:
-    session = Session(make_context(place.folder, backend=place.backend, places=place.places), Registry().select())
+    session = Session(
+        make_context(place.folder, backend=place.backend, places=place.places), ToolRegistry().select_tools()
+    )
     session.allow = ("*",)
     name = "a b/täxt.txt"
     assert (await session.call("write_file", path=name, content="from here\n")).status is ToolStatus.OK
@@ -329,7 +331,9 @@ async def test_file_tools_and_commands_see_the_same_files(place: Place) -> None:
 async def test_a_folder_that_is_only_there_is_kept_until_it_is_gone(place: Place) -> None:
     if place.kind not in ("ssh", "docker"):
         pytest.skip("every folder of commands is one of this machine")
-    session = Session(make_context(place.folder, backend=place.backend, places=place.places), Registry().select())
+    session = Session(
+        make_context(place.folder, backend=place.backend, places=place.places), ToolRegistry().select_tools()
+    )
     session.allow = ("*",)
     only = "/dev/shm/only" if place.kind == "docker" else "node_modules/only"
     await session.text("terminal", command=f"mkdir -p {only}; cd {only}")

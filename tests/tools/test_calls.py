@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.tools.calls import check_arguments, deduplicate, repair_name
-from hermes.tools.plan import Step, stages
+from hermes.tools.calls import check_arguments, deduplicate_calls, repair_name
+from hermes.tools.plan import PlannedCall, plan_stages
 from hermes.tools.tool import Parallel, PathUse
 
 NAMES = ["read_file", "write_file", "search_files", "terminal", "todo", "web_search"]
@@ -64,7 +64,7 @@ def test_duplicates_point_at_the_first() -> None:
         call(5, "a", '{"broken'),
         call(6, "a", '{"broken'),
     ]
-    checked = deduplicate(calls)
+    checked = deduplicate_calls(calls)
     assert [part.call_id for part in checked.run] == ["c1", "c3", "c4", "c5"]
     assert [(result.call_id, "c1" in result.text, "c5" in result.text) for result in checked.answered] == [
         ("c2", True, False),
@@ -73,20 +73,20 @@ def test_duplicates_point_at_the_first() -> None:
 
 
 def test_no_more_than_three_delegations() -> None:
-    checked = deduplicate([call(number, "delegate_task", f'{{"goal": "{number}"}}') for number in range(10)])
+    checked = deduplicate_calls([call(number, "delegate_task", f'{{"goal": "{number}"}}') for number in range(10)])
     assert len(checked.run) == 3 and len(checked.answered) == 7
     assert all(result.status is ToolStatus.INVALID for result in checked.answered)
 
 
-SAFE, SERIAL, NEVER = Step(Parallel.SAFE), Step(Parallel.SERIAL), Step(Parallel.NEVER)
+SAFE, SERIAL, NEVER = PlannedCall(Parallel.SAFE), PlannedCall(Parallel.SERIAL), PlannedCall(Parallel.NEVER)
 
 
-def reads(path: str) -> Step:
-    return Step(Parallel.PATHS, (PathUse(path),))
+def reads(path: str) -> PlannedCall:
+    return PlannedCall(Parallel.PATHS, (PathUse(path),))
 
 
-def writes(path: str) -> Step:
-    return Step(Parallel.PATHS, (PathUse(path, write=True),))
+def writes(path: str) -> PlannedCall:
+    return PlannedCall(Parallel.PATHS, (PathUse(path, write=True),))
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,5 @@ def writes(path: str) -> Step:
         ([writes("/"), writes("/x")], [[0], [1]]),
     ],
 )
-def test_plans(steps: list[Step], planned: list[list[int]]) -> None:
-    assert stages(steps) == planned
+def test_plans(steps: list[PlannedCall], planned: list[list[int]]) -> None:
+    assert plan_stages(steps) == planned

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.checkpoints.file_state import Looker
-from hermes.checkpoints.ignore_rules import Ignored, parsed
-from hermes.checkpoints.object_store import ObjectStore, digest_of
-from hermes.checkpoints.recorder import Ground, Keeper
-from hermes.checkpoints.retention import Keep, tidy
-from hermes.checkpoints.scan import Bounds, Listing, Scan, decoded, encoded
+from hermes.checkpoints.file_state import StateReader
+from hermes.checkpoints.ignore_rules import IgnoreRules, parse_rules
+from hermes.checkpoints.object_store import ObjectStore, digest_content
+from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
+from hermes.checkpoints.retention import CheckpointRetention, prune_folder
+from hermes.checkpoints.scan import FolderListing, FolderScan, ScanLimits, decode_listing, encode_listing
 from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
 from hermes.safety.places import Places
 from hermes.store.rows import NewSession
@@ -23,9 +23,9 @@ def places(folder: Path) -> Places:
     return Places(home=str(folder / "home"), hermes=str(folder / "home/.hermes"), workspace=str(folder / "w"))
 
 
-def look(folder: Path, known: Listing | None = None, bounds: Bounds | None = None) -> Listing:
-    looker = Looker(places(folder), 10_000_000, ObjectStore(folder / "store"))
-    return Scan(str(folder / "w"), places(folder), looker, bounds or Bounds()).look(known)
+def look(folder: Path, known: FolderListing | None = None, bounds: ScanLimits | None = None) -> FolderListing:
+    looker = StateReader(places(folder), 10_000_000, ObjectStore(folder / "store"))
+    return FolderScan(str(folder / "w"), places(folder), looker, bounds or ScanLimits()).scan_folder(known)
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "w"
 
 
-def names(listing: Listing) -> set[str]:
+def names(listing: FolderListing) -> set[str]:
     return {os.fsdecode(path) for path in listing.items}
 
 
 def test_a_content_is_kept_once_and_a_damaged_one_is_none(tmp_path: Path) -> None:
     objects = ObjectStore(tmp_path)
     digest = objects.put(b"x" * 1000)
-    assert digest == objects.put(b"x" * 1000) == digest_of(b"x" * 1000)
+    assert digest == objects.put(b"x" * 1000) == digest_content(b"x" * 1000)
     (file,) = (one for one in (tmp_path / "objects").glob("*/*"))
     assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size < 100
     assert objects.get(digest) == b"x" * 1000
@@ -52,9 +52,9 @@ def test_a_content_is_kept_once_and_a_damaged_one_is_none(tmp_path: Path) -> Non
 def test_nothing_is_collected_while_somebody_puts(tmp_path: Path) -> None:
     objects, other = ObjectStore(tmp_path), ObjectStore(tmp_path)
     kept, gone = objects.put(b"kept"), objects.put(b"gone")
-    with other.in_use(), objects.alone() as alone:
+    with other.block_collection(), objects.try_exclusive() as alone:
         assert not alone
-    with objects.alone() as alone:
+    with objects.try_exclusive() as alone:
         assert alone and objects.collect({kept}) > 0
     assert objects.get(kept) == b"kept" and objects.get(gone) is None
 
@@ -81,14 +81,14 @@ def test_nothing_is_collected_while_somebody_puts(tmp_path: Path) -> None:
     ],
 )
 def test_patterns_are_read_as_git_reads_them(rules: str, path: str, *, folder: bool, out: bool) -> None:
-    ignored = Ignored().with_rules("", parsed(rules))
-    assert ignored.leaves_out(path, path.rpartition("/")[2], folder=folder) is out
+    ignored = IgnoreRules().with_rules("", parse_rules(rules))
+    assert ignored.is_ignored(path, path.rpartition("/")[2], folder=folder) is out
 
 
 def test_a_hostile_pattern_costs_no_time() -> None:
-    ignored = Ignored().with_rules("", parsed("x" + "*a" * 40 + "b\n" + "**/" * 40 + "z"))
+    ignored = IgnoreRules().with_rules("", parse_rules("x" + "*a" * 40 + "b\n" + "**/" * 40 + "z"))
     began = time.monotonic()
-    assert not ignored.leaves_out("x" + "a" * 250, "x" + "a" * 250, folder=False)
+    assert not ignored.is_ignored("x" + "a" * 250, "x" + "a" * 250, folder=False)
     assert time.monotonic() - began < 0.5
 
 
@@ -104,7 +104,7 @@ def test_a_listing_holds_what_is_there_and_follows_nothing(work: Path, tmp_path:
     listing = look(tmp_path)
     assert names(listing) == {"link", "d", "d/名", os.fsdecode(b"\xff\xfe")}
     assert listing.items[b"link"].state.kind is Kind.LINK
-    assert decoded(encoded(listing)) == listing and decoded(b"no") is None
+    assert decode_listing(encode_listing(listing)) == listing and decode_listing(b"no") is None
 
 
 def test_unchanged_files_are_not_read_again(work: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_unchanged_files_are_not_read_again(work: Path, tmp_path: Path) -> None:
         (work / name).write_text(name)
         os.utime(work / name, (1_000, 1_000))
     known = look(tmp_path)
-    later = Listing(known.items, time.time_ns() + 10**9, known.whole)
+    later = FolderListing(known.items, time.time_ns() + 10**9, known.whole)
     (work / "a").write_text("c")
     os.utime(work / "a", (1_000, 1_000))  # the size and the time that it had; only the kernel's own stamp differs
     again = look(tmp_path, later)
@@ -129,14 +129,14 @@ def test_a_folder_of_twenty_thousand_files_takes_bounded_time(work: Path, tmp_pa
     began = time.monotonic()
     listing = look(tmp_path)
     assert len(listing.items) == 20_200 and listing.whole
-    assert time.monotonic() - began < Bounds().seconds + 1
-    later = Listing(listing.items, time.time_ns() + 10**9, listing.whole)
+    assert time.monotonic() - began < ScanLimits().seconds + 1
+    later = FolderListing(listing.items, time.time_ns() + 10**9, listing.whole)
     began = time.monotonic()
     assert len(look(tmp_path, later).items) == 20_200
     assert time.monotonic() - began < 2
-    cut = look(tmp_path, later, Bounds(entries=500))
+    cut = look(tmp_path, later, ScanLimits(entries=500))
     assert not cut.whole and len(cut.items) == 500
-    small = look(tmp_path, None, Bounds(total_bytes=100))
+    small = look(tmp_path, None, ScanLimits(total_bytes=100))
     assert small.whole and small.uncopied > 19_000
 
 
@@ -163,13 +163,13 @@ async def test_old_checkpoints_go_and_their_contents_with_them(tmp_path: Path) -
             )
             await store.settle_checkpoint(made, [])
             await clock.advance(86_400)
-        await tidy("/w", store, objects, Keep(most=4, days=100), clock.now())
+        await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=100), clock.now())
         assert [row.turn_id for row in await store.checkpoints("s")] == ["t5", "t4", "t3", "t2"]
-        await tidy("/w", store, objects, Keep(most=4, days=3), clock.now())
+        await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=3), clock.now())
         assert [row.turn_id for row in await store.checkpoints("s")] == ["t5", "t4", "t3"]
         assert [objects.get(mark) is not None for mark in marks] == [False] * 3 + [True] * 3
-        objects.grown = 10**9
-        await tidy("/w", store, objects, Keep(total=1), clock.now())
+        objects.bytes_added = 10**9
+        await prune_folder("/w", store, objects, CheckpointRetention(total=1), clock.now())
         assert await store.checkpoints("s") == [] and not any(map(objects.get, marks))
         await store.delete_session("s")
         assert not await store.integrity_check()
@@ -183,19 +183,19 @@ async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: P
     (tmp_path / "store").write_text("a file where a folder should be")
     try:
         await store.create_session(NewSession(id="s"))
-        ground = Ground(
+        ground = CheckpointDeps(
             session_id="s",
             places=places(tmp_path),
-            place="local",
+            backend_name="local",
             objects=ObjectStore(tmp_path / "store"),
             ledger=store,
             limit=1_000,
             total=1_000,
-            tell=told.append,
+            notify=told.append,
         )
-        keeper = Keeper(ground, lambda: "turn_1")
+        keeper = CheckpointRecorder(ground, lambda: "turn_1")
         for _ in range(2):
-            await keeper.before([str(work / "a")], anything=True)
+            await keeper.save_before([str(work / "a")], anything=True)
         assert len(told) == 1 and "cannot be undone" in told[0]
         assert await keeper.close_turn("turn_1")
         await keeper.close()

@@ -11,8 +11,8 @@ import pytest
 from hermes.core.errors import StoreError, ToolError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Refused, ToolEnded, ToolStarted
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
-from hermes.tools.executor import Batch, Executor
-from hermes.tools.permissions.policy_gate import RuleGate
+from hermes.tools.executor import CallBatch, Executor
+from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, Redirect, tool
@@ -250,16 +250,16 @@ async def test_cancelling_leaves_a_result_for_every_call(tools: Session, meeting
         ToolCallPart(call_id="c2", name="together", arguments='{"name": "b"}'),
         ToolCallPart(call_id="c3", name="alone", arguments='{"name": "c"}'),
     ]
-    batch = Batch(parts)
+    batch = CallBatch(parts)
     task = asyncio.create_task(tools.executor().run(batch, tools.context, tools.journal, tools.events.append))
     async with asyncio.timeout(5):
         await meeting.somebody.wait()
-        while batch.result(0) is None:  # noqa: ASYNC110 - a batch tells nobody
+        while batch.get_result(0) is None:  # noqa: ASYNC110 - a batch tells nobody
             await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    results = batch.results()
+    results = batch.collect_results()
     assert [result.status for result in results] == [ToolStatus.OK, ToolStatus.INTERRUPTED, ToolStatus.INTERRUPTED]
     assert "check before" in results[1].text and "Nothing was done" in results[2].text
     assert isinstance(tools.events[-1], ToolEnded) and tools.events[-1].status is ToolStatus.INTERRUPTED
@@ -270,10 +270,10 @@ async def test_a_journal_that_fails_ends_the_batch(tools: Session) -> None:
         async def done(self, result: ToolResultPart) -> None:
             raise StoreError("no room")
 
-    run = Executor(tools.toolbox, RuleGate()).run
+    run = Executor(tools.toolbox, PolicyGate()).run
     parts = [ToolCallPart(call_id=f"c{n}", name="talks", arguments='{"size": 10}') for n in range(3)]
     with pytest.raises(StoreError, match="no room"):
-        await run(Batch(parts), tools.context, Full(), tools.events.append)
+        await run(CallBatch(parts), tools.context, Full(), tools.events.append)
 
 
 async def test_the_delay_stands_between_stages(tools: Session, meeting: Meeting) -> None:

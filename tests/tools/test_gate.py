@@ -9,19 +9,19 @@ import pytest
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.safety.shell.findings import Verdict
-from hermes.tools.permissions.gate import Decision
-from hermes.tools.permissions.policy_gate import Policy, RuleGate
-from hermes.tools.registry import Registry
+from hermes.tools.permissions.gate import PermissionDecision
+from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import ToolContext
 
 from .conftest import Session, make_context
 
 
-def decided(context: ToolContext, command: str, *allow: str, workdir: str = "") -> Decision:
-    tool = Registry().select(("terminal",)).find("terminal")
+def decided(context: ToolContext, command: str, *allow: str, workdir: str = "") -> PermissionDecision:
+    tool = ToolRegistry().select_tools(("terminal",)).find("terminal")
     assert tool is not None
     raw = msgspec.json.encode({"command": command, "workdir": workdir}).decode()
-    return RuleGate(Policy(allow=tuple(allow))).decide(tool, tool.parameters.decode(raw), context)
+    return PolicyGate(ApprovalPolicy(allow=tuple(allow))).decide_call(tool, tool.parameters.decode(raw), context)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_link_out_of_the_session_is_no_output_of_a_build(session: Session, tmp
 def test_a_lookup_is_asked_about_while_a_strangers_text_stands_there(session: Session, command: str) -> None:
     assert decided(session.context, command).verdict is Verdict.ALLOW
     strange = TextPart("do it", Provenance(Source.WEB, "x.example"))
-    session.context.state.taint.note(Message(role=Role.USER, parts=(strange,), synthetic=True))
+    session.context.state.taint.add_message(Message(role=Role.USER, parts=(strange,), synthetic=True))
     asked = decided(session.context, command)
     assert (asked.verdict, asked.rule) == (Verdict.ASK, "tainted-egress")
 

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.safety.places import Places
 from hermes.safety.shell.commands import analyse
-from hermes.tools.permissions.read_only import only_looks
+from hermes.tools.permissions.read_only import is_read_only_line
 
 PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/w")
 
@@ -24,7 +24,7 @@ PLACES = Places(home="/home/u", hermes="/home/u/.hermes", workspace="/home/u/w")
     ],
 )
 def test_it_only_looks(command: str) -> None:
-    assert only_looks(analyse(command, PLACES.workspace, PLACES))
+    assert is_read_only_line(analyse(command, PLACES.workspace, PLACES))
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_it_only_looks(command: str) -> None:
     ],
 )
 def test_it_may_write(command: str) -> None:
-    assert not only_looks(analyse(command, PLACES.workspace, PLACES))
+    assert not is_read_only_line(analyse(command, PLACES.workspace, PLACES))

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from hermes.tools.schema import parameters_of
+from hermes.tools.schema import parameters_from_function
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool, tool
 
@@ -30,5 +30,5 @@ def test_what_cannot_be_compared_is_made_anew() -> None:
     async def odd(ctx: ToolContext, names: Annotated[list[str], ["not", "hashable"]] = []) -> str:  # noqa: B006
         return "".join(names)
 
-    assert parameters_of(odd) is not parameters_of(odd)
-    assert parameters_of(odd).names == ("names",)
+    assert parameters_from_function(odd) is not parameters_from_function(odd)
+    assert parameters_from_function(odd).names == ("names",)

@@ -45,24 +45,26 @@ async def test_more_than_one_place_needs_more_lines_or_replace_all(session: Sess
     ],
 )  # fmt: skip
 def test_small_differences_are_overlooked(old: str, new: str, after: str) -> None:
-    text, _ = edits.replace_text(CODE, old, new, everywhere=False, shown="a")
+    text, _ = edits.replace_text(CODE, old, new, everywhere=False, display_path="a")
     assert text == after
 
 
 def test_quotes_and_dashes_are_folded() -> None:
-    text, note = edits.replace_text("say “hello” – now\n", 'say "hello" - now', "bye", everywhere=False, shown="a")
+    text, note = edits.replace_text(
+        "say “hello” – now\n", 'say "hello" - now', "bye", everywhere=False, display_path="a"
+    )
     assert text == "bye\n" and "quotes" in note
 
 
 def test_what_is_not_there_is_said_with_the_nearest_place() -> None:
     with pytest.raises(ToolError, match="not in a") as caught:
-        edits.replace_text(CODE, "    def f(this):\n        return 5", "x", everywhere=False, shown="a")
+        edits.replace_text(CODE, "    def f(this):\n        return 5", "x", everywhere=False, display_path="a")
     assert "2|    def f(self):" in str(caught.value)
 
 
 def test_a_fuzzy_match_must_be_one_too() -> None:
     with pytest.raises(ToolError, match="2 times"):
-        edits.replace_text("  a  \n  a\n", "a\t", "b", everywhere=False, shown="f")
+        edits.replace_text("  a  \n  a\n", "a\t", "b", everywhere=False, display_path="f")
 
 
 PATCH = """*** Begin Patch
@@ -133,16 +135,16 @@ async def test_a_write_that_fails_in_the_middle_is_undone(session: Session) -> N
 
 
 def test_hunks_are_found_in_order_and_at_the_end_of_the_file() -> None:
-    (section,) = edits.parse("*** Update File: f\n@@ b\n-x\n+1\n@@\n-z\n+3\n*** End of File\n")
-    text, _ = edits.apply("x\nb\nx\nz\ny\nz", section.hunks, "f")
+    (section,) = edits.parse_patch("*** Update File: f\n@@ b\n-x\n+1\n@@\n-z\n+3\n*** End of File\n")
+    text, _ = edits.apply_hunks("x\nb\nx\nz\ny\nz", section.hunks, "f")
     assert text == "x\nb\n1\nz\ny\n3"
 
 
 def test_an_insertion_goes_below_its_line_or_to_the_end() -> None:
-    (section,) = edits.parse("*** Update File: f\n@@ b\n+1\n")
-    assert edits.apply("a\nb\nc\n", section.hunks, "f")[0] == "a\nb\n1\nc\n"
-    (section,) = edits.parse("*** Update File: f\n+last\n")
-    assert edits.apply("a\nb\n", section.hunks, "f")[0] == "a\nb\nlast\n"
+    (section,) = edits.parse_patch("*** Update File: f\n@@ b\n+1\n")
+    assert edits.apply_hunks("a\nb\nc\n", section.hunks, "f")[0] == "a\nb\n1\nc\n"
+    (section,) = edits.parse_patch("*** Update File: f\n+last\n")
+    assert edits.apply_hunks("a\nb\n", section.hunks, "f")[0] == "a\nb\nlast\n"
 
 
 async def test_line_ends_stay_and_stale_files_are_not_changed(session: Session) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import ConfigError
 from hermes.core.parts import ToolStatus
 from hermes.tools import toolsets
-from hermes.tools.registry import Registry, Toolbox
+from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, tool
 from hermes.tools.toolsets import Toolset
@@ -34,7 +34,7 @@ async def needs_key(ctx: ToolContext) -> str:
 
 
 def test_the_default_set() -> None:
-    assert Registry().select().names() == DEFAULT
+    assert ToolRegistry().select_tools().list_names() == DEFAULT
 
 
 def test_nothing_is_imported_before_it_is_selected() -> None:
@@ -47,10 +47,10 @@ def test_nothing_is_imported_before_it_is_selected() -> None:
 
 
 def test_every_file_holds_a_tool_of_its_name() -> None:
-    registry = Registry()
-    box = registry.select(["all"])
-    assert sorted(box.names()) == sorted(DEFAULT)
-    for name in registry.builtins():
+    registry = ToolRegistry()
+    box = registry.select_tools(["all"])
+    assert sorted(box.list_names()) == sorted(DEFAULT)
+    for name in registry.list_builtin_files():
         assert registry.get(name) is not None
 
 
@@ -68,67 +68,67 @@ def test_every_file_holds_a_tool_of_its_name() -> None:
     ],
 )
 def test_sets_with_includes(enabled: list[str], disabled: list[str], names: list[str]) -> None:
-    assert Registry().select(enabled, disabled).names() == names
+    assert ToolRegistry().select_tools(enabled, disabled).list_names() == names
 
 
 def test_an_unknown_set_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'terminal'"):
-        Registry().select(["terminl"])
+        ToolRegistry().select_tools(["terminl"])
     with pytest.raises(ConfigError, match=r"no toolset 'zzz'. Sets with tools are: browser, clarify, coding, "):
-        Registry().select(["file"], ["zzz"])
+        ToolRegistry().select_tools(["file"], ["zzz"])
 
 
 def test_sets_without_tools_are_told_apart_and_not_offered() -> None:
-    registry = Registry()
-    assert registry.empty(["file", "tts", "vision", "coding"]) == ["tts", "vision"]
-    assert "tts" not in registry.filled() and "hermes-" not in registry.filled()
+    registry = ToolRegistry()
+    assert registry.list_empty_toolsets(["file", "tts", "vision", "coding"]) == ["tts", "vision"]
+    assert "tts" not in registry.describe_filled_toolsets() and "hermes-" not in registry.describe_filled_toolsets()
     with pytest.raises(ConfigError) as error:
-        registry.select(["ttts"])
+        registry.select_tools(["ttts"])
     assert "tts" not in str(error.value).replace("ttts", "")
 
 
 def test_cycles_end_and_each_tool_stands_once() -> None:
     sets = {"a": Toolset(("one",), ("b",)), "b": Toolset(("two", "one"), ("a", "c")), "c": Toolset(("three",), ("c",))}
-    assert toolsets.resolve("a", sets) == ["one", "two", "three"]
-    assert toolsets.resolve("b", sets) == ["two", "one", "three"]
-    assert toolsets.resolve("all", sets) == ["one", "two", "three"]
+    assert toolsets.resolve_toolset("a", sets) == ["one", "two", "three"]
+    assert toolsets.resolve_toolset("b", sets) == ["two", "one", "three"]
+    assert toolsets.resolve_toolset("all", sets) == ["one", "two", "three"]
 
 
 def test_the_gateway_is_the_union_of_its_platforms() -> None:
-    gateway = set(toolsets.resolve("hermes-gateway"))
+    gateway = set(toolsets.resolve_toolset("hermes-gateway"))
     for name in toolsets.TOOLSETS:
         if name.startswith("hermes-") and name not in ("hermes-cli", "hermes-gateway"):
-            assert set(toolsets.resolve(name)) <= gateway, name
-    assert not {"terminal", "browser_click"} & set(toolsets.resolve("safe"))
+            assert set(toolsets.resolve_toolset(name)) <= gateway, name
+    assert not {"terminal", "browser_click"} & set(toolsets.resolve_toolset("safe"))
 
 
 def test_owners_register_their_tools() -> None:
-    registry = Registry()
+    registry = ToolRegistry()
     registry.register(weather_report)
-    assert registry.select(["rare"]).deferred_names() == ["weather_report"]
+    assert registry.select_tools(["rare"]).list_deferred_names() == ["weather_report"]
     with pytest.raises(ConfigError, match="Two tools"):
         registry.register(weather_report)
     registry.deregister("weather_report")
     with pytest.raises(ConfigError, match="no toolset 'rare'"):
-        registry.select(["rare"])
+        registry.select_tools(["rare"])
 
 
 def test_a_tool_that_cannot_work_is_not_offered() -> None:
-    registry = Registry()
+    registry = ToolRegistry()
     registry.register(needs_key)
-    assert registry.select(["rare"]).deferred_names() == []
-    assert registry.select(["rare"], settings={"KEY": "x"}).deferred_names() == ["needs_key"]
+    assert registry.select_tools(["rare"]).list_deferred_names() == []
+    assert registry.select_tools(["rare"], settings={"KEY": "x"}).list_deferred_names() == ["needs_key"]
 
 
 async def test_deferred_tools_are_found_and_run(session: Session) -> None:
-    registry = Registry()
+    registry = ToolRegistry()
     registry.register(weather_report)
-    box = registry.select(["todo", "rare"])
-    assert box.names() == ["todo", "tool_search", "tool_call"]
+    box = registry.select_tools(["todo", "rare"])
+    assert box.list_names() == ["todo", "tool_search", "tool_call"]
     from msgspec.structs import replace
 
     session.toolbox = box
-    session.context = replace(session.context, catalogue=box)
+    session.context = replace(session.context, deferred_tools=box)
     found = await session.text("tool_search", query="what is the weather")
     assert found.startswith("weather_report: Tell the weather of a city.\nparameters: {") and '"city"' in found
     assert "Further tools: weather_report" in await session.text("tool_search", query="zebra")
@@ -149,7 +149,7 @@ def test_schemas_are_the_same_bytes_in_another_process() -> None:
         "sys.stdout.buffer.write(b''.join(s.parameters for s in Registry().select().schemas()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout == b"".join(schema.parameters for schema in Registry().select().schemas())
+    assert done.stdout == b"".join(schema.parameters for schema in ToolRegistry().select_tools().list_schemas())
 
 
 async def test_todo_keeps_a_list(session: Session) -> None:
@@ -183,13 +183,13 @@ async def test_clarify_asks_the_person(session: Session) -> None:
 
 def test_a_toolbox_tells_what_was_meant() -> None:
     box = Toolbox([weather_report])
-    assert box.hint("Weather-Report") == "Did you mean 'weather_report'?"
-    assert box.hint("zzz") == "The tools are: ."
+    assert box.suggest_tool("Weather-Report") == "Did you mean 'weather_report'?"
+    assert box.suggest_tool("zzz") == "The tools are: ."
 
 
 def test_a_context_resolves_paths(tmp_path: object) -> None:
     from pathlib import Path
 
     context = make_context(Path(str(tmp_path)))
-    assert str(context.resolve("~/x")) == f"{context.places.home}/x"
-    assert str(context.resolve("x")) == f"{context.state.cwd}/x"
+    assert str(context.resolve_path("~/x")) == f"{context.places.home}/x"
+    assert str(context.resolve_path("x")) == f"{context.state.cwd}/x"

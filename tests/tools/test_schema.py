@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from hermes.tools.schema import ArgumentsError, Parameters
+from hermes.tools.schema import ArgumentsError, FunctionParameters
 from hermes.tools.tool import Parallel, tool
 
 
@@ -38,7 +38,7 @@ async def of_struct(ctx: object, args: Many) -> str:
 
 
 def test_the_schema_is_small_and_whole() -> None:
-    schema = msgspec.json.decode(Parameters(sample).schema())
+    schema = msgspec.json.decode(FunctionParameters(sample).schema())
     assert schema == {
         "type": "object",
         "properties": {
@@ -64,7 +64,7 @@ def test_the_schema_is_small_and_whole() -> None:
 
 
 async def test_a_struct_can_stand_for_the_parameters() -> None:
-    parameters = Parameters(of_struct)
+    parameters = FunctionParameters(of_struct)
     assert msgspec.json.decode(parameters.schema())["properties"]["limit"]["default"] == 5
     arguments = parameters.decode('{"query": "x"}')
     assert arguments == {"query": "x", "limit": 5}
@@ -85,7 +85,7 @@ async def test_a_struct_can_stand_for_the_parameters() -> None:
     ],
 )
 def test_what_models_write_is_taken(raw: str, name: str, value: object) -> None:
-    assert Parameters(sample).decode(raw)[name] == value
+    assert FunctionParameters(sample).decode(raw)[name] == value
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_what_models_write_is_taken(raw: str, name: str, value: object) -> None:
 )
 def test_what_cannot_be_used_is_said(raw: str, said: str) -> None:
     with pytest.raises(ArgumentsError) as caught:
-        Parameters(sample).decode(raw)
+        FunctionParameters(sample).decode(raw)
     assert said in str(caught.value)
 
 
 def test_the_decorator_takes_name_and_description_from_the_function() -> None:
     made = tool("file", parallel=Parallel.SAFE, repeatable=True)(sample)
     assert (made.name, made.description, made.toolset) == ("sample", "Do it.", "file")
-    assert made.schema.parameters == Parameters(sample).schema()
+    assert made.schema.parameters == FunctionParameters(sample).schema()
     assert made.parallel is Parallel.SAFE and made.repeatable and made.cap == 0

@@ -12,9 +12,9 @@ import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
 from hermes.execution.local import LocalBackend
-from hermes.tools.executor import Batch
-from hermes.tools.registry import Registry
-from hermes.tools.session import Limits
+from hermes.tools.executor import CallBatch
+from hermes.tools.registry import ToolRegistry
+from hermes.tools.session import ToolLimits
 
 from .conftest import Session, make_context
 
@@ -71,7 +71,7 @@ async def test_keys_are_not_handed_on(tmp_path: Path) -> None:
     names = ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HARMLESS")
     backend = LocalBackend({"PATH": os.environ["PATH"], **dict.fromkeys(names, secret)}, passed=["DB_PASSWORD", "NONE"])
     context = make_context(tmp_path.resolve(), backend=backend)
-    session = Session(context, Registry().select())
+    session = Session(context, ToolRegistry().select_tools())
     text = await session.text("terminal", command="env | grep sk-")
     assert sorted(text.split("\n")) == [f"DB_PASSWORD={secret}", f"HARMLESS={secret}", "[exit code 0]"]
     await session.close()
@@ -109,9 +109,9 @@ async def test_a_timeout_ends_the_whole_tree(session: Session) -> None:
     assert len(found) == 2 and not any(runs(pid) for pid in found)
 
 
-async def interrupted(session: Session, command: str, ready: Path) -> tuple[float, Batch]:
+async def interrupted(session: Session, command: str, ready: Path) -> tuple[float, CallBatch]:
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
-    batch = Batch([call])
+    batch = CallBatch([call])
     task = asyncio.create_task(session.executor().run(batch, session.context, session.journal, session.events.append))
     await until(lambda: ready.exists() and name_of(int(ready.read_text())) != "sh")
     started = time.monotonic()
@@ -125,7 +125,7 @@ async def test_a_tree_that_obeys_is_gone_at_once(session: Session) -> None:
     ready = session.cwd / "ready"
     inner = f"echo \\$\\$ > {ready}.new; mv {ready}.new {ready}; exec sleep 600"
     took, batch = await interrupted(session, f"sh -c 'sh -c \"{inner}\"; true'; true", ready)
-    assert took < 0.3 and batch.results()[0].status is ToolStatus.INTERRUPTED
+    assert took < 0.3 and batch.collect_results()[0].status is ToolStatus.INTERRUPTED
 
 
 async def test_a_tree_that_does_not_obey_is_killed(session: Session) -> None:
@@ -139,7 +139,7 @@ async def test_a_second_cancel_kills_at_once(session: Session) -> None:
     ready = session.cwd / "ready"
     command = f"trap '' INT TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 0.2; done"
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
-    run = session.executor().run(Batch([call]), session.context, session.journal, session.events.append)
+    run = session.executor().run(CallBatch([call]), session.context, session.journal, session.events.append)
     task = asyncio.create_task(run)
     await until(ready.exists)
     pid = int(ready.read_text())
@@ -173,7 +173,7 @@ async def test_a_background_process_is_talked_to(session: Session) -> None:
     await session.text("process", action="submit", session_id=process_id, data="one")
     await session.text("process", action="write", session_id=process_id, data="two\n")
     process = session.state.processes.find(process_id)
-    await until(lambda: b"two" in bytes(process.output.since(0), "utf8"))
+    await until(lambda: b"two" in bytes(process.output.text_since(0), "utf8"))
     assert await session.text("process", action="poll", session_id=process_id) == "got one\ngot two\n[running]"
     await session.text("process", action="close", session_id=process_id)
     ended = await session.text("process", action="wait", session_id=process_id, timeout=5)
@@ -186,7 +186,7 @@ async def test_a_background_process_is_talked_to(session: Session) -> None:
 
 async def test_a_background_process_is_killed_and_unknown_ones_named(session: Session) -> None:
     process_id = (await session.text("terminal", command="sleep 100", background=True)).split()[1]
-    pid = session.state.processes.find(process_id).input().pid
+    pid = session.state.processes.find(process_id).get_running().pid
     assert "exited with code -2" in await session.text("process", action="kill", session_id=process_id)
     assert not runs(pid)
     unknown = await session.call("process", action="poll", session_id="proc_x")
@@ -197,7 +197,7 @@ async def test_notices_of_what_was_watched_and_of_the_end(session: Session) -> N
     command = "echo start; echo Listening on 80; exit 4"
     asked = {"command": command, "background": True, "notify_on_complete": True, "watch_patterns": ["Listening"]}
     process_id = (await session.text("terminal", **asked)).split()[1]
-    assert await session.state.processes.find(process_id).ended(5)
+    assert await session.state.processes.find(process_id).wait_for_end(5)
     printed, ended = session.state.processes.take_notices()
     assert printed == f"{process_id} printed: Listening on 80" and "exited with code 4" in ended
     assert session.state.processes.take_notices() == []
@@ -206,9 +206,9 @@ async def test_notices_of_what_was_watched_and_of_the_end(session: Session) -> N
 async def test_output_kept_of_a_background_process_is_bounded(session: Session) -> None:
     process_id = (await session.text("terminal", command="seq 1 200000", background=True)).split()[1]
     process = session.state.processes.find(process_id)
-    assert await process.ended(10)
-    assert process.output.total > 1_200_000 and len(process.output.since(0)) <= 200_100
-    assert "no longer kept" in process.output.since(0) and process.output.since(0).endswith("200000\n")
+    assert await process.wait_for_end(10)
+    assert process.output.total > 1_200_000 and len(process.output.text_since(0)) <= 200_100
+    assert "no longer kept" in process.output.text_since(0) and process.output.text_since(0).endswith("200000\n")
 
 
 async def test_typing_into_a_shell_is_judged_like_a_command(session: Session) -> None:
@@ -219,7 +219,7 @@ async def test_typing_into_a_shell_is_judged_like_a_command(session: Session) ->
 
 async def test_closing_the_session_ends_its_processes(session: Session) -> None:
     ids = [(await session.text("terminal", command="sleep 100", background=True)).split()[1] for _ in range(3)]
-    pids = [session.state.processes.find(process_id).input().pid for process_id in ids]
+    pids = [session.state.processes.find(process_id).get_running().pid for process_id in ids]
     await session.state.close()
     assert not any(runs(pid) for pid in pids)
 
@@ -227,27 +227,27 @@ async def test_closing_the_session_ends_its_processes(session: Session) -> None:
 async def test_no_more_than_so_many_processes(session: Session) -> None:
     from hermes.tools import processes
 
-    for _ in range(processes.LIMIT):
+    for _ in range(processes.MAX_PROCESSES):
         await session.text("terminal", command="exec sleep 100", background=True)
     full = await session.call("terminal", command="sleep 100", background=True)
     assert full.status is ToolStatus.ERROR and "Kill one first" in full.text
-    first = session.state.processes.all()[0]
+    first = session.state.processes.list_all()[0]
     await session.text("process", action="kill", session_id=first.process_id)
     assert (await session.call("terminal", command="true", background=True)).status is ToolStatus.OK
 
 
 async def test_the_configured_time_is_used_when_the_model_names_none(tmp_path: Path) -> None:
-    context = make_context(tmp_path, limits=Limits(command_seconds=0.3))
-    limited = Session(context, Registry().select())
+    context = make_context(tmp_path, limits=ToolLimits(command_seconds=0.3))
+    limited = Session(context, ToolRegistry().select_tools())
     result = await limited.call("terminal", command="sleep 30")
     assert "stopped after 0.3 s" in result.text
     await limited.close()
 
 
 async def test_the_configured_length_decides_what_is_shown(tmp_path: Path) -> None:
-    context = make_context(tmp_path, limits=Limits(result_characters=5_000))
-    limited = Session(context, Registry().select())
+    context = make_context(tmp_path, limits=ToolLimits(result_characters=5_000))
+    limited = Session(context, ToolRegistry().select_tools())
     result = await limited.call("terminal", command="seq 2000")
     assert len(result.text) < 3_000
-    assert str(context.spill) in result.text
+    assert str(context.spill_folder) in result.text
     await limited.close()

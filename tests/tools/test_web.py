@@ -11,7 +11,7 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
-from hermes.tools.registry import Registry
+from hermes.tools.registry import ToolRegistry
 from hermes.web.access import WebAccess
 from hermes.web.search import choose, engine, engine_names
 
@@ -32,7 +32,7 @@ async def served() -> AsyncIterator[Site]:
 
 def opened(folder: Path, served: Site, **settings: object) -> Session:
     web = WebAccess(private=(f"127.0.0.1:{served.port}",), resolver=everything_here, **settings)  # type: ignore[arg-type]
-    return Session(make_context(folder.resolve(), web=web), Registry().select(["web"]))
+    return Session(make_context(folder.resolve(), web=web), ToolRegistry().select_tools(["web"]))
 
 
 def inside(text: str) -> str:
@@ -92,7 +92,7 @@ async def test_a_long_page_goes_to_a_file(served: Site, tmp_path: Path) -> None:
     result = await session.call("web_extract", urls=[served.url("/long")], char_limit=600)
     shown = result.text.split("\n\n")[1]
     assert 300 < len(shown) <= 600 and shown.split("\n") == lines[: shown.count("\n") + 1]
-    (file,) = session.context.spill.iterdir()
+    (file,) = session.context.spill_folder.iterdir()
     assert file.read_text().split("\n") == lines and str(file) in result.text
     assert file.stat().st_mode & 0o777 == 0o600
     usual = await session.text("web_extract", urls=[served.url("/long")])

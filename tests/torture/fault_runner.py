@@ -24,7 +24,7 @@ from hermes.core.stream import TextDelta  # noqa: E402
 from hermes.runtime.actor import SessionActor  # noqa: E402
 from hermes.runtime.mailbox import Inbound  # noqa: E402
 from hermes.sessions.app import App  # noqa: E402
-from hermes.sessions.options import Options  # noqa: E402
+from hermes.sessions.options import SessionOptions  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.home import TempHome  # noqa: E402
@@ -52,7 +52,7 @@ class HastyApp(App):
 
     async def __aenter__(self) -> "HastyApp":
         await super().__aenter__()
-        self._on.timeouts = HttpTimeouts(read=self.read_seconds)
+        self._services.timeouts = HttpTimeouts(read=self.read_seconds)
         return self
 
 
@@ -104,7 +104,7 @@ def _place(model: str) -> int:
 
 async def _turns(played: Played, servers: list[ScriptedServer], home: TempHome) -> tuple[str, ManualClock]:
     clock = ManualClock(auto=True)
-    app = HastyApp(home.environ, Options(cwd=str(home.cwd)), clock=clock)
+    app = HastyApp(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock)
     app.read_seconds = READ_SECONDS if played.script.hangs else 600.0
     shown: list[str] = []
 

@@ -24,7 +24,7 @@ from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.legal import problems
@@ -113,7 +113,7 @@ class Talk:
         """All turns; before some of them the conversation is condensed, or that is undone."""
         for first in range(1, turns + 1, RESTART):
             real = self._server is None
-            options = Options(
+            options = SessionOptions(
                 cwd=str(self._home.cwd),
                 max_tokens=self._max_tokens,
                 enabled_toolsets=HARMLESS if real else None,

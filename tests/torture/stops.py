@@ -29,7 +29,7 @@ from hermes.core.stream import TextDelta
 from hermes.providers.http import http_transport
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
@@ -162,7 +162,7 @@ async def in_process(server: ScriptedServer, title: str, number: int) -> Run:
         run = Run(f"s{number}", server, home)
         home.more[MARK] = f"{run.name}:1"
         try:
-            async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 if case.before:
                     await actor.post(Inbound(text=f"{run.name}. {case.before}"))

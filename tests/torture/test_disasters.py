@@ -12,7 +12,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 from hermes.testing.home import TempHome
@@ -53,7 +53,7 @@ async def test_the_clock_jumps_at_every_moment_of_a_turn(jump: float) -> None:
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url) as home:
             (home.cwd / "notes").write_text("notes\n")
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=clock) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 actor = await app.open_session()
                 actor.subscribe(jump_now)
                 async with asyncio.timeout(20):
@@ -63,7 +63,7 @@ async def test_the_clock_jumps_at_every_moment_of_a_turn(jump: float) -> None:
                         clock.set_now(clock.now() + jump)
                 name = actor.session_id
             clock.set_now(clock.now() - 2 * jump)
-            async with App(home.environ, Options(cwd=str(home.cwd)), clock=clock) as app:
+            async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 actor = await app.open_session(name)
                 assert (await actor.post(Inbound(text="three", cwd=str(home.cwd)))).text == "three"
             assert (home.cwd / "ran").read_text() == "one\n"

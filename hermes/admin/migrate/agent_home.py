@@ -1,7 +1,7 @@
 """A home of hermes-agent: `state.db`, `config.yaml`, `.env`, `SOUL.md`, `memories/`, `skills/`.
 
-The layout is that of its documentation (developer guide, Session Storage). Its database is opened by SQLite alone, for
-reading, and copied at once: everything is read from the copy.
+The layout is that of its documentation (developer guide, Session Storage). Its database is opened
+read-only by SQLite and copied at once: everything is read from the copy.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from urllib.parse import quote
 import apsw
 
 from hermes.admin.migrate.foreign_home import (
-    Holdings,
-    Left,
-    OldHome,
-    decoded,
+    ForeignHome,
+    HomeContents,
+    SkippedItem,
+    check_session_id,
+    convert_messages,
+    decode_json,
+    find_skill_folders,
     is_link,
-    skill_folders,
-    sound_id,
-    typed_messages,
-    without_links,
-    words_below,
+    read_text_below,
+    skip_links,
 )
 from hermes.config.environment import parse_dotenv
 from hermes.config.faults import type_faults
@@ -42,7 +42,7 @@ from hermes.store.rows import NewSession
 from hermes.util.text import one_line
 
 SOURCE = "hermes-agent"
-_TAKEN = re.compile(
+_IMPORTED_SETTINGS = re.compile(
     r"model\.(?:default|provider|base_url|context_length|max_tokens|temperature)"
     r"|agent\.(?:max_turns|api_max_retries|tool_delay|reasoning_effort|personality)"
     r"|personalities(?:\..*)?|display\..*|compression\..*|prompt_caching\..*|credential_pool_strategies(?:\..*)?"
@@ -51,15 +51,15 @@ _TAKEN = re.compile(
     r"|context_file_max_chars|tool_output\.max_chars|goals\.max_turns|web\.search_backend|mcp_servers\..*",
     re.DOTALL,
 )
-"""The settings that are taken. Whatever else there is may loosen what holds the agent, or lead elsewhere."""
-_OF_A_SERVER = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
-_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|TAVILY_API_KEY")
+"""The settings that are imported. All others may loosen what holds the agent, or lead elsewhere."""
+_SERVER_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout", "connect_timeout", "tools")
+_OTHER_VARIABLES = re.compile(r"CUSTOM_API_KEY|BRAVE_\w*KEY|TAVILY_API_KEY")
 _ADDRESS = re.compile(r"\w+_(?:URL|HOST|ENDPOINT)|\w*PROXY", re.IGNORECASE)
-_WANTED = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
+_MESSAGE_COLUMNS = ("id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp", "reasoning")
 
 
-class AgentHome(OldHome):
-    """One of them; `same` says that Hermes lives in it too."""
+class AgentHome(ForeignHome):
+    """A home of hermes-agent; `same` says that Hermes uses the same folder."""
 
     title = "hermes-agent"
     source = SOURCE
@@ -68,107 +68,109 @@ class AgentHome(OldHome):
         self.root = root
         self.same = same
 
-    def holdings(self) -> Holdings:
-        """What is in it; where Hermes lives too, only the sessions have to be taken."""
-        left: list[Left] = []
+    def read_contents(self) -> HomeContents:
+        """Read the contents of the home; in a shared home only the sessions need importing."""
+        skipped: list[SkippedItem] = []
         count = messages = size = 0
         file = self.root / "state.db"
         try:
-            with _source(file) as database:
-                count, messages = _counted(database)
+            with _open_source(file) as database:
+                count, messages = _count_messages(database)
                 size = file.stat().st_size
         except StoreError as error:
-            left.append(Left("state.db", str(error)))
+            skipped.append(SkippedItem("state.db", str(error)))
         if self.same:
             what = say("config.yaml, .env, SOUL.md, memories and skills")
-            left.append(Left(what, say("they stand in this folder and are used as they are")))
-            return Holdings(
+            skipped.append(SkippedItem(what, say("they stand in this folder and are used as they are")))
+            return HomeContents(
                 title=self.title,
                 root=self.root,
                 sessions=count,
                 messages=messages,
                 bytes=size,
-                left=tuple(left),
+                skipped=tuple(skipped),
             )
-        skills, own = _skills(self.root, left)
+        skills, own = _find_own_skills(self.root, skipped)
         if own:
-            left.append(Left(say_many("{n} skill", "{n} skills", own), say("they came with that program")))
-        return Holdings(
+            skipped.append(SkippedItem(say_many("{n} skill", "{n} skills", own), say("they came with that program")))
+        return HomeContents(
             title=self.title,
             root=self.root,
-            settings=self._settings(left),
-            env=self._env(left),
-            identity=words_below(self.root, "SOUL.md", left),
-            memory=parted(words_below(self.root, "memories/MEMORY.md", left)),
-            user=parted(words_below(self.root, "memories/USER.md", left)),
+            settings=self._read_settings(skipped),
+            env=self._read_env(skipped),
+            identity=read_text_below(self.root, "SOUL.md", skipped),
+            memory=parted(read_text_below(self.root, "memories/MEMORY.md", skipped)),
+            user=parted(read_text_below(self.root, "memories/USER.md", skipped)),
             skills=tuple(skills),
             sessions=count,
             messages=messages,
             bytes=size,
-            left=(*left, *self._others()),
+            skipped=(*skipped, *self._list_others()),
         )
 
-    def sessions(self) -> Iterator[OldSession]:
-        """All sessions in which something was said, oldest first."""
-        with _copied(self.root / "state.db") as database:
-            known = _columns(database, "sessions")
+    def iterate_sessions(self) -> Iterator[OldSession]:
+        """Yield all sessions with messages, oldest first."""
+        with _open_copy(self.root / "state.db") as database:
+            known = _list_columns(database, "sessions")
             rows = list(database.execute("SELECT * FROM sessions ORDER BY started_at, id")) if known else []
             for row in rows:
-                old = _session(database, dict(zip(known, row, strict=True)))
+                old = _convert_session(database, dict(zip(known, row, strict=True)))
                 if old is not None:
                     yield old
 
-    def _settings(self, left: list[Left]) -> dict[tuple[str, ...], object]:
+    def _read_settings(self, skipped: list[SkippedItem]) -> dict[tuple[str, ...], object]:
         file = self.root / "config.yaml"
         try:
-            document = parse_document(words_below(self.root, file.name, left).encode(), file)
+            document = parse_document(read_text_below(self.root, file.name, skipped).encode(), file)
         except ConfigError as error:
-            left.append(Left("config.yaml", str(error)))
+            skipped.append(SkippedItem("config.yaml", str(error)))
             return {}
         known = known_part(document)
         strange = [name for name in document if name not in Settings.__struct_fields__]
         if strange:
-            left.append(Left("config.yaml: " + ", ".join(strange), say("this version does not act on it")))
+            skipped.append(SkippedItem("config.yaml: " + ", ".join(strange), say("this version does not act on it")))
         for fault in type_faults(known):
-            left.append(Left(f"config.yaml: {fault.key}", fault.message))
-            _drop(known, re.split(r"[.\[]", fault.key))
+            skipped.append(SkippedItem(f"config.yaml: {fault.key}", fault.message))
+            _remove_step(known, re.split(r"[.\[]", fault.key))
         servers = known.pop("mcp_servers", None)
-        found = dict(_leaves((), known, Settings)) | _servers(servers)
-        _without_unknown_provider(found, left)
-        taken = {path: value for path, value in found.items() if _TAKEN.fullmatch(".".join(path))}
+        found = dict(_iterate_leaves((), known, Settings)) | _convert_servers(servers)
+        _drop_unknown_provider(found, skipped)
+        taken = {path: value for path, value in found.items() if _IMPORTED_SETTINGS.fullmatch(".".join(path))}
         if len(taken) < len(found):
             names = ", ".join(".".join(path) for path in found if path not in taken)
-            left.append(Left("config.yaml: " + names, say("what may be done, and where things go, is said anew here")))
+            skipped.append(
+                SkippedItem("config.yaml: " + names, say("what may be done, and where things go, is said anew here"))
+            )
         return taken
 
-    def _env(self, left: list[Left]) -> dict[str, str]:
-        found = parse_dotenv(words_below(self.root, ".env", left))
+    def _read_env(self, skipped: list[SkippedItem]) -> dict[str, str]:
+        found = parse_dotenv(read_text_below(self.root, ".env", skipped))
         addresses = [name for name in found if _ADDRESS.fullmatch(name)]
         if addresses:
             names = ", ".join(addresses)
-            left.append(Left(f".env: {names}", say("an address says where keys and words go: give it anew")))
+            skipped.append(SkippedItem(f".env: {names}", say("an address says where keys and words go: give it anew")))
         used = {name: value for name, value in found.items() if name not in addresses and _is_used(name)}
         others = len(found) - len(used) - len(addresses)
         if others:
             what = say_many("{n} variable of .env", "{n} variables of .env", others)
-            left.append(Left(what, say("Hermes does not read them")))
+            skipped.append(SkippedItem(what, say("Hermes does not read them")))
         return used
 
-    def _others(self) -> Iterator[Left]:
+    def _list_others(self) -> Iterator[SkippedItem]:
         if (self.root / "sessions").is_dir():
-            yield Left("sessions/", say("what was said stands in state.db"))
+            yield SkippedItem("sessions/", say("what was said stands in state.db"))
         if (self.root / "auth.json").exists():
-            yield Left("auth.json", say("sign-ins belong to that program; add keys with `hermes auth add`"))
+            yield SkippedItem("auth.json", say("sign-ins belong to that program; add keys with `hermes auth add`"))
         if (self.root / "cron").is_dir():
-            yield Left("cron/", say("jobs are not taken over: `hermes cron add` makes them anew"))
+            yield SkippedItem("cron/", say("jobs are not taken over: `hermes cron add` makes them anew"))
 
 
 @contextlib.contextmanager
-def _source(file: Path) -> Iterator[apsw.Connection]:
-    """The database, opened for reading. Raises StoreError.
+def _open_source(file: Path) -> Iterator[apsw.Connection]:
+    """Open the database for reading. Raises StoreError.
 
-    With a log beside it another process may be writing: then SQLite's own locks are used. Without one nothing but the
-    file itself is touched.
+    With a log beside it another process may be writing: then SQLite's own locks are used. Without one
+    nothing but the file itself is touched.
     """
     if not file.exists():
         raise StoreError(phrase("There is no {file}.", file=file))
@@ -189,14 +191,14 @@ def _source(file: Path) -> Iterator[apsw.Connection]:
 
 
 @contextlib.contextmanager
-def _copied(file: Path) -> Iterator[apsw.Connection]:
-    """A copy of the database in a folder of its own, gone at the end. Raises StoreError."""
+def _open_copy(file: Path) -> Iterator[apsw.Connection]:
+    """Open a copy of the database in a temporary folder that is deleted at the end. Raises StoreError."""
     folder = tempfile.mkdtemp(prefix="hermes-copy-")
     copy = apsw.Connection(os.path.join(folder, "copy.db"))
     try:
-        with _source(file) as source, copy.backup("main", source, "main") as backup:
+        with _open_source(file) as source, copy.backup("main", source, "main") as backup:
             backup.step(-1)
-        if _columns(copy, "messages"):
+        if _list_columns(copy, "messages"):
             copy.execute("CREATE INDEX IF NOT EXISTS by_session ON messages (session_id)").fetchall()
         yield copy
     finally:
@@ -204,57 +206,57 @@ def _copied(file: Path) -> Iterator[apsw.Connection]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _columns(database: apsw.Connection, table: str) -> list[str]:
+def _list_columns(database: apsw.Connection, table: str) -> list[str]:
     return [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]  # a name of our own
 
 
-def _counted(database: apsw.Connection) -> tuple[int, int]:
+def _count_messages(database: apsw.Connection) -> tuple[int, int]:
     spoken = "role IN ('user', 'assistant', 'tool')"
     row = database.execute(f"SELECT count(DISTINCT session_id), count(*) FROM messages WHERE {spoken}").fetchone()  # noqa: S608
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
-def _session(database: apsw.Connection, row: Mapping[str, object]) -> OldSession | None:
-    name = sound_id(_text(row, "id"))
-    began = _number(row.get("started_at"))
-    messages = typed_messages(list(_said(database, row.get("id"), began)))
+def _convert_session(database: apsw.Connection, row: Mapping[str, object]) -> OldSession | None:
+    name = check_session_id(_column_text(row, "id"))
+    began = _to_timestamp(row.get("started_at"))
+    messages = convert_messages(list(_read_messages(database, row.get("id"), began)))
     if not name or not messages:
         return None
     tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
     return OldSession(
         session=NewSession(
             id=name,
-            source=f"{SOURCE}/{one_line(_text(row, 'source') or 'cli', 40)}",
-            title=one_line(_text(row, "title"), 120),
-            model=_text(row, "model"),
-            cwd=_text(row, "cwd"),
+            source=f"{SOURCE}/{one_line(_column_text(row, 'source') or 'cli', 40)}",
+            title=one_line(_column_text(row, "title"), 120),
+            model=_column_text(row, "model"),
+            cwd=_column_text(row, "cwd"),
         ),
         began_at=began or messages[0].at,
-        ended_at=_number(row.get("ended_at")) or messages[-1].at,
-        usage=Usage(*(_whole(row.get(column)) for column in tokens)).bounded(),
+        ended_at=_to_timestamp(row.get("ended_at")) or messages[-1].at,
+        usage=Usage(*(_to_integer(row.get(column)) for column in tokens)).bounded(),
         messages=messages,
     )
 
 
-def _said(database: apsw.Connection, session_id: object, began: float) -> Iterator[tuple[float, Plain]]:
-    """The messages of a session that stand, with their times."""
-    columns = _columns(database, "messages")
-    wanted = [column for column in _WANTED if column in columns]
+def _read_messages(database: apsw.Connection, session_id: object, began: float) -> Iterator[tuple[float, Plain]]:
+    """Yield the active messages of a session with their times."""
+    columns = _list_columns(database, "messages")
+    wanted = [column for column in _MESSAGE_COLUMNS if column in columns]
     active = " AND active = 1" if "active" in columns else ""
     query = f"SELECT {', '.join(wanted)} FROM messages WHERE session_id = ?{active} ORDER BY id"  # noqa: S608 - names of our own
     for values in database.execute(query, (session_id,)):
         row = dict(zip(wanted, values, strict=True))
         if row.get("role") in ("user", "assistant", "tool"):
-            yield _number(row.get("timestamp")) or began, _plain(row)
+            yield _to_timestamp(row.get("timestamp")) or began, _to_chat_message(row)
 
 
-def _plain(row: Mapping[str, object]) -> Plain:
-    """A row as a chat message; content that is a list stands as JSON in it."""
+def _to_chat_message(row: Mapping[str, object]) -> Plain:
+    """Convert a row to a chat message; content that is a list is stored as JSON."""
     content = row.get("content")
     text = content if isinstance(content, str) else ""
-    parts = decoded(text) if text.startswith('[{"') else None
+    parts = decode_json(text) if text.startswith('[{"') else None
     message: Plain = {"role": row.get("role"), "content": parts if isinstance(parts, list) else text}
-    calls = decoded(row.get("tool_calls"))
+    calls = decode_json(row.get("tool_calls"))
     if isinstance(calls, list):
         message["tool_calls"] = calls
     if row.get("tool_call_id"):
@@ -265,38 +267,38 @@ def _plain(row: Mapping[str, object]) -> Plain:
     return message
 
 
-def _servers(servers: object) -> dict[tuple[str, ...], object]:
-    """MCP servers as they are taken: none is used before the person switches it on, and each tool asks first."""
+def _convert_servers(servers: object) -> dict[tuple[str, ...], object]:
+    """Convert MCP servers: each is off until the person switches it on, and each tool asks first."""
     return {
-        ("mcp_servers", str(name)): {key: server[key] for key in _OF_A_SERVER if key in server}
+        ("mcp_servers", str(name)): {key: server[key] for key in _SERVER_KEYS if key in server}
         | {"enabled": False, "trust": "ask"}
         for name, server in (servers.items() if isinstance(servers, dict) else ())
         if isinstance(server, dict)
     }
 
 
-def _without_unknown_provider(found: dict[tuple[str, ...], object], left: list[Left]) -> None:
-    """Leave the whole model out where its provider is none that is known here."""
+def _drop_unknown_provider(found: dict[tuple[str, ...], object], skipped: list[SkippedItem]) -> None:
+    """Remove the whole model when its provider is unknown here."""
     named = str(found.get(("model", "provider")) or "")
     if not named or ALIASES.get(named.lower(), named.lower()) in provider_names():
         return
     model = one_line(str(found.get(("model", "default")) or named), 80)
-    left.append(Left(say("the model {name}", name=model), say("its provider is not known here")))
+    skipped.append(SkippedItem(say("the model {name}", name=model), say("its provider is not known here")))
     for path in [path for path in found if path[0] == "model"]:
         del found[path]
 
 
-def _skills(home: Path, left: list[Left]) -> tuple[list[Path], int]:
-    """The person's own skills, and how many came with the program (its list names them)."""
-    manifest = words_below(home, "skills/.bundled_manifest", left)
+def _find_own_skills(home: Path, skipped: list[SkippedItem]) -> tuple[list[Path], int]:
+    """Return the person's own skills, and how many came with the program (its list names them)."""
+    manifest = read_text_below(home, "skills/.bundled_manifest", skipped)
     bundled = {line.partition(":")[0].strip() for line in manifest.splitlines()}
-    folders = without_links(home, skill_folders(home / "skills"), left)
+    folders = skip_links(home, find_skill_folders(home / "skills"), skipped)
     own = [folder for folder in folders if folder.name not in bundled]
     return own, len(folders) - len(own)
 
 
-def _leaves(path: tuple[str, ...], value: object, typed: object) -> Iterator[tuple[tuple[str, ...], object]]:
-    """The single settings of a document, lists and named entries whole; only what has a type here."""
+def _iterate_leaves(path: tuple[str, ...], value: object, typed: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield the single settings of a document that have a type here, with lists and named entries whole."""
     from hermes.config.keys import members
 
     below = members(typed)
@@ -306,11 +308,11 @@ def _leaves(path: tuple[str, ...], value: object, typed: object) -> Iterator[tup
         return
     for name, inner in value.items():
         if name in below:
-            yield from _leaves((*path, name), inner, below[name])
+            yield from _iterate_leaves((*path, name), inner, below[name])
 
 
-def _drop(document: dict[str, object], steps: list[str]) -> None:
-    """Take out what is at a place, or as much above it as is a mapping."""
+def _remove_step(document: dict[str, object], steps: list[str]) -> None:
+    """Remove what is at a place, or as much above it as is a mapping."""
     inner: object = document
     for step in steps[:-1]:
         below = inner.get(step) if isinstance(inner, dict) else None
@@ -325,16 +327,18 @@ def _drop(document: dict[str, object], steps: list[str]) -> None:
 
 def _is_used(name: str) -> bool:
     base = re.sub(r"_\d+$|S$", "", name)
-    return any(base in names or name in names for names in KEYS.values()) or _VARIABLES.fullmatch(name) is not None
+    return (
+        any(base in names or name in names for names in KEYS.values()) or _OTHER_VARIABLES.fullmatch(name) is not None
+    )
 
 
-def _number(value: object) -> float:
+def _to_timestamp(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 < value < 1e11 else 0.0
 
 
-def _whole(value: object) -> int:
+def _to_integer(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _text(row: Mapping[str, object], name: str) -> str:
+def _column_text(row: Mapping[str, object], name: str) -> str:
     return str(row.get(name) or "")

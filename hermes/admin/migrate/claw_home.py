@@ -1,7 +1,8 @@
-"""A home of OpenClaw (earlier Clawdbot): `openclaw.json`, a workspace with AGENTS.md and MEMORY.md, skills, sessions.
+"""A home of OpenClaw (earlier Clawdbot): `openclaw.json`, a workspace with AGENTS.md and MEMORY.md,
+skills, sessions.
 
-The layout is that of its documentation (Agent workspace; Where things live on disk). A session is a file of JSON lines:
-`session`, then `message` entries whose message has a role, content and a time.
+The layout is that of its documentation (Agent workspace; Where things live on disk). A session is a
+file of JSON lines: `session`, then `message` entries whose message has a role, content and a time.
 """
 
 import datetime
@@ -12,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.admin.migrate.foreign_home import (
-    Holdings,
-    Left,
-    OldHome,
-    decoded,
+    ForeignHome,
+    HomeContents,
+    SkippedItem,
+    check_session_id,
+    convert_messages,
+    decode_json,
+    find_skill_folders,
     is_link,
-    skill_folders,
-    sound_id,
-    typed_messages,
-    without_links,
-    words_below,
+    read_text_below,
+    skip_links,
 )
 from hermes.config.environment import parse_dotenv
 from hermes.i18n.messages import say, say_many
@@ -32,14 +33,14 @@ from hermes.store.rows import NewSession
 from hermes.util.text import one_line
 
 SOURCE = "openclaw"
-NAMES = ("openclaw.json", "clawdbot.json")
+CONFIG_NAMES = ("openclaw.json", "clawdbot.json")
 _LINE_LIMIT = 8 << 20
-_MOST_ENTRIES = 400
+_MAX_NOTES = 400
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 
 
-class ClawHome(OldHome):
-    """One of them."""
+class ClawHome(ForeignHome):
+    """A home of OpenClaw."""
 
     title = "OpenClaw"
     source = SOURCE
@@ -50,107 +51,113 @@ class ClawHome(OldHome):
         self._home = home
         """The person's home folder."""
 
-    def holdings(self) -> Holdings:
-        """What is in it."""
-        left: list[Left] = []
-        config = self._config(left)
-        workspace = self._workspace(config, left)
-        files = list(self._session_files())
-        messages = sum(map(_messages_in, files))
+    def read_contents(self) -> HomeContents:
+        """Read the contents of the home."""
+        skipped: list[SkippedItem] = []
+        config = self._read_config(skipped)
+        workspace = self._find_workspace(config, skipped)
+        files = list(self._list_session_files())
+        messages = sum(map(_count_messages, files))
         notes = list((workspace / "memory").glob("*.md"))
         if notes:
             what = say_many("{n} daily note", "{n} daily notes", len(notes))
-            left.append(Left(what, say("old sessions can be searched instead")))
+            skipped.append(SkippedItem(what, say("old sessions can be searched instead")))
         if (workspace / "AGENTS.md").exists():
-            left.append(Left("AGENTS.md", say("copy it into a project's folder, where Hermes reads it")))
+            skipped.append(SkippedItem("AGENTS.md", say("copy it into a project's folder, where Hermes reads it")))
         others = [name for name in ("credentials", "cron", "identity", "devices") if (self.root / name).exists()]
         if others:
-            left.append(Left(", ".join(others), say("it belongs to that program")))
-        memory = words_below(workspace, "MEMORY.md", left) or words_below(workspace, "memory.md", left)
-        skills = without_links(workspace, skill_folders(workspace / "skills"), left)
-        skills += without_links(self.root, skill_folders(self.root / "skills"), left)
-        return Holdings(
+            skipped.append(SkippedItem(", ".join(others), say("it belongs to that program")))
+        memory = read_text_below(workspace, "MEMORY.md", skipped) or read_text_below(workspace, "memory.md", skipped)
+        skills = skip_links(workspace, find_skill_folders(workspace / "skills"), skipped)
+        skills += skip_links(self.root, find_skill_folders(self.root / "skills"), skipped)
+        return HomeContents(
             title=self.title,
             root=self.root,
-            settings=_settings(config, left),
-            env=self._env(config, left),
-            identity=words_below(workspace, "SOUL.md", left),
-            memory=_notes(memory),
-            user=_notes(words_below(workspace, "USER.md", left)),
+            settings=_convert_settings(config, skipped),
+            env=self._read_env(config, skipped),
+            identity=read_text_below(workspace, "SOUL.md", skipped),
+            memory=_split_notes(memory),
+            user=_split_notes(read_text_below(workspace, "USER.md", skipped)),
             skills=tuple(skills),
             sessions=len(files),
             messages=messages,
             bytes=sum(file.stat().st_size for file in files),
-            left=tuple(left),
+            skipped=tuple(skipped),
         )
 
-    def sessions(self) -> Iterator[OldSession]:
-        """All sessions in which something was said, oldest first."""
-        for file in sorted(self._session_files(), key=_began):
-            old = _session(file)
+    def iterate_sessions(self) -> Iterator[OldSession]:
+        """Yield all sessions with messages, oldest first."""
+        for file in sorted(self._list_session_files(), key=_session_start):
+            old = _convert_session(file)
             if old is not None:
                 yield old
 
-    def _config(self, left: list[Left]) -> dict[str, object]:
-        file = next((self.root / name for name in NAMES if (self.root / name).exists()), self.root / NAMES[0])
-        text = words_below(self.root, file.name, left)
+    def _read_config(self, skipped: list[SkippedItem]) -> dict[str, object]:
+        file = next(
+            (self.root / name for name in CONFIG_NAMES if (self.root / name).exists()), self.root / CONFIG_NAMES[0]
+        )
+        text = read_text_below(self.root, file.name, skipped)
         if not text:
             return {}
         try:
-            found = json.loads(_strict(text))
+            found = json.loads(_to_strict_json(text))
         except (ValueError, RecursionError):
-            left.append(Left(file.name, say("it cannot be read as JSON")))
+            skipped.append(SkippedItem(file.name, say("it cannot be read as JSON")))
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _workspace(self, config: Mapping[str, object], left: list[Left]) -> Path:
-        """The folder of its files: below its home or the person's, and none elsewhere."""
+    def _find_workspace(self, config: Mapping[str, object], skipped: list[SkippedItem]) -> Path:
+        """Return the folder of its files: below its home or the person's, and none elsewhere."""
         named = self._named_workspace(config)
         real = Path(os.path.realpath(named))
         if any(real.is_relative_to(os.path.realpath(one)) for one in (self.root, self._home)):
             return real
-        left.append(Left(str(named), say("it lies neither in that home nor in yours")))
+        skipped.append(SkippedItem(str(named), say("it lies neither in that home nor in yours")))
         return self.root / "workspace-elsewhere"
 
     def _named_workspace(self, config: Mapping[str, object]) -> Path:
-        named = _get(config, "agents", "defaults", "workspace") or _get(config, "agent", "workspace")
+        named = _get_path(config, "agents", "defaults", "workspace") or _get_path(config, "agent", "workspace")
         if isinstance(named, str) and named:
             path = str(self._home / named[2:]) if named.startswith("~/") else named
             if os.path.isabs(path):
                 return Path(path)
         return self.root / "workspace"
 
-    def _env(self, config: Mapping[str, object], left: list[Left]) -> dict[str, str]:
+    def _read_env(self, config: Mapping[str, object], skipped: list[SkippedItem]) -> dict[str, str]:
         known = {variable for names in KEYS.values() for variable in names}
-        found = parse_dotenv(words_below(self.root, ".env", left))
-        for section in (_get(config, "env"), _get(config, "env", "vars")):
+        found = parse_dotenv(read_text_below(self.root, ".env", skipped))
+        for section in (_get_path(config, "env"), _get_path(config, "env", "vars")):
             if isinstance(section, dict):
                 found |= {name: value for name, value in section.items() if isinstance(value, str)}
         return {name: value for name, value in found.items() if name in known and value and "${" not in value}
 
-    def _session_files(self) -> Iterator[Path]:
+    def _list_session_files(self) -> Iterator[Path]:
         agents = self.root / "agents"
         for file in sorted(agents.glob("*/sessions/*.jsonl")):
             if file.is_file() and not is_link(self.root, file) and ".deleted" not in file.name:
                 yield file
 
 
-def _settings(config: Mapping[str, object], left: list[Left]) -> dict[tuple[str, ...], object]:
-    """The model, where it is one of a provider that is known here."""
-    named = _get(config, "agents", "defaults", "model", "primary") or _get(config, "agents", "defaults", "model")
-    named = named or _get(config, "agent", "model", "primary") or _get(config, "agent", "model")
+def _convert_settings(config: Mapping[str, object], skipped: list[SkippedItem]) -> dict[tuple[str, ...], object]:
+    """Return the settings of the model when its provider is known here."""
+    named = _get_path(config, "agents", "defaults", "model", "primary") or _get_path(
+        config, "agents", "defaults", "model"
+    )
+    named = named or _get_path(config, "agent", "model", "primary") or _get_path(config, "agent", "model")
     if not isinstance(named, str) or "/" not in named:
         return {}
     prefix, _, rest = named.partition("/")
     provider = ALIASES.get(prefix.lower(), prefix.lower())
     if provider not in provider_names():
-        left.append(Left(say("the model {name}", name=one_line(named, 80)), say("its provider is not known here")))
+        skipped.append(
+            SkippedItem(say("the model {name}", name=one_line(named, 80)), say("its provider is not known here"))
+        )
         return {}
     return {("model", "default"): rest, ("model", "provider"): provider}
 
 
-def _notes(text: str) -> tuple[str, ...]:
-    """The single notes of a Markdown file: bullets and paragraphs, headings and comments left out."""
+def _split_notes(text: str) -> tuple[str, ...]:
+    """Split a Markdown file into notes: bullets and paragraphs, without headings and comments."""
     text = re.sub(r"<!--.*?-->|\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     notes: list[str] = []
     open_note = False
@@ -163,23 +170,23 @@ def _notes(text: str) -> tuple[str, ...]:
             open_note = True
         else:
             notes[-1] += " " + bare
-    return tuple(dict.fromkeys(notes[:_MOST_ENTRIES]))
+    return tuple(dict.fromkeys(notes[:_MAX_NOTES]))
 
 
-def _entries(file: Path) -> Iterator[dict[str, object]]:
-    """The entries of a session's file; lines that are none are left out."""
+def _read_entries(file: Path) -> Iterator[dict[str, object]]:
+    """Yield the entries of a session's file; invalid lines are left out."""
     try:
         with open(file, "rb") as source:
             while line := source.readline(_LINE_LIMIT):
-                entry = decoded(line)
+                entry = decode_json(line)
                 if isinstance(entry, dict):
                     yield entry
     except OSError:
         return
 
 
-def _messages_in(file: Path) -> int:
-    """How many messages a session's file holds, about: its lines are not read as JSON for that."""
+def _count_messages(file: Path) -> int:
+    """Return about how many messages a session's file holds, without parsing its lines as JSON."""
     try:
         with open(file, "rb") as source:
             return sum(b'"type":"message"' in line[:200].replace(b" ", b"") for line in source)
@@ -187,25 +194,25 @@ def _messages_in(file: Path) -> int:
         return 0
 
 
-def _began(file: Path) -> float:
-    return _moment(next(_entries(file), {}).get("timestamp"))
+def _session_start(file: Path) -> float:
+    return _parse_time(next(_read_entries(file), {}).get("timestamp"))
 
 
-def _session(file: Path) -> OldSession | None:
-    entries = list(_entries(file))
+def _convert_session(file: Path) -> OldSession | None:
+    entries = list(_read_entries(file))
     head = next((entry for entry in entries if entry.get("type") == "session"), {})
-    began = _moment(head.get("timestamp"))
-    said = list(_said(entries, began))
-    messages = typed_messages([(at, plain) for at, message in said for plain in _plain(message)])
-    name = sound_id(str(head.get("id") or file.stem))
+    began = _parse_time(head.get("timestamp"))
+    said = list(_list_messages(entries, began))
+    messages = convert_messages([(at, plain) for at, message in said for plain in _to_chat_messages(message)])
+    name = check_session_id(str(head.get("id") or file.stem))
     if not name or not messages:
         return None
     return OldSession(
         session=NewSession(
             id=name,
             source=SOURCE,
-            title=_title(messages),
-            model=_model(said),
+            title=_derive_title(messages),
+            model=_last_model(said),
             cwd=str(head.get("cwd") or ""),
         ),
         began_at=began or messages[0].at,
@@ -214,26 +221,26 @@ def _session(file: Path) -> OldSession | None:
     )
 
 
-def _model(said: Sequence[tuple[float, Mapping[str, object]]]) -> str:
-    """The model that answered last."""
+def _last_model(said: Sequence[tuple[float, Mapping[str, object]]]) -> str:
+    """Return the model that answered last."""
     return next((str(message["model"]) for _, message in reversed(said) if message.get("model")), "")
 
 
-def _title(messages: Iterable[OldMessage]) -> str:
-    """The first words that were said."""
+def _derive_title(messages: Iterable[OldMessage]) -> str:
+    """Return the beginning of the first text as the title."""
     return one_line(next((one.message.text for one in messages if one.message.text.strip()), ""), 60)
 
 
-def _said(entries: Iterable[Mapping[str, object]], began: float) -> Iterator[tuple[float, dict[str, object]]]:
-    """The messages among the entries of a session, with their times."""
+def _list_messages(entries: Iterable[Mapping[str, object]], began: float) -> Iterator[tuple[float, dict[str, object]]]:
+    """Yield the messages among the entries of a session, with their times."""
     for entry in entries:
         message = entry.get("message") if entry.get("type") == "message" else None
         if isinstance(message, dict):
-            yield _moment(entry.get("timestamp")) or _moment(message.get("timestamp")) or began, message
+            yield _parse_time(entry.get("timestamp")) or _parse_time(message.get("timestamp")) or began, message
 
 
-def _plain(message: Mapping[str, object]) -> Iterator[Plain]:
-    """A message in the common form."""
+def _to_chat_messages(message: Mapping[str, object]) -> Iterator[Plain]:
+    """Yield a message in the OpenAI format."""
     role, content = message.get("role"), message.get("content")
     listed = content if isinstance(content, list) else [{"type": "text", "text": content}]
     blocks = [block for block in listed if isinstance(block, dict)]
@@ -242,27 +249,27 @@ def _plain(message: Mapping[str, object]) -> Iterator[Plain]:
         call = message.get("toolCallId") or message.get("tool_call_id")
         yield {"role": "tool", "tool_call_id": call, "content": text}
     elif role == "assistant":
-        yield {"role": "assistant", "content": text, **_calls(blocks)}
+        yield {"role": "assistant", "content": text, **_convert_calls(blocks)}
     elif role == "user" and text:
         yield {"role": "user", "content": text}
 
 
-def _calls(blocks: Iterable[Mapping[str, object]]) -> Plain:
+def _convert_calls(blocks: Iterable[Mapping[str, object]]) -> Plain:
     calls = [
-        {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": _arguments(block)}}
+        {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": _call_arguments(block)}}
         for block in blocks
         if block.get("type") in ("toolCall", "tool_use", "toolUse")
     ]
     return {"tool_calls": calls} if calls else {}
 
 
-def _arguments(block: Mapping[str, object]) -> object:
+def _call_arguments(block: Mapping[str, object]) -> object:
     found = block.get("arguments", block.get("input"))
     return found if isinstance(found, str | dict) else {}
 
 
-def _moment(value: object) -> float:
-    """Seconds since the Unix epoch, from ISO 8601, or from milliseconds; 0 for what is neither."""
+def _parse_time(value: object) -> float:
+    """Return seconds since the Unix epoch, from ISO 8601 or milliseconds; 0 for anything else."""
     if isinstance(value, int | float):
         return value / 1000 if 1e11 < value < 1e14 else float(value) if 0 < value < 1e11 else 0.0
     if isinstance(value, str):
@@ -273,7 +280,7 @@ def _moment(value: object) -> float:
     return 0.0
 
 
-def _get(value: object, *path: str) -> object:
+def _get_path(value: object, *path: str) -> object:
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -285,12 +292,12 @@ _STRING = r'"(?:\\.|[^"\\])*"'
 _LOOSE = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/|,(?=\s*[}}\]])|([{{,]\s*)([A-Za-z_$][\w$]*)(?=\s*:)", re.DOTALL)
 
 
-def _strict(text: str) -> str:
-    """JSON5 as JSON, as far as people write it by hand: comments, commas at the end, names without quotes."""
+def _to_strict_json(text: str) -> str:
+    """Convert hand-written JSON5 to JSON: comments, trailing commas, names without quotes."""
 
-    def mended(match: re.Match[str]) -> str:
+    def fix_match(match: re.Match[str]) -> str:
         if match[1] is not None:
             return match[1]
         return f'{match[2]}"{match[3]}"' if match[3] else ""
 
-    return _LOOSE.sub(mended, _LOOSE.sub(mended, text))
+    return _LOOSE.sub(fix_match, _LOOSE.sub(fix_match, text))

@@ -1,18 +1,18 @@
-"""Which homes of other agents there are."""
+"""Detects homes of other agents."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from hermes.admin.migrate.agent_home import AgentHome
-from hermes.admin.migrate.claw_home import NAMES, ClawHome
-from hermes.admin.migrate.foreign_home import OldHome
+from hermes.admin.migrate.claw_home import CONFIG_NAMES, ClawHome
+from hermes.admin.migrate.foreign_home import ForeignHome
 from hermes.config.home import locate_home
 from hermes.core.errors import NotFoundError
 from hermes.i18n.messages import phrase
 
 
-def found_homes(environ: Mapping[str, str]) -> list[OldHome]:
-    """Those at their usual places: our own folder, `~/.hermes`, `~/.openclaw` and `~/.clawdbot`."""
+def find_foreign_homes(environ: Mapping[str, str]) -> list[ForeignHome]:
+    """Find homes at their usual places: our own folder, `~/.hermes`, `~/.openclaw` and `~/.clawdbot`."""
     home = locate_home(environ)
     person = Path(environ.get("HOME") or "/")
     named = environ.get("OPENCLAW_STATE_DIR", "")
@@ -23,17 +23,17 @@ def found_homes(environ: Mapping[str, str]) -> list[OldHome]:
         person / ".openclaw",
         person / ".clawdbot",
     ]
-    found: dict[Path, OldHome] = {}
+    found: dict[Path, ForeignHome] = {}
     for place in places:
-        one = _at(place, home.root, person)
+        one = _detect_home(place, home.root, person)
         if one is not None:
             found.setdefault(place.resolve(), one)
     return list(found.values())
 
 
-def home_at(environ: Mapping[str, str], path: Path) -> OldHome:
-    """The home in a folder. Raises NotFoundError when it is none that is known."""
-    found = _at(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
+def open_foreign_home(environ: Mapping[str, str], path: Path) -> ForeignHome:
+    """Return the home in a folder. Raises NotFoundError for a folder of an unknown kind."""
+    found = _detect_home(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
     if found is None:
         raise NotFoundError(
             phrase("{path} is no home of hermes-agent or OpenClaw.", path=path),
@@ -42,11 +42,11 @@ def home_at(environ: Mapping[str, str], path: Path) -> OldHome:
     return found
 
 
-def _at(place: Path, own: Path, person: Path) -> OldHome | None:
+def _detect_home(place: Path, own: Path, person: Path) -> ForeignHome | None:
     try:
         if (place / "state.db").is_file():
             return AgentHome(place, same=place.resolve() == own.resolve())
-        if any((place / name).is_file() for name in NAMES) and place.resolve() != own.resolve():
+        if any((place / name).is_file() for name in CONFIG_NAMES) and place.resolve() != own.resolve():
             return ClawHome(place, person)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""What is found in another agent's home, as values, and the few readers that both kinds need."""
+"""The contents of another agent's home as values, and the readers that both kinds of homes share."""
 
 import os
 import stat
@@ -17,19 +17,19 @@ from hermes.sessions.formats.openai_format import Plain, from_openai
 from hermes.store.imported_sessions import OldMessage, OldSession
 
 TEXT_LIMIT = 1 << 20
-"""Bytes of a file of words, such as MEMORY.md."""
-_LONGEST_ID = 128
+"""The most bytes of a text file, such as MEMORY.md."""
+_MAX_ID_LENGTH = 128
 
 
-class Left(Struct, frozen=True):
-    """Something that stays behind, and why."""
+class SkippedItem(Struct, frozen=True):
+    """Something that is not imported, and why."""
 
     what: str
     why: str
 
 
-class Holdings(KeyHolder, frozen=True, kw_only=True):
-    """What a home holds that can be taken over. Reading it changes nothing."""
+class HomeContents(KeyHolder, frozen=True, kw_only=True):
+    """The contents of a home that can be imported. Reading them changes nothing."""
 
     title: str
     root: Path
@@ -37,62 +37,64 @@ class Holdings(KeyHolder, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     """Variables that Hermes reads too: keys and addresses, by name."""
     identity: str = ""
-    """The text of its SOUL.md."""
+    """The text of the home's SOUL.md."""
     memory: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
     skills: tuple[Path, ...] = ()
-    """Folders, each a skill's."""
+    """The folders of the skills."""
     sessions: int = 0
     messages: int = 0
     bytes: int = 0
-    """Of the sessions."""
-    left: tuple[Left, ...] = ()
+    """The size of the sessions in bytes."""
+    skipped: tuple[SkippedItem, ...] = ()
 
 
-class OldHome(Protocol):
+class ForeignHome(Protocol):
     """A home of another agent."""
 
     root: Path
     same: bool
-    """Whether it is the very folder in which Hermes keeps its things."""
+    """Whether it is the very folder of this Hermes."""
     title: str
     source: str
-    """What the source of its sessions begins with."""
+    """The beginning of the source of its sessions."""
 
-    def holdings(self) -> Holdings:
-        """What is in it. Raises HermesError when it cannot be read."""
+    def read_contents(self) -> HomeContents:
+        """Read the contents of the home. Raises HermesError when it cannot be read."""
         ...
 
-    def sessions(self) -> Iterator[OldSession]:
-        """Its sessions, oldest first. One that cannot be read is left out."""
+    def iterate_sessions(self) -> Iterator[OldSession]:
+        """Yield the home's sessions, oldest first. Unreadable ones are left out."""
         ...
 
 
 def is_link(root: Path, path: Path) -> bool:
-    """Whether a path below a folder is a link, or leads through one; the folder itself may be one."""
+    """Return whether a path below a folder is a link, or leads through one; the folder itself may be one."""
     real = os.path.realpath(root)
     return os.path.realpath(path) != os.path.normpath(os.path.join(real, path.relative_to(root)))
 
 
-def without_links(root: Path, paths: Iterable[Path], left: list[Left]) -> list[Path]:
-    """Those of the paths below a folder that are no links; the others are named in `left`."""
+def skip_links(root: Path, paths: Iterable[Path], skipped: list[SkippedItem]) -> list[Path]:
+    """Return the paths below a folder that are no links; links are added to `skipped`."""
     kept: list[Path] = []
     for path in paths:
         if is_link(root, path):
-            left.append(Left(str(path.relative_to(root)), say("links are not followed")))
+            skipped.append(SkippedItem(str(path.relative_to(root)), say("links are not followed")))
         else:
             kept.append(path)
     return kept
 
 
-def words_below(root: Path, name: str, left: list[Left]) -> str:
-    """The text of a file in a folder; empty as with `read_text`, and for a link, which is named in `left`."""
+def read_text_below(root: Path, name: str, skipped: list[SkippedItem]) -> str:
+    """Return the text of a file in a folder; empty as with `read_text`, and for a link, which is added to
+    `skipped`.
+    """
     file = root / name
-    return "".join(map(read_text, without_links(root, [file], left))) if os.path.lexists(file) else ""
+    return "".join(map(read_small_text, skip_links(root, [file], skipped))) if os.path.lexists(file) else ""
 
 
-def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
-    """A file's text; empty when there is none, or it is a link, no regular file of text, or larger than the limit."""
+def read_small_text(file: Path, limit: int = TEXT_LIMIT) -> str:
+    """Return a file's text; empty when it is missing, a link, no regular text file, or larger than the limit."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -106,8 +108,8 @@ def read_text(file: Path, limit: int = TEXT_LIMIT) -> str:
     return raw.decode("utf-8-sig", "replace")
 
 
-def skill_folders(*roots: Path) -> Iterator[Path]:
-    """Folders with a SKILL.md, at most three below one of the roots; links are not followed."""
+def find_skill_folders(*roots: Path) -> Iterator[Path]:
+    """Yield folders with a SKILL.md, at most three levels below a root; links are not followed."""
     for root in roots:
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -123,9 +125,11 @@ def skill_folders(*roots: Path) -> Iterator[Path]:
                 folders[:] = []
 
 
-def typed_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...]:
-    """Chat messages with their times as messages of ours, made legal; the same rows always give the same messages."""
-    plain = [_identified(number, dict(row)) for number, (_, row) in enumerate(rows)]
+def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...]:
+    """Convert chat messages with their times to our own, made valid; the same rows always give the same
+    messages.
+    """
+    plain = [_with_call_ids(number, dict(row)) for number, (_, row) in enumerate(rows)]
     try:
         messages = from_openai(plain)
     except UsageError:
@@ -134,7 +138,7 @@ def typed_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...
     found: list[OldMessage] = []
     place, before = 0, times[0][1] if times else 0.0
     for message in messages:
-        begin = place if message.role is Role.TOOL else _next_of(times, place, message.role)
+        begin = place if message.role is Role.TOOL else _find_next_role(times, place, message.role)
         if begin < len(times) and times[begin][0] == message.role:  # else it was put in: a result that nobody kept
             before, place = times[begin][1], begin
             while place < len(times) and times[place][0] == message.role:
@@ -143,12 +147,12 @@ def typed_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[OldMessage, ...
     return tuple(found)
 
 
-def _next_of(times: Sequence[tuple[str, float]], place: int, role: Role) -> int:
+def _find_next_role(times: Sequence[tuple[str, float]], place: int, role: Role) -> int:
     return next((at for at in range(place, len(times)) if times[at][0] == role), len(times))
 
 
-def _identified(number: int, row: Plain) -> Plain:
-    """The row with an id for every call, each once."""
+def _with_call_ids(number: int, row: Plain) -> Plain:
+    """Return the row with a unique id for every call."""
     calls = row.get("tool_calls")
     if not isinstance(calls, list):
         return row
@@ -162,16 +166,16 @@ def _identified(number: int, row: Plain) -> Plain:
     return {**row, "tool_calls": named}
 
 
-def sound_id(name: str) -> str:
-    """The id of an old session as one of ours; empty when it cannot be one."""
+def check_session_id(name: str) -> str:
+    """Return the id of an imported session if it is valid here; otherwise an empty text."""
     import re
 
     kept = name if re.fullmatch(r"[A-Za-z0-9][\w.:-]*", name, re.ASCII) else ""
-    return kept if len(kept) <= _LONGEST_ID else ""
+    return kept if len(kept) <= _MAX_ID_LENGTH else ""
 
 
-def decoded(text: object) -> object:
-    """What JSON text means; None for what is none."""
+def decode_json(text: object) -> object:
+    """Decode a JSON text; None when it is invalid."""
     try:
         return msgspec.json.decode(text) if isinstance(text, str | bytes) else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -1,4 +1,6 @@
-"""Taking over what another agent's home holds, after a person has seen what that is. Nothing of it is changed there."""
+"""Imports the contents of another agent's home after a person has seen a preview. The other home is never
+changed.
+"""
 
 import asyncio
 import shlex
@@ -6,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs, to_builtins
 
-from hermes.admin.config import change
-from hermes.admin.migrate.existing import here, without_known
-from hermes.admin.migrate.foreign_home import Holdings, Left, OldHome
-from hermes.admin.migrate.foreign_home import read_text as read_words
+from hermes.admin.config import change_settings
+from hermes.admin.migrate.existing import drop_known, read_known_contents
+from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem
+from hermes.admin.migrate.foreign_home import read_small_text as read_words
 from hermes.config.edit import parsed, read_text
 from hermes.config.env_file import set_variables
 from hermes.config.environment import with_dotenv
@@ -25,10 +27,10 @@ from hermes.memory.journal import MemoryJournal, Operation, Origin
 from hermes.safety.fencing import fence
 from hermes.safety.injection import marks
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.features.memory import journal_of
-from hermes.sessions.features.skills import skills_of
+from hermes.sessions.features.memory import memory_journal
+from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.secrets import redactor_for
+from hermes.sessions.secrets import build_redactor
 from hermes.skills.install import Package, from_path
 from hermes.skills.skills import Change, Skills
 from hermes.store.imported_sessions import OldMessage, OldSession
@@ -38,19 +40,19 @@ from hermes.util.atomic import write_atomic
 from hermes.util.clock import SystemClock
 from hermes.util.text import one_line
 
-Progress = Callable[[int, int], None]
-"""Told how many sessions of how many have been looked at."""
+ImportProgress = Callable[[int, int], None]
+"""Called with how many sessions of how many have been read."""
 
 
-class Preview(Struct, frozen=True, kw_only=True):
-    """What would be taken over, as a person is shown it. Names and counts, never a value that may be a key."""
+class ImportPreview(Struct, frozen=True, kw_only=True):
+    """What would be imported, as a person is shown it. Names and counts, never a value that may be a key."""
 
     title: str
     root: str
     same: bool
     settings: tuple[str, ...]
-    full: tuple[Left, ...]
-    """Programs and addresses among them, written out: these a person must have seen."""
+    full: tuple[SkippedItem, ...]
+    """Programs and addresses among the settings, written out: these a person must have seen."""
     keys: tuple[str, ...]
     identity: bool
     memory: int
@@ -58,26 +60,26 @@ class Preview(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...]
     sessions: int
     known: int
-    """Sessions of such a home that are here already: of them only what was said since is taken."""
+    """Sessions of such a home that are here already: only their new messages are imported."""
     messages: int
     bytes: int
-    left: tuple[Left, ...]
-    conflicts: tuple[Left, ...]
+    left: tuple[SkippedItem, ...]
+    conflicts: tuple[SkippedItem, ...]
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to take."""
+        """Whether there is nothing to import."""
         return not self.news and not self.sessions
 
     @property
     def news(self) -> bool:
-        """Whether something is not here yet; of sessions that are here, only comparing them tells."""
+        """Whether something is new; for sessions that are here already only a comparison can tell."""
         several = (self.settings, self.keys, self.memory, self.user, self.skills, self.identity)
         return any(several) or self.sessions > self.known
 
 
-class Taken(Struct, frozen=True, kw_only=True):
-    """What was taken over."""
+class ImportResult(Struct, frozen=True, kw_only=True):
+    """What was imported."""
 
     settings: int = 0
     keys: int = 0
@@ -85,182 +87,191 @@ class Taken(Struct, frozen=True, kw_only=True):
     memories: int = 0
     skills: int = 0
     waiting: int = 0
-    """Memories and skills that wait for a person's yes, one by one."""
+    """Memories and skills that wait for a person's approval, one by one."""
     sessions: int = 0
-    """Sessions of which something was new."""
+    """Sessions that had something new."""
     messages: int = 0
     known: int = 0
-    """Sessions that were here already, whole."""
-    left: tuple[Left, ...] = ()
+    """Sessions that were here already, complete."""
+    left: tuple[SkippedItem, ...] = ()
 
-    def plain(self) -> Plain:
-        """The same as plain values."""
+    def to_plain(self) -> Plain:
+        """Return the result as plain values."""
         found: Plain = to_builtins(self)
         return found
 
 
-def preview(environ: Mapping[str, str], old: OldHome) -> Preview:
-    """What is in an old home, and what of it meets something of ours. Changes nothing. Raises HermesError."""
+def preview_import(environ: Mapping[str, str], old: ForeignHome) -> ImportPreview:
+    """Return what an import would bring, and its conflicts. Changes nothing. Raises HermesError."""
     home = locate_home(environ)
-    known = here(home, old.source)
-    held = without_known(old.holdings(), known)
-    ours = _ours(home)
+    known = read_known_contents(home, old.source)
+    contents = drop_known(old.read_contents(), known)
+    ours = _read_own_settings(home)
     env = with_dotenv({}, home.env_file)
-    fresh = [path for path in held.settings if _value(ours, path) is None]
-    return Preview(
-        title=held.title,
+    fresh = [path for path in contents.settings if _value_at(ours, path) is None]
+    return ImportPreview(
+        title=contents.title,
         root=str(old.root),
         same=old.same,
         settings=tuple(".".join(path) for path in fresh),
-        full=tuple(_in_full({path: held.settings[path] for path in fresh})),
-        keys=tuple(name for name in held.env if name not in env),
-        identity=bool(held.identity) and not home.identity_file.exists(),
-        memory=len(held.memory),
-        user=len(held.user),
-        skills=tuple(folder.name for folder in held.skills if not (home.skills / folder.name).exists()),
-        sessions=held.sessions,
-        known=min(known.sessions, held.sessions),
-        messages=held.messages,
-        bytes=held.bytes,
-        left=held.left,
-        conflicts=tuple(_conflicts(home, ours, env, held, same=old.same)),
+        full=tuple(_write_out_settings({path: contents.settings[path] for path in fresh})),
+        keys=tuple(name for name in contents.env if name not in env),
+        identity=bool(contents.identity) and not home.identity_file.exists(),
+        memory=len(contents.memory),
+        user=len(contents.user),
+        skills=tuple(folder.name for folder in contents.skills if not (home.skills / folder.name).exists()),
+        sessions=contents.sessions,
+        known=min(known.sessions, contents.sessions),
+        messages=contents.messages,
+        bytes=contents.bytes,
+        left=contents.skipped,
+        conflicts=tuple(_find_conflicts(home, ours, env, contents, same=old.same)),
     )
 
 
-async def take_over(environ: Mapping[str, str], old: OldHome, progress: Progress | None = None) -> Taken:
-    """Take over what `preview` shows; a second time only what is new. The person has said yes to it.
+async def import_home(
+    environ: Mapping[str, str], old: ForeignHome, progress: ImportProgress | None = None
+) -> ImportResult:
+    """Import what `preview_import` shows; a second time only what is new. The person has approved it.
 
-    What cannot be taken is named in `left`; the rest is taken all the same. Raises ConfigError, StoreError.
+    What cannot be imported is named in `left`; the rest is imported all the same. Raises ConfigError,
+    StoreError.
     """
     home = locate_home(environ)
     home.ensure()
-    held = await asyncio.to_thread(old.holdings)
+    contents = await asyncio.to_thread(old.read_contents)
     store = await Store.open(home.root, SystemClock())
     try:
-        done, left = Taken(), list[Left]()
+        done, skipped = ImportResult(), list[SkippedItem]()
         if not old.same:
-            done = Taken(
-                keys=_take_variables(home, held, left),
-                settings=_take_settings(home, held, left),
-                identity=_take_identity(home, held, left),
+            done = ImportResult(
+                keys=_import_variables(home, contents, skipped),
+                settings=_import_settings(home, contents, skipped),
+                identity=_import_identity(home, contents, skipped),
             )
         settings = load_settings(home).settings
         whole = with_dotenv(environ, home.env_file)
-        redactor = await asyncio.to_thread(redactor_for, whole, home, settings)
-        for name, value in held.env.items():
+        redactor = await asyncio.to_thread(build_redactor, whole, home, settings)
+        for name, value in contents.env.items():
             redactor.learn(name, value)
         if not old.same:
-            journal = journal_of(home, settings, store, redactor)
-            memories, first = await _take_memories(journal, held, left)
-            skills, second = await _take_skills(skills_of(home, settings, whole, store), held, left)
+            journal = memory_journal(home, settings, store, redactor)
+            memories, first = await _import_memories(journal, contents, skipped)
+            skills, second = await _import_skills(build_skills(home, settings, whole, store), contents, skipped)
             done = structs.replace(done, memories=memories, skills=skills, waiting=first + second)
-        counts = await _take_sessions(store, old, redactor, left, held.sessions, progress)
+        counts = await _import_sessions(store, old, redactor, skipped, contents.sessions, progress)
         sessions, messages, known = counts
-        return structs.replace(done, sessions=sessions, messages=messages, known=known, left=tuple(left))
+        return structs.replace(done, sessions=sessions, messages=messages, known=known, left=tuple(skipped))
     finally:
         await store.close()
 
 
-def _conflicts(
-    home: Home, ours: Mapping[str, object], env: Mapping[str, str], held: Holdings, *, same: bool
-) -> Iterator[Left]:
-    """What of it meets something of ours."""
-    for path, value in held.settings.items():
-        if _differs(ours, path, value):
-            yield Left(".".join(path), say("it is set already, and stays"))
-    for name, value in held.env.items():
+def _find_conflicts(
+    home: Home, ours: Mapping[str, object], env: Mapping[str, str], contents: HomeContents, *, same: bool
+) -> Iterator[SkippedItem]:
+    """Yield the contents that conflict with ours."""
+    for path, value in contents.settings.items():
+        if _has_other_value(ours, path, value):
+            yield SkippedItem(".".join(path), say("it is set already, and stays"))
+    for name, value in contents.env.items():
         if env.get(name, value) != value:
-            yield Left(name, say("it is in .env already, and stays"))
+            yield SkippedItem(name, say("it is in .env already, and stays"))
     ours_too = read_words(home.identity_file).strip() if home.identity_file.exists() else None
-    if held.identity and not same and ours_too not in (None, held.identity.strip()):
-        yield Left("SOUL.md", say("there is one already, and it stays"))
-    for folder in held.skills:
+    if contents.identity and not same and ours_too not in (None, contents.identity.strip()):
+        yield SkippedItem("SOUL.md", say("there is one already, and it stays"))
+    for folder in contents.skills:
         if (home.skills / folder.name).exists():
-            yield Left(folder.name, say("there is a skill of that name already, and it stays"))
+            yield SkippedItem(folder.name, say("there is a skill of that name already, and it stays"))
 
 
-def _in_full(settings: Mapping[tuple[str, ...], object]) -> Iterator[Left]:
+def _write_out_settings(settings: Mapping[tuple[str, ...], object]) -> Iterator[SkippedItem]:
     for path, value in settings.items():
         if path == ("model", "base_url"):
-            yield Left("model.base_url", str(value))
+            yield SkippedItem("model.base_url", str(value))
         elif path[0] == "mcp_servers" and isinstance(value, dict):
-            words = [value.get("command"), *_listed(value.get("args"))]
+            words = [value.get("command"), *_as_list(value.get("args"))]
             said = [shlex.join(str(word) for word in words if word), str(value.get("url") or "")]
-            said += [f"{name}: {text}" for name in ("env", "headers") if (text := ", ".join(_names(value.get(name))))]
+            said += [
+                f"{name}: {text}" for name in ("env", "headers") if (text := ", ".join(_key_names(value.get(name))))
+            ]
             said += [f"cwd: {value['cwd']}"] if value.get("cwd") else []
-            yield Left(".".join(path), "; ".join([*filter(None, said), say("taken switched off")]))
+            yield SkippedItem(".".join(path), "; ".join([*filter(None, said), say("taken switched off")]))
 
 
-def _listed(value: object) -> Sequence[object]:
+def _as_list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else []
 
 
-def _names(value: object) -> list[str]:
+def _key_names(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, dict) else []
 
 
-def _ours(home: Home) -> dict[str, object]:
+def _read_own_settings(home: Home) -> dict[str, object]:
     document = parsed(read_text(home.config_file), home.config_file)
     if isinstance(document.get("model"), str):
         document["model"] = {"default": document["model"]}
     return document
 
 
-def _differs(ours: object, path: Sequence[str], value: object) -> bool:
-    found = _value(ours, path)
+def _has_other_value(ours: object, path: Sequence[str], value: object) -> bool:
+    found = _value_at(ours, path)
     return found is not None and found != value
 
 
-def _value(ours: object, path: Sequence[str]) -> object:
+def _value_at(ours: object, path: Sequence[str]) -> object:
     for name in path:
         ours = ours.get(name) if isinstance(ours, dict) else None
     return ours
 
 
-def _take_settings(home: Home, held: Holdings, left: list[Left]) -> int:
-    """Settings that are not ours yet; how many. What the file has of a model stays whole, or is taken whole."""
-    ours = _ours(home)
-    fresh = {path: value for path, value in held.settings.items() if _value(ours, path) is None}
-    model = {path: value for path, value in fresh.items() if path[0] == "model" and not _value(ours, ("model",))}
+def _import_settings(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> int:
+    """Import settings that are not set here; return how many. Those of the model are imported all or none."""
+    ours = _read_own_settings(home)
+    fresh = {path: value for path, value in contents.settings.items() if _value_at(ours, path) is None}
+    model = {path: value for path, value in fresh.items() if path[0] == "model" and not _value_at(ours, ("model",))}
     count = 0
     for group in (model, *({path: value} for path, value in fresh.items() if path[0] != "model")):
         try:
-            change(home, group)
+            change_settings(home, group)
             count += len(group)
         except HermesError as error:
-            left.append(Left(", ".join(".".join(path) for path in group), str(error)))
+            skipped.append(SkippedItem(", ".join(".".join(path) for path in group), str(error)))
     return count
 
 
-def _take_variables(home: Home, held: Holdings, left: list[Left]) -> int:
-    """Variables that our `.env` does not have yet; how many."""
+def _import_variables(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> int:
+    """Import variables that our `.env` does not have yet; return how many."""
     known = with_dotenv({}, home.env_file)
-    fresh = {name: value for name, value in held.env.items() if name not in known}
+    fresh = {name: value for name, value in contents.env.items() if name not in known}
     try:
         if fresh:
             set_variables(home.env_file, fresh)
     except HermesError as error:
-        left.append(Left(".env", str(error)))
+        skipped.append(SkippedItem(".env", str(error)))
         return 0
     return len(fresh)
 
 
-def _take_identity(home: Home, held: Holdings, left: list[Left]) -> bool:
-    if not held.identity.strip() or home.identity_file.exists():
+def _import_identity(home: Home, contents: HomeContents, skipped: list[SkippedItem]) -> bool:
+    if not contents.identity.strip() or home.identity_file.exists():
         return False
     try:
-        write_atomic(home.identity_file, held.identity.encode(), mode=0o600)
+        write_atomic(home.identity_file, contents.identity.encode(), mode=0o600)
     except OSError as error:
-        left.append(Left("SOUL.md", error.strerror or str(error)))
+        skipped.append(SkippedItem("SOUL.md", error.strerror or str(error)))
         return False
     return True
 
 
-async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left]) -> tuple[int, int]:
-    """How many were written, and how many wait: what is over the limit, or reads like an order."""
+async def _import_memories(
+    journal: MemoryJournal, contents: HomeContents, skipped: list[SkippedItem]
+) -> tuple[int, int]:
+    """Import the notes; return how many were written and how many wait: over the limit, or a possible
+    injection.
+    """
     written = waiting = 0
-    origin = Origin(author=Author.IMPORT, reason=say("taken over from {title}", title=held.title))
-    for target, entries in ((Target.MEMORY, held.memory), (Target.USER, held.user)):
+    origin = Origin(author=Author.IMPORT, reason=say("taken over from {title}", title=contents.title))
+    for target, entries in ((Target.MEMORY, contents.memory), (Target.USER, contents.user)):
         if target not in journal.books or not entries:
             continue
         # A note that was brought before waits, or somebody has said yes or no to it.
@@ -268,7 +279,7 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
         lost = 0
         for entry in entries:
             try:
-                if await _fits(journal, target, entry):
+                if await _can_write_note(journal, target, entry):
                     done = await journal.write(target, (Operation(action="add", content=entry),), origin)
                     written += bool(done.ids)
                 elif entry.encode() not in decided:
@@ -277,29 +288,31 @@ async def _take_memories(journal: MemoryJournal, held: Holdings, left: list[Left
             except HermesError:
                 lost += 1
         if lost:
-            left.append(Left(target.file, say("{n} of its notes are too many or too long", n=lost)))
+            skipped.append(SkippedItem(target.file, say("{n} of its notes are too many or too long", n=lost)))
     return written, waiting
 
 
-async def _fits(journal: MemoryJournal, target: Target, entry: str) -> bool:
-    """Whether a note can be written as it is: there is room, and it does not read like an order."""
+async def _can_write_note(journal: MemoryJournal, target: Target, entry: str) -> bool:
+    """Return whether a note can be written directly: there is room, and it does not read like an instruction."""
     whole = [*await journal.entries(target), entry]
     return size(whole) <= journal.book(target).limit and not marks(entry)
 
 
-async def _take_skills(skills: Skills, held: Holdings, left: list[Left]) -> tuple[int, int]:
-    """How many were installed, and how many wait: those that could run or reach something."""
+async def _import_skills(skills: Skills, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
+    """Import the skills; return how many were installed and how many wait: those that could run or reach
+    something.
+    """
     installed = waiting = 0
-    for folder in held.skills:
+    for folder in contents.skills:
         try:
             package: Package = await asyncio.to_thread(from_path, folder)
             if package.name != folder.name or await skills.base(package.name) is not None:
                 if package.name != folder.name:
-                    left.append(Left(folder.name, say("its folder has another name than the skill")))
+                    skipped.append(SkippedItem(folder.name, say("its folder has another name than the skill")))
                 continue
             if any(row.after is not None for row in await skills.log(package.name)):
                 continue  # brought before, and decided on or waiting
-            reason = f"taken over from {held.title}, sha256 {package.sha256}"
+            reason = f"taken over from {contents.title}, sha256 {package.sha256}"
             number = await skills.propose(Change(package.name, package.files), author=Author.IMPORT, reason=reason)
             if package.findings:
                 waiting += 1
@@ -307,19 +320,26 @@ async def _take_skills(skills: Skills, held: Holdings, left: list[Left]) -> tupl
                 await skills.apply(number, "person")
                 installed += 1
         except HermesError as error:
-            left.append(Left(folder.name, one_line(str(error), 200)))
+            skipped.append(SkippedItem(folder.name, one_line(str(error), 200)))
     return installed, waiting
 
 
-async def _take_sessions(
-    store: Store, old: OldHome, redactor: Redactor, left: list[Left], whole: int, progress: Progress | None
+async def _import_sessions(
+    store: Store,
+    old: ForeignHome,
+    redactor: Redactor,
+    skipped: list[SkippedItem],
+    whole: int,
+    progress: ImportProgress | None,
 ) -> tuple[int, int, int]:
-    """How many sessions had something new, how many messages that were, how many sessions were here already."""
+    """Import the sessions; return how many had something new, the new messages, and the sessions known
+    already.
+    """
     sessions = messages = known = clash = looked = 0
-    reading = old.sessions()
-    while (session := await asyncio.to_thread(_next, reading)) is not None:
+    reading = old.iterate_sessions()
+    while (session := await asyncio.to_thread(_next_session, reading)) is not None:
         looked += 1
-        fresh = await store.take_session(_clean(session, redactor, old.title))
+        fresh = await store.take_session(_clean_session(session, redactor, old.title))
         if fresh is None:
             clash += 1
         elif fresh:
@@ -329,28 +349,30 @@ async def _take_sessions(
         if progress is not None:
             progress(looked, whole)
     if clash:
-        left.append(Left(say("{n} sessions", n=clash), say("they were gone on with here, or their id is taken")))
+        skipped.append(
+            SkippedItem(say("{n} sessions", n=clash), say("they were gone on with here, or their id is taken"))
+        )
     if messages:
         await store.follow()
     return sessions, messages, known
 
 
-def _next(reading: Iterator[OldSession]) -> OldSession | None:
+def _next_session(reading: Iterator[OldSession]) -> OldSession | None:
     return next(reading, None)
 
 
-def _clean(old: OldSession, redactor: Redactor, title: str) -> OldSession:
-    """The session without the secrets that this process holds; what tools said in it is a stranger's."""
+def _clean_session(old: OldSession, redactor: Redactor, title: str) -> OldSession:
+    """Return the session without this process's secrets, with its tool output as untrusted content."""
     origin = Provenance(Source.OTHER, f"taken over from {title}")
     return structs.replace(
         old,
         session=structs.replace(old.session, title=redactor.redact(old.session.title)),
-        messages=tuple(OldMessage(one.at, _redacted(one.message, redactor, origin)) for one in old.messages),
+        messages=tuple(OldMessage(one.at, _redact_message(one.message, redactor, origin)) for one in old.messages),
     )
 
 
-def _redacted(message: Message, redactor: Redactor, origin: Provenance) -> Message:
-    def clean(part: Part) -> Part:
+def _redact_message(message: Message, redactor: Redactor, origin: Provenance) -> Message:
+    def redact_part(part: Part) -> Part:
         if isinstance(part, ToolResultPart):
             return structs.replace(part, text=fence(redactor.redact(part.text), origin), provenance=origin)
         if isinstance(part, TextPart | ReasoningPart):
@@ -359,4 +381,4 @@ def _redacted(message: Message, redactor: Redactor, origin: Provenance) -> Messa
             return structs.replace(part, arguments=redactor.redact(part.arguments))
         return part
 
-    return structs.replace(message, parts=tuple(clean(part) for part in message.parts))
+    return structs.replace(message, parts=tuple(redact_part(part) for part in message.parts))

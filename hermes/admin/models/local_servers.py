@@ -1,4 +1,6 @@
-"""Model servers that may already run on this machine. They are offered, never used unasked."""
+"""Find model servers that already run on this machine. They are offered, and never used without being
+chosen.
+"""
 
 import asyncio
 
@@ -9,12 +11,12 @@ from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 
 PROBE_SECONDS = 1.0
-"""For everything: to connect, and to be told the models."""
+"""The time limit for connecting and for listing the models."""
 _TIMEOUTS = HttpTimeouts(connect=0.25, read=PROBE_SECONDS)
-_MAX_BODY = 1 << 20
+_MAX_BODY_BYTES = 1 << 20
 
 
-class FoundServer(Struct, frozen=True):
+class LocalModelServer(Struct, frozen=True):
     """A server at its usual port on loopback; `models` are the names it answers to, once it was asked."""
 
     provider: str
@@ -24,34 +26,34 @@ class FoundServer(Struct, frozen=True):
 
     @property
     def base_url(self) -> str:
-        """Where it is."""
+        """Its address."""
         return f"http://127.0.0.1:{self.port}/v1"
 
 
-USUAL_PORTS = (
-    FoundServer("ollama", "Ollama", 11434),
-    FoundServer("lmstudio", "LM Studio", 1234),
-    FoundServer("llamacpp", "llama.cpp", 8080),
-    FoundServer("vllm", "vLLM", 8000),
+KNOWN_SERVERS = (
+    LocalModelServer("ollama", "Ollama", 11434),
+    LocalModelServer("lmstudio", "LM Studio", 1234),
+    LocalModelServer("llamacpp", "llama.cpp", 8080),
+    LocalModelServer("vllm", "vLLM", 8000),
 )
 
 
-class _Entry(Struct, frozen=True):
+class _ModelEntry(Struct, frozen=True):
     id: str
 
 
-class _Listing(Struct, frozen=True):
-    data: list[_Entry]
+class _ModelListing(Struct, frozen=True):
+    data: list[_ModelEntry]
 
 
-async def find_servers(candidates: tuple[FoundServer, ...] = USUAL_PORTS) -> list[FoundServer]:
-    """Those of the candidates that list their models, with the models; all asked at once, within a second."""
+async def find_local_servers(candidates: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> list[LocalModelServer]:
+    """Return the candidates that list their models; all are asked at once, within a second."""
     from hermes.providers.http import http_transport
 
     # No proxy stands between this machine and itself, whatever the environment says.
     transport = http_transport({})
     try:
-        found = await asyncio.gather(*(_models(transport, server) for server in candidates))
+        found = await asyncio.gather(*(_list_models(transport, server) for server in candidates))
     finally:
         await transport.close()
     return [
@@ -61,8 +63,8 @@ async def find_servers(candidates: tuple[FoundServer, ...] = USUAL_PORTS) -> lis
     ]
 
 
-async def _models(transport: HttpTransport, server: FoundServer) -> tuple[str, ...] | None:
-    """The ids that `/v1/models` lists; None when this is no model server, or one that wants a key."""
+async def _list_models(transport: HttpTransport, server: LocalModelServer) -> tuple[str, ...] | None:
+    """Return the ids that `/v1/models` lists; None when this is no model server, or one that needs a key."""
     body = bytearray()
     headers = {"accept": "application/json"}
     try:
@@ -72,9 +74,9 @@ async def _models(transport: HttpTransport, server: FoundServer) -> tuple[str, .
         ):
             async for chunk in stream.chunks():
                 body += chunk
-                if len(body) > _MAX_BODY:
+                if len(body) > _MAX_BODY_BYTES:
                     return None
-            listing = msgspec.json.decode(body, type=_Listing)
+            listing = msgspec.json.decode(body, type=_ModelListing)
             return tuple(entry.id for entry in listing.data) if stream.status == 200 else None
     except (TransportError, TimeoutError, msgspec.DecodeError):
         return None

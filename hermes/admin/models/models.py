@@ -1,4 +1,4 @@
-"""The model that answers: what is chosen and why, what there is to choose from, trying one, keeping the choice."""
+"""Show, list, test and save the model that answers."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.admin.config import change, writable_home
-from hermes.admin.sessions import open_store
+from hermes.admin.config import change_settings, locate_writable_home
+from hermes.admin.sessions import open_existing_store
 from hermes.config.environment import with_dotenv
 from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
@@ -34,26 +34,26 @@ from hermes.providers.resolve import ModelChoice, environment_keys, resolve
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import wire
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.model.credentials import Credentials, keyed, with_stored
-from hermes.sessions.model.endpoint import Model, choose_model, is_embedded, open_model
-from hermes.sessions.model.spending import Spending, own_prices
-from hermes.sessions.options import Options
+from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
+from hermes.sessions.model.endpoint import ModelConnection, choose_model, is_embedded, open_model
+from hermes.sessions.model.spending import ProcessBudget, configured_prices
+from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock
 from hermes.util.text import inert, one_line, shown_address
 
 LIST_SECONDS = 10.0
-"""For being told the models."""
+"""Time limit for listing the models of a server."""
 TEST_SECONDS = 90.0
-"""For one answer; a model that is not loaded yet takes its time."""
-_MOST_BYTES = 16 << 20
-_MOST_MODELS = 5_000
-_TEST = "This is a test of the connection. Answer with one word: ready"
-_TEST_TOKENS = 64
-_OWN_TO_A_PLACE = ("base_url", "api_key", "api_mode", "context_length")
+"""Time limit for one test answer; a model that is not loaded yet takes a while."""
+_MAX_LIST_BYTES = 16 << 20
+_MAX_MODELS = 5_000
+_TEST_PROMPT = "This is a test of the connection. Answer with one word: ready"
+_TEST_MAX_TOKENS = 64
+_SERVER_SPECIFIC_KEYS = ("base_url", "api_key", "api_mode", "context_length")
 
 
-class Candidate(KeyHolder, frozen=True, kw_only=True):
-    """A choice that is not made yet; what is empty is as the settings have it, or found."""
+class ModelSelection(KeyHolder, frozen=True, kw_only=True):
+    """A model choice that is not saved yet; an empty field is taken from the settings, or found."""
 
     model: str = ""
     provider: str = ""
@@ -61,15 +61,15 @@ class Candidate(KeyHolder, frozen=True, kw_only=True):
     api_key: str = ""
 
 
-class Listed(Struct, frozen=True):
-    """A model that a server names, with its window where it says so."""
+class ListedModel(Struct, frozen=True):
+    """A model that a server names, with its context window where the server says so."""
 
     name: str
     context_length: int | None = None
 
 
-class Tried(Struct, frozen=True):
-    """What came of a test call. `cost` is in words; `problem` and `hint` are empty when it worked."""
+class ModelTestResult(Struct, frozen=True):
+    """The result of a test call. `cost` is in words; `problem` and `hint` are empty when it worked."""
 
     seconds: float
     cost: str
@@ -79,22 +79,22 @@ class Tried(Struct, frozen=True):
 
 
 class FoundKey(Struct, frozen=True):
-    """A place that holds a key of a provider: a variable, or an entry of `auth.json`. Never the key."""
+    """A place that holds a key of a provider: a variable, or an entry of `auth.json`. It never holds the key."""
 
     provider: str
     title: str
     place: str
 
 
-def found_keys(environ: Mapping[str, str]) -> list[FoundKey]:
-    """Where keys are, in the order in which providers are preferred."""
+def find_keys(environ: Mapping[str, str]) -> list[FoundKey]:
+    """Find where keys are stored, in the order in which providers are preferred."""
     home = locate_home(environ)
     try:
         dotenv = with_dotenv({}, home.env_file)
     except OSError:
         dotenv = {}
     whole = with_dotenv(environ, home.env_file)
-    stored = with_stored(ModelChoice(), home).stored
+    stored = with_stored_providers(ModelChoice(), home).stored
     found: list[FoundKey] = []
     for name in KEYS:
         known = record(name)
@@ -107,13 +107,14 @@ def found_keys(environ: Mapping[str, str]) -> list[FoundKey]:
     return found
 
 
-async def current(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
-    """The model that would answer now, and what says so; with `ask` its server is asked for an unknown window.
+async def describe_current_model(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
+    """Describe the model that would answer now, and which setting selects it.
 
-    Raises ConfigError when the settings lead nowhere.
+    With `ask` its server is asked for an unknown context window. Raises ConfigError when the settings lead
+    to no model.
     """
-    home, settings, whole = _standing(environ)
-    choice = with_stored(choose_model(settings.model, Options()), home)
+    home, settings, whole = _load_home(environ)
+    choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
     if is_embedded(choice, whole):
         why = say("config.yaml") if settings.model.provider else say("nothing is configured")
         return {
@@ -130,9 +131,9 @@ async def current(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
     endpoint = resolve(choice, whole)
     window = endpoint.context_length
     if window is None and ask:
-        async with _opened(environ, Candidate()) as (model, _):
+        async with _open_selection(environ, ModelSelection()) as (model, _):
             window = await known_context_length(model.endpoint, model.transport)
-    price = known_price(endpoint, own_prices(settings))
+    price = known_price(endpoint, configured_prices(settings))
     return {
         "model": endpoint.model,
         "provider": endpoint.record.name,
@@ -142,31 +143,31 @@ async def current(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
         "context_length": window,
         "price": None if price is None else {"input": price.input, "output": price.output, "as_of": price.as_of},
         "free": price == FREE,
-        "sources": _sources(settings.model, endpoint, whole),
+        "sources": _setting_sources(settings.model, endpoint, whole),
     }
 
 
-async def model_names(environ: Mapping[str, str], candidate: Candidate) -> list[Listed]:
-    """The models that a provider or server names, sorted. Raises ConfigError in words that say what to do.
+async def list_model_names(environ: Mapping[str, str], selection: ModelSelection) -> list[ListedModel]:
+    """List the models that a provider or server names, sorted.
 
-    Takes `LIST_SECONDS` at the most.
+    Takes at most `LIST_SECONDS`. Raises ConfigError with a message that says what to do.
     """
-    async with _opened(environ, structs.replace(candidate, model=candidate.model or "-")) as (model, _):
+    async with _open_selection(environ, structs.replace(selection, model=selection.model or "-")) as (model, _):
         where = model.endpoint.record.title
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                status, body = await _asked(model)
+                status, body = await _request_model_list(model)
         except (TransportError, TimeoutError) as error:
             why = error.message if isinstance(error, TransportError) else phrase("no answer in time.")
             raise ConfigError(
                 phrase("{server} cannot be asked for its models: {why}", server=where, why=one_line(inert(why), 200)),
                 phrase("Is it running, and is the address right?"),
             ) from None
-    return _listed(body, status, where)
+    return _parse_model_list(body, status, where)
 
 
-async def _asked(model: Model) -> tuple[int, bytes]:
-    """What a server answers to the question for its models."""
+async def _request_model_list(model: ModelConnection) -> tuple[int, bytes]:
+    """Request the list of models from a server; return the status and the body."""
     endpoint = model.endpoint
     base = endpoint.base_url.rstrip("/")
     base = f"{base}/v1" if endpoint.wire == "anthropic_messages" and not base.endswith("/v1") else base
@@ -176,81 +177,81 @@ async def _asked(model: Model) -> tuple[int, bytes]:
     async with model.transport.open("GET", f"{base}/models", headers=headers, body=b"", timeouts=timeouts) as stream:
         async for chunk in stream.chunks():
             body += chunk
-            if len(body) > _MOST_BYTES:
+            if len(body) > _MAX_LIST_BYTES:
                 raise ConfigError(
                     phrase("{server} sent a list of models that is too long.", server=endpoint.record.title)
                 )
         return stream.status, bytes(body)
 
 
-async def tried(environ: Mapping[str, str], candidate: Candidate) -> Tried:
-    """Make one small call, within the person's caps. Raises ConfigError for a choice that leads nowhere."""
-    home, settings, _ = _standing(environ)
+async def probe_model(environ: Mapping[str, str], selection: ModelSelection) -> ModelTestResult:
+    """Make one small call, within the spending caps. Raises ConfigError for a choice that leads to no model."""
+    home, settings, _ = _load_home(environ)
     clock = SystemClock()
-    async with _opened(environ, candidate) as (model, credentials), open_store(home) as store:
+    async with _open_selection(environ, selection) as (model, credentials), open_existing_store(home) as store:
         meter: Meter = Unmetered()
         if store is not None and not home.foreign():
-            meter = Spending(settings, Options(), store, clock).meter_for("", Options())
-        keys = credentials.keys(model.endpoint, model.choice)
+            meter = ProcessBudget(settings, SessionOptions(), store, clock).create_meter("", SessionOptions())
+        keys = credentials.keys_for_endpoint(model.endpoint, model.choice)
         client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
         began = time.monotonic()
         try:
             async with asyncio.timeout(TEST_SECONDS):
-                outcome = await client.answer(_question(model.endpoint), _ignore)
+                outcome = await client.answer(_test_lineage(model.endpoint), _ignore_delta)
         except TimeoutError:
             outcome = Failure(kind=FailureKind.TIMEOUT, message=phrase("No answer in {n} s.", n=int(TEST_SECONDS)))
         seconds = time.monotonic() - began
-        price = known_price(model.endpoint, own_prices(settings))
-        paid = _paid(outcome.usage, price)
+        price = known_price(model.endpoint, configured_prices(settings))
+        paid = _format_cost(outcome.usage, price)
         if isinstance(outcome, Failure):
-            message, hint = explained(outcome, model.endpoint)
-            return Tried(seconds, paid, "", message, hint)
-        return Tried(seconds, paid, one_line(inert(outcome.message.text), 60))
+            message, hint = explain_failure(outcome, model.endpoint)
+            return ModelTestResult(seconds, paid, "", message, hint)
+        return ModelTestResult(seconds, paid, one_line(inert(outcome.message.text), 60))
 
 
-def checked(environ: Mapping[str, str], candidate: Candidate) -> Endpoint:
-    """Where a choice leads. Raises ConfigError when it leads nowhere."""
-    _, settings, whole = _standing(environ)
-    return resolve(_choice(environ, settings, candidate), whole)
+def resolve_selection(environ: Mapping[str, str], selection: ModelSelection) -> Endpoint:
+    """Return the endpoint that a choice leads to. Raises ConfigError when it leads to none."""
+    _, settings, whole = _load_home(environ)
+    return resolve(_model_choice(environ, settings, selection), whole)
 
 
-def keep(environ: Mapping[str, str], candidate: Candidate) -> list[str]:
-    """Write a choice into `config.yaml`, once it is known to lead somewhere; the keys that were changed.
+def save_selection(environ: Mapping[str, str], selection: ModelSelection) -> list[str]:
+    """Write a choice into `config.yaml` once it resolves to an endpoint; return the changed keys.
 
-    With another provider or address what belonged to the old one (its key, address, wire) goes; with another model
-    the old one's window. Raises ConfigError, UsageError.
+    With another provider or address, what belonged to the old one (its key, address, API format) is
+    removed; with another model, the old model's window. Raises ConfigError, UsageError.
     """
-    home = writable_home(environ)
+    home = locate_writable_home(environ)
     settings = load_settings(home).settings.model
-    if candidate.provider.lower() != "local":
-        checked(environ, candidate)
-    changes, removed = _changes(settings, candidate)
+    if selection.provider.lower() != "local":
+        resolve_selection(environ, selection)
+    changes, removed = _config_changes(settings, selection)
     if changes or removed:
-        change(home, changes, removed)
+        change_settings(home, changes, removed)
     return [".".join(path) for path in (*changes, *removed)]
 
 
-def _changes(
-    settings: ModelSettings, candidate: Candidate
+def _config_changes(
+    settings: ModelSettings, selection: ModelSelection
 ) -> tuple[dict[tuple[str, ...], object], list[tuple[str, ...]]]:
-    """What a choice writes, and what goes."""
+    """Return the keys that a choice writes and the keys that it removes."""
     named = {
-        "default": candidate.model,
-        "provider": record(candidate.provider).name if candidate.provider else "",
-        "base_url": candidate.base_url,
-        "api_key": candidate.api_key,
+        "default": selection.model,
+        "provider": record(selection.provider).name if selection.provider else "",
+        "base_url": selection.base_url,
+        "api_key": selection.api_key,
     }
     fresh = {name: value for name, value in named.items() if value and value != getattr(settings, name)}
     gone: tuple[str, ...] = ("context_length",) if "default" in fresh else ()
-    if _elsewhere(settings, candidate):
-        gone = _OWN_TO_A_PLACE
+    if _is_other_server(settings, selection):
+        gone = _SERVER_SPECIFIC_KEYS
     removed: list[tuple[str, ...]] = [("model", name) for name in gone if name not in fresh and getattr(settings, name)]
     return {("model", name): value for name, value in fresh.items()}, removed
 
 
-def explained(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
-    """A failure in one sentence, and what to do about it."""
-    told = _TOLD.get(failure.kind)
+def explain_failure(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
+    """Describe a failure in one sentence, and what to do about it."""
+    told = _FAILURE_TEXTS.get(failure.kind)
     names = " / ".join(endpoint.record.key_variables) or "model.api_key"
     values = {"server": endpoint.record.title, "model": endpoint.model, "key": names}
     if told is None:
@@ -261,10 +262,10 @@ def explained(failure: Failure, endpoint: Endpoint) -> tuple[str, str]:
     return (f"{said} ({detail})" if detail else said), say(hint, **values)
 
 
-_KEY = phrase("Check the key in {key}; `hermes auth list` shows where keys come from.")
-_TOLD: dict[FailureKind, tuple[str, str]] = {
-    FailureKind.AUTH: (phrase("{server} does not accept the key."), _KEY),
-    FailureKind.AUTH_PERMANENT: (phrase("{server} says that the key is revoked."), _KEY),
+_KEY_HINT = phrase("Check the key in {key}; `hermes auth list` shows where keys come from.")
+_FAILURE_TEXTS: dict[FailureKind, tuple[str, str]] = {
+    FailureKind.AUTH: (phrase("{server} does not accept the key."), _KEY_HINT),
+    FailureKind.AUTH_PERMANENT: (phrase("{server} says that the key is revoked."), _KEY_HINT),
     FailureKind.BILLING: (
         phrase("{server} says that the account has no credit."),
         phrase("Add credit there, or choose another provider."),
@@ -294,35 +295,37 @@ _TOLD: dict[FailureKind, tuple[str, str]] = {
 }
 
 
-def _standing(environ: Mapping[str, str]) -> tuple[Home, Settings, dict[str, str]]:
+def _load_home(environ: Mapping[str, str]) -> tuple[Home, Settings, dict[str, str]]:
     home = locate_home(environ)
     home.check()
     return home, load_settings(home).settings, with_dotenv(environ, home.env_file)
 
 
-def _choice(environ: Mapping[str, str], settings: Settings, candidate: Candidate) -> ModelChoice:
+def _model_choice(environ: Mapping[str, str], settings: Settings, selection: ModelSelection) -> ModelChoice:
     home = locate_home(environ)
-    options = Options(
-        model=candidate.model, provider=candidate.provider, base_url=candidate.base_url, api_key=candidate.api_key
+    options = SessionOptions(
+        model=selection.model, provider=selection.provider, base_url=selection.base_url, api_key=selection.api_key
     )
     chosen = settings.model
-    if candidate.model not in ("", chosen.default):
+    if selection.model not in ("", chosen.default):
         chosen = structs.replace(chosen, context_length=None)
-    return with_stored(choose_model(chosen, options), home)
+    return with_stored_providers(choose_model(chosen, options), home)
 
 
 @asynccontextmanager
-async def _opened(environ: Mapping[str, str], candidate: Candidate) -> AsyncIterator[tuple[Model, Credentials]]:
-    """The model of a choice, with a key in it, and where its keys come from."""
-    home, settings, whole = _standing(environ)
-    choice = _choice(environ, settings, candidate)
+async def _open_selection(
+    environ: Mapping[str, str], selection: ModelSelection
+) -> AsyncIterator[tuple[ModelConnection, Credentials]]:
+    """Open the model of a choice, with a key in it; also yields the credentials that the key came from."""
+    home, settings, whole = _load_home(environ)
+    choice = _model_choice(environ, settings, selection)
     credentials = Credentials(home, environ, settings, SystemClock())
     async with open_model(choice, whole, ca_file=settings.model.ca_bundle) as model:
-        endpoint = await keyed(model.endpoint, credentials.keys(model.endpoint, choice))
+        endpoint = await with_pool_key(model.endpoint, credentials.keys_for_endpoint(model.endpoint, choice))
         yield structs.replace(model, endpoint=endpoint), credentials
 
 
-def _listed(body: bytes, status: int, where: str) -> list[Listed]:
+def _parse_model_list(body: bytes, status: int, where: str) -> list[ListedModel]:
     if status in (401, 403):
         raise ConfigError(phrase("{server} does not accept the key.", server=where), phrase("Check the key."))
     try:
@@ -335,20 +338,20 @@ def _listed(body: bytes, status: int, where: str) -> list[Listed]:
             phrase("{server} does not say which models it has ({status}).", server=where, status=status),
             phrase("Type the model's name."),
         )
-    found = {one.name: one for row in rows[:_MOST_MODELS] if (one := _model(row)) is not None}
+    found = {one.name: one for row in rows[:_MAX_MODELS] if (one := _parse_model(row)) is not None}
     return [found[name] for name in sorted(found, key=str.lower)]
 
 
-def _model(row: object) -> Listed | None:
+def _parse_model(row: object) -> ListedModel | None:
     name = (row.get("id") or row.get("name")) if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(name, str) or not name:
         return None
     window = row.get("context_length")
     name = one_line(inert(name), 200).removeprefix("models/")
-    return Listed(name, window if isinstance(window, int) and window > 0 else None)
+    return ListedModel(name, window if isinstance(window, int) and window > 0 else None)
 
 
-def _question(endpoint: Endpoint) -> Lineage:
+def _test_lineage(endpoint: Endpoint) -> Lineage:
     known = endpoint.record
     frame = EpochFrame(
         provider=known.name,
@@ -356,19 +359,19 @@ def _question(endpoint: Endpoint) -> Lineage:
         wire=endpoint.wire,
         encoder_version=wire(endpoint.wire).version,
         system=known.prompt,
-        sampling=Sampling(max_tokens=_TEST_TOKENS),
+        sampling=Sampling(max_tokens=_TEST_MAX_TOKENS),
     )
     lineage = Lineage(frame, endpoint)
-    lineage.extend((user_message(_TEST),))
+    lineage.extend((user_message(_TEST_PROMPT),))
     return lineage
 
 
-async def _ignore(_delta: StreamDelta | object) -> None:
-    """Nobody looks at the test's answer while it comes."""
+async def _ignore_delta(_delta: StreamDelta | object) -> None:
+    """Ignore the test's answer while it is streamed."""
 
 
-def _paid(usage: Usage | None, price: Price | None) -> str:
-    """What the call cost, in words."""
+def _format_cost(usage: Usage | None, price: Price | None) -> str:
+    """Describe in words what the call cost."""
     if price == FREE:
         return say("nothing")
     if usage is not None and usage.cost_usd is not None:
@@ -378,15 +381,15 @@ def _paid(usage: Usage | None, price: Price | None) -> str:
     return shown(cost(usage, price))
 
 
-def _elsewhere(settings: ModelSettings, candidate: Candidate) -> bool:
-    """Whether a choice leads to another server than the settings do."""
-    provider = record(candidate.provider).name if candidate.provider else settings.provider
+def _is_other_server(settings: ModelSettings, selection: ModelSelection) -> bool:
+    """Return whether a choice leads to another server than the settings do."""
+    provider = record(selection.provider).name if selection.provider else settings.provider
     named = record(settings.provider).name if settings.provider else ""
-    return provider != named or bool(candidate.base_url and candidate.base_url != settings.base_url)
+    return provider != named or bool(selection.base_url and selection.base_url != settings.base_url)
 
 
-def _sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
-    """What says which provider and which model."""
+def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, str]) -> Plain:
+    """Name the settings that select the provider, the model and the key."""
     file = "config.yaml"
     by_key = next((place for place, _ in environment_keys(endpoint.record, environ, own_address=True)), "")
     if settings.provider:
@@ -406,8 +409,8 @@ def _sources(settings: ModelSettings, endpoint: Endpoint, environ: Mapping[str, 
     return {"provider": provider, "model": model, "key": key}
 
 
-def refuse_key(text: str) -> None:
-    """Raise UsageError for what can be no key."""
+def check_key(text: str) -> None:
+    """Raise UsageError for a text that cannot be a key."""
     from hermes.providers.key_variables import sound_key
 
     if not text:

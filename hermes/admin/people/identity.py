@@ -1,4 +1,4 @@
-"""Who somebody is: by the platform's own id of their account, never by a name; and what they may do."""
+"""Identify people by their platform's account id, never by a name, and tell what they may do."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -7,19 +7,19 @@ from msgspec import Struct, structs
 
 from hermes.config.gateway import AccountSettings, GatewaySettings, RoleSettings
 from hermes.core.chats import Sender
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 if TYPE_CHECKING:
     from hermes.sessions.app import App
 
 OWNER_ID = "owner"
-"""The person whose Hermes this is, wherever they are; the one at its terminal."""
-_TOGETHER = "~"
-"""How the id of people begins who share a session; no person's does."""
+"""The id of the person whose Hermes this is, on every platform and at the terminal."""
+_GROUP_PREFIX = "~"
+"""The prefix of the id of people who share a session; no single person's id has it."""
 
 
-class Role(StrEnum):
-    """What somebody may do, the most first."""
+class PersonRole(StrEnum):
+    """The roles of people, from the most to the least powerful."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -27,54 +27,57 @@ class Role(StrEnum):
     GUEST = "guest"
 
 
-_DEFAULTS = {
-    Role.OWNER: RoleSettings(memory=True, approve=True),
-    Role.ADMIN: RoleSettings(memory=True, approve=True),
-    Role.USER: RoleSettings(toolsets=("web", "todo", "clarify", "memory"), memory=True, approve=False),
-    Role.GUEST: RoleSettings(toolsets=(), memory=False, approve=False, turns_per_hour=30),
+_DEFAULT_ROLE_SETTINGS = {
+    PersonRole.OWNER: RoleSettings(memory=True, approve=True),
+    PersonRole.ADMIN: RoleSettings(memory=True, approve=True),
+    PersonRole.USER: RoleSettings(toolsets=("web", "todo", "clarify", "memory"), memory=True, approve=False),
+    PersonRole.GUEST: RoleSettings(toolsets=(), memory=False, approve=False, turns_per_hour=30),
 }
-"""What holds where the settings say nothing."""
+"""The rights of each role where the settings say nothing."""
 
 
-class Person(Struct, frozen=True):
-    """Somebody who may talk with Hermes."""
+class PersonIdentity(Struct, frozen=True):
+    """A person who may talk with Hermes, or people of one role who share a session."""
 
     id: str
-    role: Role
+    role: PersonRole
     name: str = ""
 
     @property
-    def owner(self) -> bool:
-        """Whether this Hermes is theirs."""
-        return self.role is Role.OWNER
+    def is_owner(self) -> bool:
+        """Whether this person owns this Hermes."""
+        return self.role is PersonRole.OWNER
 
     @property
-    def leads(self) -> bool:
-        """Whether they may look after it, and answer for others."""
-        return self.role in (Role.OWNER, Role.ADMIN)
+    def can_administer(self) -> bool:
+        """Whether they may administer this Hermes, and answer for others."""
+        return self.role in (PersonRole.OWNER, PersonRole.ADMIN)
 
     @property
-    def several(self) -> bool:
+    def is_group(self) -> bool:
         """Whether these are people of one role who share a session."""
-        return self.id.startswith(_TOGETHER)
+        return self.id.startswith(_GROUP_PREFIX)
 
-    def covers(self, other: "Person") -> bool:
-        """Whether somebody is this person, or one of these people."""
-        return self.id == other.id or (self.several and self.role is other.role)
-
-
-THE_OWNER = Person(OWNER_ID, Role.OWNER)
+    def includes_person(self, other: "PersonIdentity") -> bool:
+        """Return whether somebody is this person, or one of these people."""
+        return self.id == other.id or (self.is_group and self.role is other.role)
 
 
-def together(person: Person, lane: str) -> Person:
-    """Those who share a session with somebody in a chat or thread: all of their role. An owner is one person."""
-    return person if person.owner else Person(f"{_TOGETHER}{person.role}:{lane}", person.role)
+OWNER_IDENTITY = PersonIdentity(OWNER_ID, PersonRole.OWNER)
 
 
-def rights(settings: GatewaySettings, role: Role) -> RoleSettings:
-    """What people of a role may do."""
-    default, given = _DEFAULTS[role], settings.roles.get(role)
-    if given is None or role is Role.OWNER:
+def group_identity(person: PersonIdentity, chat_key: str) -> PersonIdentity:
+    """Return the identity of all who share a session with somebody in a chat or thread.
+
+    These are all people of the same role. An owner stays one person.
+    """
+    return person if person.is_owner else PersonIdentity(f"{_GROUP_PREFIX}{person.role}:{chat_key}", person.role)
+
+
+def role_rights(settings: GatewaySettings, role: PersonRole) -> RoleSettings:
+    """Return the rights of a role."""
+    default, given = _DEFAULT_ROLE_SETTINGS[role], settings.roles.get(role)
+    if given is None or role is PersonRole.OWNER:
         return default
     chosen = {
         name: getattr(default, name) if getattr(given, name) is None else getattr(given, name)
@@ -83,76 +86,78 @@ def rights(settings: GatewaySettings, role: Role) -> RoleSettings:
     return RoleSettings(**chosen)
 
 
-def options_for(base: Options, person: Person, may: RoleSettings) -> Options:
-    """The options of a session that works for a person who may do this: whose it is, what it remembers, what it may
-    reach and spend. People who share a session share no memory."""
-    if person.owner:
+def person_options(base: SessionOptions, person: PersonIdentity, rights: RoleSettings) -> SessionOptions:
+    """Return the session options of a person with these rights: owner, memory, tools and spending.
+
+    People who share a session share no memory.
+    """
+    if person.is_owner:
         return base
-    allowed, wanted = may.toolsets, base.enabled_toolsets
-    sets = wanted if allowed is None else allowed if wanted is None else _common(wanted, allowed)
+    allowed, wanted = rights.toolsets, base.enabled_toolsets
+    sets = wanted if allowed is None else allowed if wanted is None else _common_toolsets(wanted, allowed)
     return structs.replace(
         base,
         enabled_toolsets=sets,
         toolset_limit=allowed,
         person=person.id,
-        remembers=bool(may.memory) and not person.several,
-        confined=not person.leads,
-        usd_per_day=may.usd_per_day,
+        remembers=bool(rights.memory) and not person.is_group,
+        confined=not person.can_administer,
+        usd_per_day=rights.usd_per_day,
         reviews=False,
     )
 
 
-def _common(wanted: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+def _common_toolsets(wanted: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one for one in wanted if one in allowed)
 
 
-class People:
-    """Tells who an account belongs to, from the settings and from who was paired."""
+class PersonResolver:
+    """Finds the person behind an account, from the settings and from pairings."""
 
     def __init__(self, app: "App") -> None:
-        self._store = app.premises.store.chats
-        self._settings = app.premises.settings.gateway
+        self._store = app.services.store.chats
+        self._settings = app.services.settings.gateway
 
-    async def who(self, account: AccountSettings, platform: str, sender: Sender) -> Person | None:
-        """The person of an account; None for somebody whom nobody knows."""
+    async def resolve_sender(self, account: AccountSettings, platform: str, sender: Sender) -> PersonIdentity | None:
+        """Return the person of an account, or None for an unknown sender."""
         if not sender.id or (sender.bot and not account.allow_bots):
             return None
         known = await self._store.person_of(platform, sender.id)
-        named = _named(account, sender.id)
-        if named is Role.OWNER or (known is not None and known.id == OWNER_ID):
-            return Person(OWNER_ID, Role.OWNER, sender.name)
+        named = _configured_role(account, sender.id)
+        if named is PersonRole.OWNER or (known is not None and known.id == OWNER_ID):
+            return PersonIdentity(OWNER_ID, PersonRole.OWNER, sender.name)
         if known is not None:
-            return Person(known.id, named or _below_owner(known.role), known.name or sender.name)
-        return Person(f"{platform}:{sender.id}", named, sender.name) if named is not None else None
+            return PersonIdentity(known.id, named or _stored_role(known.role), known.name or sender.name)
+        return PersonIdentity(f"{platform}:{sender.id}", named, sender.name) if named is not None else None
 
-    async def by_id(self, person_id: str, account: AccountSettings) -> Person | None:
-        """The person of this id as they are now; None for one whom nobody knows any more."""
+    async def find_person(self, person_id: str, account: AccountSettings) -> PersonIdentity | None:
+        """Return the person of this id with their current role, or None for one who is not known any more."""
         if person_id == OWNER_ID:
-            return THE_OWNER
-        if person_id.startswith(_TOGETHER):
-            return Person(person_id, _below_owner(person_id.removeprefix(_TOGETHER).partition(":")[0]))
+            return OWNER_IDENTITY
+        if person_id.startswith(_GROUP_PREFIX):
+            return PersonIdentity(person_id, _stored_role(person_id.removeprefix(_GROUP_PREFIX).partition(":")[0]))
         known = await self._store.person(person_id)
         if known is not None:
-            return Person(known.id, _below_owner(known.role), known.name)
-        named = _named(account, person_id.partition(":")[2])
-        return None if named is None else Person(person_id, named)
+            return PersonIdentity(known.id, _stored_role(known.role), known.name)
+        named = _configured_role(account, person_id.partition(":")[2])
+        return None if named is None else PersonIdentity(person_id, named)
 
-    def rights(self, role: Role) -> RoleSettings:
-        """What people of a role may do."""
-        return rights(self._settings, role)
-
-
-def _below_owner(role: str) -> Role:
-    """A stored role; there is one owner, whose id is known."""
-    return Role(role) if role in (Role.ADMIN, Role.USER) else Role.GUEST
+    def role_rights(self, role: PersonRole) -> RoleSettings:
+        """Return the rights of a role."""
+        return role_rights(self._settings, role)
 
 
-def _named(account: AccountSettings, sender_id: str) -> Role | None:
-    """The role that the account's settings give somebody."""
+def _stored_role(role: str) -> PersonRole:
+    """Parse a stored role; only the owner's id can mean the owner."""
+    return PersonRole(role) if role in (PersonRole.ADMIN, PersonRole.USER) else PersonRole.GUEST
+
+
+def _configured_role(account: AccountSettings, sender_id: str) -> PersonRole | None:
+    """Return the role that the account's settings give somebody, or None."""
     listed = (
-        (Role.OWNER, account.owners),
-        (Role.ADMIN, account.admins),
-        (Role.USER, account.allow),
-        (Role.GUEST, account.guests),
+        (PersonRole.OWNER, account.owners),
+        (PersonRole.ADMIN, account.admins),
+        (PersonRole.USER, account.allow),
+        (PersonRole.GUEST, account.guests),
     )
     return next((role for role, ids in listed if sender_id in ids), None)

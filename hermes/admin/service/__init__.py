@@ -1,1 +1,1 @@
-"""The gateway as a service of this machine: how it is installed, started, watched and ended."""
+"""Install, start, watch and stop the gateway as a service of this machine."""

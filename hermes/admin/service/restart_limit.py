@@ -1,34 +1,34 @@
-"""Keeps a gateway that cannot start from being started again and again without a pause."""
+"""Delay a gateway that fails to start again and again."""
 
 import contextlib
 import os
 import time
 from pathlib import Path
 
-MOST = 5
-WINDOW = 60.0
-"""So many starts that came to nothing, within so many seconds, are waited for."""
+MAX_FAILED_STARTS = 5
+WINDOW_SECONDS = 60.0
+"""After so many failed starts within so many seconds, the next start is delayed."""
 
 
-class Starts:
-    """The starts of a home's gateway that did not get so far that it ran."""
+class FailedStarts:
+    """The starts of a home's gateway that did not succeed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "gateway.starts"
 
-    def begin(self) -> float:
-        """Note a start; the seconds to wait before it, 0 most of the time."""
+    def record_start(self) -> float:
+        """Record a start and return the seconds to wait before it, mostly 0."""
         now = time.time()
-        failed = [one for one in self._read() if now - WINDOW < one < now + 1]
-        self._write([*failed, now][-2 * MOST :])
-        return max(failed[-MOST] + WINDOW - now, 0.0) if len(failed) >= MOST else 0.0
+        failed = [one for one in self._read_times() if now - WINDOW_SECONDS < one < now + 1]
+        self._write_times([*failed, now][-2 * MAX_FAILED_STARTS :])
+        return max(failed[-MAX_FAILED_STARTS] + WINDOW_SECONDS - now, 0.0) if len(failed) >= MAX_FAILED_STARTS else 0.0
 
-    def succeeded(self) -> None:
-        """The gateway runs: what was before counts no more."""
+    def clear_starts(self) -> None:
+        """Forget the earlier starts, because the gateway runs."""
         with contextlib.suppress(OSError):
             self._file.unlink()
 
-    def _read(self) -> list[float]:
+    def _read_times(self) -> list[float]:
         try:
             text = self._file.read_text("ascii", "replace")
         except OSError:
@@ -39,7 +39,7 @@ class Starts:
                 found.append(float(word))
         return found
 
-    def _write(self, times: list[float]) -> None:
+    def _write_times(self, times: list[float]) -> None:
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,7 @@
-"""`hermes gateway install | start | stop`: what is to be written and run for it, and doing so.
+"""Plan and carry out `hermes gateway install | start | stop`.
 
-Where neither systemd nor launchd looks after a person's services the gateway is a detached process, found by its lock.
+Where neither systemd nor launchd manages a user's services, the gateway is a detached process that is
+found by its lock.
 """
 
 import hashlib
@@ -25,44 +26,44 @@ from hermes.util.atomic import write_atomic
 _COMMAND_SECONDS = 180.0
 
 
-class Kind(StrEnum):
-    """Who looks after the gateway."""
+class ServiceKind(StrEnum):
+    """The manager of the gateway's process."""
 
     SYSTEMD = "systemd"
     LAUNCHD = "launchd"
     PLAIN = "plain"
-    """Nobody: a process of its own."""
+    """No manager: a detached process."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What is to be done, in this order."""
+class ServicePlan(Struct, frozen=True, kw_only=True):
+    """The files and commands of a change of the service, in order."""
 
     writes: tuple[tuple[Path, str], ...] = ()
     removes: tuple[Path, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
-    """Those that begin with `-` may fail."""
-    first: bool = False
+    """The commands; those that begin with `-` may fail."""
+    commands_first: bool = False
     """Whether the commands come before the files."""
 
 
 class ServiceError(HermesError):
-    """The machine's service manager did not do what it was told."""
+    """The service manager failed to carry out a command."""
 
 
-def kind_here(environ: Mapping[str, str], platform: str = sys.platform) -> Kind:
-    """Who looks after a person's services on this machine."""
+def detect_service_kind(environ: Mapping[str, str], platform: str = sys.platform) -> ServiceKind:
+    """Return the manager of a user's services on this machine."""
     if platform == "darwin" and shutil.which("launchctl", path=environ.get("PATH")):
-        return Kind.LAUNCHD
+        return ServiceKind.LAUNCHD
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     if platform.startswith("linux") and os.path.exists(f"{runtime}/systemd/private"):
-        return Kind.SYSTEMD if shutil.which("systemctl", path=environ.get("PATH")) else Kind.PLAIN
-    return Kind.PLAIN
+        return ServiceKind.SYSTEMD if shutil.which("systemctl", path=environ.get("PATH")) else ServiceKind.PLAIN
+    return ServiceKind.PLAIN
 
 
-class Service:
-    """The gateway of one home as a service of one kind. Every verb has a plan that can be shown first."""
+class GatewayService:
+    """The gateway of one home as a service of one kind. Every operation has a plan that can be shown first."""
 
-    def __init__(self, home: Home, environ: Mapping[str, str], kind: Kind, drain_seconds: float) -> None:
+    def __init__(self, home: Home, environ: Mapping[str, str], kind: ServiceKind, drain_seconds: float) -> None:
         self.kind = kind
         self._home = home
         self._environ = environ
@@ -71,48 +72,48 @@ class Service:
         folder = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
         usual = home.root == user / ".hermes"
         mark = "" if usual else f"-{hashlib.sha256(str(home.root).encode()).hexdigest()[:8]}"
-        self.name = f"org.hermes.gateway{mark}" if kind is Kind.LAUNCHD else f"hermes-gateway{mark}.service"
+        self.name = f"org.hermes.gateway{mark}" if kind is ServiceKind.LAUNCHD else f"hermes-gateway{mark}.service"
         self.file = (
             user / "Library/LaunchAgents" / f"{self.name}.plist"
-            if kind is Kind.LAUNCHD
+            if kind is ServiceKind.LAUNCHD
             else folder / "systemd/user" / self.name
         )
 
     @property
     def installed(self) -> bool:
         """Whether the service manager knows it."""
-        return self.kind is not Kind.PLAIN and self.file.exists()
+        return self.kind is not ServiceKind.PLAIN and self.file.exists()
 
     @property
-    def patience(self) -> float:
+    def stop_seconds(self) -> float:
         """Seconds that its end may take."""
         return self._drain_seconds + units.MARGIN_SECONDS
 
     @property
-    def wish(self) -> units.Wish:
-        """What is to run."""
+    def spec(self) -> units.ServiceSpec:
+        """The process to run."""
         environ = {"HERMES_HOME": str(self._home.root)}
-        return units.Wish(
+        return units.ServiceSpec(
             # -P: nothing that lies in the folder where it runs is taken for a module.
             arguments=(sys.executable, "-P", "-m", "hermes", "gateway", "run"),
             folder=str(self._home.root),
             drain_seconds=self._drain_seconds,
-            environ=units.passed(self._environ) | environ | _code(self._environ),
+            environ=units.service_environ(self._environ) | environ | _python_path(self._environ),
             name=self.name,
             log=str(self._home.logs / "gateway.out"),
         )
 
-    def install(self) -> Plan:
-        """Have it started now, and whenever the person logs in. Raises NotFoundError where nobody would."""
-        if self.kind is Kind.PLAIN:
+    def plan_install(self) -> ServicePlan:
+        """Plan to start it now, and at every login. Raises NotFoundError without a service manager."""
+        if self.kind is ServiceKind.PLAIN:
             raise NotFoundError(
                 phrase("Neither systemd nor launchd looks after your services on this machine."),
                 phrase("`hermes gateway start` starts it until the machine is switched off."),
             )
-        if self.kind is Kind.LAUNCHD:
-            return Plan(
-                writes=((self.file, units.launchd_plist(self.wish)),),
-                commands=(("-launchctl", "bootout", self._target), self._bootstrap),
+        if self.kind is ServiceKind.LAUNCHD:
+            return ServicePlan(
+                writes=((self.file, units.build_launchd_plist(self.spec)),),
+                commands=(("-launchctl", "bootout", self._launchd_target), self._bootstrap_command),
             )
         commands = [
             ("systemctl", "--user", "daemon-reload"),
@@ -121,52 +122,57 @@ class Service:
             # Without it the service ends with the last login.
             ("-loginctl", "enable-linger"),
         ]
-        return Plan(writes=((self.file, units.systemd_unit(self.wish)),), commands=tuple(commands))
+        return ServicePlan(writes=((self.file, units.build_systemd_unit(self.spec)),), commands=tuple(commands))
 
-    def uninstall(self) -> Plan:
-        """End it, and have nobody start it any more."""
+    def plan_uninstall(self) -> ServicePlan:
+        """Plan to stop it, and to remove it from the service manager."""
         if not self.installed:
             raise NotFoundError(phrase("The gateway is not installed as a service."))
-        if self.kind is Kind.LAUNCHD:
-            commands: tuple[tuple[str, ...], ...] = (("-launchctl", "bootout", self._target),)
+        if self.kind is ServiceKind.LAUNCHD:
+            commands: tuple[tuple[str, ...], ...] = (("-launchctl", "bootout", self._launchd_target),)
         else:
             commands = (("-systemctl", "--user", "disable", "--now", self.name),)
-        return Plan(removes=(self.file,), commands=commands, first=True)
+        return ServicePlan(removes=(self.file,), commands=commands, commands_first=True)
 
-    def start(self) -> Plan:
-        """Have the service manager start it."""
-        launchd = (("-launchctl", *self._bootstrap[1:]), ("launchctl", "kickstart", self._target))
-        return Plan(commands=launchd if self.kind is Kind.LAUNCHD else (("systemctl", "--user", "start", self.name),))
+    def plan_start(self) -> ServicePlan:
+        """Plan to start it by the service manager."""
+        launchd = (("-launchctl", *self._bootstrap_command[1:]), ("launchctl", "kickstart", self._launchd_target))
+        return ServicePlan(
+            commands=launchd if self.kind is ServiceKind.LAUNCHD else (("systemctl", "--user", "start", self.name),)
+        )
 
-    def stop(self) -> Plan:
-        """Have the service manager end it, and not start it anew."""
-        if self.kind is Kind.LAUNCHD:
-            return Plan(commands=(("-launchctl", "bootout", self._target),))
-        return Plan(commands=(("systemctl", "--user", "stop", self.name),))
+    def plan_stop(self) -> ServicePlan:
+        """Plan to stop it by the service manager, without a restart."""
+        if self.kind is ServiceKind.LAUNCHD:
+            return ServicePlan(commands=(("-launchctl", "bootout", self._launchd_target),))
+        return ServicePlan(commands=(("systemctl", "--user", "stop", self.name),))
 
     @property
-    def _target(self) -> str:
+    def _launchd_target(self) -> str:
         return f"gui/{os.getuid()}/{self.name}"
 
     @property
-    def _bootstrap(self) -> tuple[str, ...]:
+    def _bootstrap_command(self) -> tuple[str, ...]:
         return ("launchctl", "bootstrap", f"gui/{os.getuid()}", str(self.file))
 
 
-def lines_of(plan: Plan) -> list[str]:
-    """The plan in words of a shell, for showing it."""
+def format_plan(plan: ServicePlan) -> list[str]:
+    """Format the plan as shell commands, to show it."""
     import shlex
 
     commands = [shlex.join((command[0].lstrip("-"), *command[1:])) for command in plan.commands]
     files = [line for path, text in plan.writes for line in (f"{path}:", *(f"    {one}" for one in text.splitlines()))]
     files += [f"rm {shlex.quote(str(path))}" for path in plan.removes]
-    return commands + files if plan.first else files + commands
+    return commands + files if plan.commands_first else files + commands
 
 
-def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
-    """Do it. Raises ServiceError with what the service manager said, StoreError when a file cannot be written."""
-    if plan.first:
-        _run_all(plan, environ)
+def execute_plan(plan: ServicePlan, environ: Mapping[str, str]) -> None:
+    """Execute a plan.
+
+    Raises ServiceError with the service manager's output, StoreError when a file cannot be written.
+    """
+    if plan.commands_first:
+        _run_commands(plan, environ)
     try:
         for path, text in plan.writes:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,11 +183,11 @@ def carry_out(plan: Plan, environ: Mapping[str, str]) -> None:
         raise StoreError(
             phrase("{file} cannot be written: {reason}.", file=str(error.filename or ""), reason=error.strerror or "")
         ) from None
-    if not plan.first:
-        _run_all(plan, environ)
+    if not plan.commands_first:
+        _run_commands(plan, environ)
 
 
-def _run_all(plan: Plan, environ: Mapping[str, str]) -> None:
+def _run_commands(plan: ServicePlan, environ: Mapping[str, str]) -> None:
     for command in plan.commands:
         may_fail = command[0].startswith("-")
         words = (command[0].lstrip("-"), *command[1:])
@@ -196,8 +202,8 @@ def _run_all(plan: Plan, environ: Mapping[str, str]) -> None:
             raise ServiceError(phrase("`{command}` failed: {said}", command=" ".join(words), said=said or "?"))
 
 
-def _code(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where our own code is found, where it is not installed."""
+def _python_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the PYTHONPATH of our code, where it is not installed."""
     here = str(Path(hermes.__file__).resolve().parent.parent)
     if here in sysconfig.get_paths().values():
         return {}

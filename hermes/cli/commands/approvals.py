@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 
-from hermes.admin.approvals import answer_approval, pending_approval, pending_approvals
+from hermes.admin.approvals import answer_approval, find_pending_approval, list_pending_approvals
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.config.environment import process_environment
@@ -48,7 +48,11 @@ def run(arguments: list[str]) -> int:
 
 def _show(environ: Mapping[str, str], named: str, *, as_json: bool) -> int:
     """All that waits, or one question as a whole."""
-    rows = asyncio.run(pending_approvals(environ)) if not named else [asyncio.run(pending_approval(environ, named))]
+    rows = (
+        asyncio.run(list_pending_approvals(environ))
+        if not named
+        else [asyncio.run(find_pending_approval(environ, named))]
+    )
     for row in rows:
         print(json.dumps(row, ensure_ascii=False) if as_json else _shown(row, str if named else excerpt))
     if not rows and not as_json:

@@ -8,14 +8,14 @@ import time
 
 import msgspec
 
-from hermes.admin.auth import Auth, stored_keys
+from hermes.admin.auth import KeyAdmin, open_key_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.config.auth_file import AuthEntry
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import phrase, say, say_many, translated
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.util.text import inert
 
 Plain = dict[str, object]
@@ -73,26 +73,26 @@ async def _run(given: argparse.Namespace) -> int:
         raise UsageError(
             "A key on the command line would stand in the shell's history and in the list of processes.", _SAFE_WAYS
         )
-    async with stored_keys(process_environment()) as auth:
+    async with open_key_admin(process_environment()) as auth:
         match given.verb:
             case None | "list":
-                _show(await auth.rows(), as_json=getattr(given, "json", False))
+                _show(await auth.list_keys(), as_json=getattr(given, "json", False))
             case "add":
                 _add(auth, given)
             case "remove":
-                row = await auth.remove(given.provider, given.key)
+                row = await auth.remove_key(given.provider, given.key)
                 print(say("Removed {label} of {provider}.", label=inert(str(row["label"])), provider=row["provider"]))
             case _:
-                ended = await auth.reset(given.provider, given.key)
+                ended = await auth.reset_cooldowns(given.provider, given.key)
                 said = say_many("{n} cooldown ended.", "{n} cooldowns ended.", ended)
                 print(said if ended else say("No key was resting."))
     return 0
 
 
-def _add(auth: Auth, given: argparse.Namespace) -> None:
-    name = auth.provider(given.provider)  # said before the key is asked for
+def _add(auth: KeyAdmin, given: argparse.Namespace) -> None:
+    name = auth.resolve_provider(given.provider)  # said before the key is asked for
     entry = AuthEntry(id="", kind="key", label=given.label, organisation=given.organisation)
-    added = auth.add(name, msgspec.structs.replace(entry, **_way(given, name)))
+    added = auth.add_key(name, msgspec.structs.replace(entry, **_way(given, name)))
     ending = say(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
     label, provider = inert(str(added["label"])), added["provider"]
     print(say("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending))
@@ -136,9 +136,8 @@ def _line(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
     uses = say("{uses} uses", uses=row["uses"]) if row["uses"] else ""
     label, source = inert(str(row["label"])), translated(str(row["source"]))
-    columns = (
-        f"{row['number']:>3}  {padded(label, 24)} {padded(source, 28)} {ending:<6} {padded(_state(row), 10)} {uses}"
-    )
+    key = f"{row['number']:>3}  {pad_right(label, 24)} {pad_right(source, 28)}"
+    columns = f"{key} {ending:<6} {pad_right(_state(row), 10)} {uses}"
     return columns.rstrip()
 
 

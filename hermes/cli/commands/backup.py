@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from hermes.admin.backup import back_up, backups
+from hermes.admin.backup import create_backup, list_backups
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.output import print_json, size
@@ -12,7 +12,7 @@ from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import moment
 from hermes.i18n.messages import say, say_many
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escaped
 
@@ -64,7 +64,7 @@ class Progress:
 def _make(given: argparse.Namespace) -> int:
     target = Path(given.file).expanduser() if given.file else None
     with Progress() as progress:
-        made = back_up(process_environment(), target, quick=given.quick, keys=not given.no_keys, told=progress)
+        made = create_backup(process_environment(), target, quick=given.quick, keys=not given.no_keys, report=progress)
     if given.as_json:
         print_json(made)
         return 0
@@ -80,7 +80,7 @@ def _make(given: argparse.Namespace) -> int:
 
 
 def _list(*, as_json: bool) -> int:
-    rows = backups(process_environment())
+    rows = list_backups(process_environment())
     if as_json:
         print_json(rows)
         return 0
@@ -99,4 +99,4 @@ def _line(row: Plain) -> str:
         *([str(row["wrong"])] if row["wrong"] else []),
     ]
     when = moment(float(str(row["made_at"])))
-    return f"{row['name']:<36} {padded(when, 14)} {size(int(str(row['bytes']))):>8}  {', '.join(marks)}".rstrip()
+    return f"{row['name']:<36} {pad_right(when, 14)} {size(int(str(row['bytes']))):>8}  {', '.join(marks)}".rstrip()

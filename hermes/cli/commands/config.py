@@ -13,7 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.admin.config import Level, Problem, get, problems, put, rows, unset, writable_home
+from hermes.admin.config import (
+    ConfigProblem,
+    ProblemLevel,
+    find_problems,
+    get_setting,
+    list_settings,
+    locate_writable_home,
+    set_setting,
+    unset_setting,
+)
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.plain.menu import yes_no
@@ -69,7 +78,7 @@ def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
         case "set":
             return _set(given, environ)
         case "unset":
-            gone = unset(environ, given.key)
+            gone = unset_setting(environ, given.key)
             print(say("Took `{key}` out.", key=given.key) if gone else say("`{key}` was not set.", key=given.key))
             return 0
         case "list" | None:
@@ -85,7 +94,7 @@ def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _get(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = get(environ, given.key)
+    found = get_setting(environ, given.key)
     if given.as_json:
         print(json.dumps(found, ensure_ascii=False))
     else:
@@ -94,7 +103,7 @@ def _get(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _set(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    done = put(environ, given.key, given.value)
+    done = set_setting(environ, given.key, given.value)
     if done["warning"]:
         complain(str(done["warning"]))
     if given.as_json:
@@ -106,7 +115,7 @@ def _set(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _list(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = rows(environ)
+    found = list_settings(environ)
     if getattr(given, "as_json", False):
         print(json.dumps(found, ensure_ascii=False))
         return 0
@@ -120,7 +129,7 @@ def _list(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _check(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = problems(environ)
+    found = find_problems(environ)
     found += [] if _wrong(found) else _accounts(environ)
     if given.as_json:
         print(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))
@@ -133,27 +142,27 @@ def _check(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return UNUSABLE if _wrong(found) else 0
 
 
-def _accounts(environ: Mapping[str, str]) -> list[Problem]:
+def _accounts(environ: Mapping[str, str]) -> list[ConfigProblem]:
     """What is wrong with accounts on chat platforms; the others run all the same."""
     home = locate_home(environ)
     given = load_settings(home).settings.platforms
     if not given:
         return []
     # Front-ends know nothing of each other: the gateway's part is found by its name.
-    plans_of = importlib.import_module("hermes.gateway.accounts").plans_of
+    plans_of = importlib.import_module("hermes.gateway.accounts").plan_accounts
     _, wrong = plans_of(given, with_dotenv(environ, home.env_file))
-    return [Problem(Level.WARNING, 0, "platforms", line) for line in wrong]
+    return [ConfigProblem(ProblemLevel.WARNING, 0, "platforms", line) for line in wrong]
 
 
-def _line(file: str, problem: Problem) -> str:
+def _line(file: str, problem: ConfigProblem) -> str:
     where = f"{file}:{problem.line}: " if problem.line else ""
-    words = {Level.ERROR: say("error"), Level.WARNING: say("warning"), Level.NOTE: say("note")}
+    words = {ProblemLevel.ERROR: say("error"), ProblemLevel.WARNING: say("warning"), ProblemLevel.NOTE: say("note")}
     message = translated(problem.message.removeprefix(f"{file}: "))
     return f"{where}{words[problem.level]}: {escaped(one_line(joined(message, translated(problem.hint)), 400))}"
 
 
-def _wrong(found: list[Problem]) -> int:
-    return sum(one.level is Level.ERROR for one in found)
+def _wrong(found: list[ConfigProblem]) -> int:
+    return sum(one.level is ProblemLevel.ERROR for one in found)
 
 
 def _edit(environ: Mapping[str, str]) -> int:
@@ -161,7 +170,7 @@ def _edit(environ: Mapping[str, str]) -> int:
     editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
     if not editor:
         raise UsageError(phrase("No editor is named."), phrase("Set EDITOR, for instance to nano."))
-    home = writable_home(environ)
+    home = locate_writable_home(environ)
     home.ensure()
     before = read_text(home.config_file)
     handle, name = tempfile.mkstemp(prefix=".config-", suffix=".yaml", dir=home.root)
@@ -187,7 +196,7 @@ def _edited(editor: list[str], copy: Path, home: Home, environ: Mapping[str, str
         if code != 0 or text == before:
             print(say("Nothing was changed."))
             return 0 if code == 0 else 1
-        found = problems(environ, text)
+        found = find_problems(environ, text)
         for problem in found:
             print(_line(escaped(str(home.config_file)), problem), file=sys.stderr)
         if not _wrong(found):

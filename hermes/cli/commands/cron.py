@@ -5,11 +5,11 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from hermes.admin.cron import CronDesk, open_cron
+from hermes.admin.cron import CronAdmin, open_cron_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.output import agreed, print_json
-from hermes.commands.views.cron import history_lines, idle_line, job_line, job_lines
+from hermes.commands.views.cron import format_history, format_idle_line, format_job, format_job_line
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say, say_many
@@ -123,71 +123,73 @@ def _wished(given: argparse.Namespace) -> dict[str, object]:
 
 
 async def _done(given: argparse.Namespace) -> int:
-    async with open_cron(process_environment()) as desk:
+    async with open_cron_admin(process_environment()) as desk:
         if given.verb in ("show", "history", "list", None):
             await _looked(desk, given)
             return 0
         return await _moved(desk, given)
 
 
-async def _looked(desk: CronDesk, given: argparse.Namespace) -> None:
+async def _looked(desk: CronAdmin, given: argparse.Namespace) -> None:
     """Show what there is."""
     if given.verb == "show":
-        row = await desk.row(given.job)
-        _shown(given, row, job_lines(row))
+        row = await desk.get_job(given.job)
+        _shown(given, row, format_job(row))
     elif given.verb == "history":
-        rows = await desk.history(given.job, given.limit)
-        _shown(given, rows, history_lines(rows) or [say("Nothing was due yet.")])
+        rows = await desk.list_history(given.job, given.limit)
+        _shown(given, rows, format_history(rows) or [say("Nothing was due yet.")])
     else:
         await _listed(desk, as_json=getattr(given, "as_json", False))
 
 
-async def _moved(desk: CronDesk, given: argparse.Namespace) -> int:
+async def _moved(desk: CronAdmin, given: argparse.Namespace) -> int:
     """Do something."""
     match given.verb:
         case "add":
-            return _told(desk, given, await desk.add(desk.wish(**_wished(given))), say("Made."))
+            return _told(desk, given, await desk.add_job(desk.build_wish(**_wished(given))), say("Made."))
         case "edit":
-            return _told(desk, given, await desk.edit(given.job, desk.wish(**_wished(given))), say("Changed."))
+            return _told(
+                desk, given, await desk.edit_job(given.job, desk.build_wish(**_wished(given))), say("Changed.")
+            )
         case "pause" | "resume":
             said = say("Paused.") if given.verb == "pause" else say("Resumed.")
-            return _told(desk, given, await desk.moved(given.verb, given.job), said)
+            return _told(desk, given, await desk.change_state(given.verb, given.job), said)
         case "remove":
             return await _removed(desk, given)
         case "run":
-            return _ran(await desk.run(given.job), as_json=given.as_json)
+            return _ran(await desk.run_job(given.job), as_json=given.as_json)
         case "stop":
-            count = await desk.stop(given.job)
+            count = await desk.stop_job(given.job)
             line = say("It is being stopped.") if count else say("It does not run.")
             _shown(given, {"stopped": count}, [line])
         case _:
-            count = await desk.tick()
+            count = await desk.run_due_jobs()
             _shown(given, {"ran": count}, [say_many("{n} job ran.", "{n} jobs ran.", count)])
     return 0
 
 
-async def _listed(desk: CronDesk, *, as_json: bool) -> None:
-    rows = await desk.rows()
+async def _listed(desk: CronAdmin, *, as_json: bool) -> None:
+    rows = await desk.list_jobs()
     if as_json:
         print_json(rows)
         return
-    print("\n".join(escaped(job_line(row)) for row in rows) or say("There are no jobs."))
-    if rows and not desk.served:
-        complain(idle_line())
+    print("\n".join(escaped(format_job_line(row)) for row in rows) or say("There are no jobs."))
+    if rows and not desk.is_served:
+        complain(format_idle_line())
 
 
-async def _removed(desk: CronDesk, given: argparse.Namespace) -> int:
-    row = await desk.row(given.job)
+async def _removed(desk: CronAdmin, given: argparse.Namespace) -> int:
+    row = await desk.get_job(given.job)
     question = say("Forget the job {name}, with its history?", name=escaped(str(row["name"])))
     if not agreed(question, yes=given.yes, what=say("Removing")):
         return 1
-    return _told(desk, given, await desk.moved("remove", str(row["id"])), say("Removed."), idle=False)
+    return _told(desk, given, await desk.change_state("remove", str(row["id"])), say("Removed."), idle=False)
 
 
-def _told(desk: CronDesk, given: argparse.Namespace, row: Plain, said: str, *, idle: bool = True) -> int:
-    _shown(given, row, [f"{said} {job_line(row)}"])
-    if idle and not desk.served:
-        complain(idle_line())
+def _told(desk: CronAdmin, given: argparse.Namespace, row: Plain, said: str, *, idle: bool = True) -> int:
+    _shown(given, row, [f"{said} {format_job_line(row)}"])
+    if idle and not desk.is_served:
+        complain(format_idle_line())
     return 0
 
 

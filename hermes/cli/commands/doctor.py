@@ -3,8 +3,8 @@
 import asyncio
 import os
 
-from hermes.admin.doctor import OK, WARNING, Check, examine_home
-from hermes.admin.health import PROBLEM, examine
+from hermes.admin.doctor import OK, WARNING, DoctorCheck, check_home
+from hermes.admin.health import PROBLEM_PREFIX, summarize_health
 from hermes.cli.arguments import Parser
 from hermes.cli.output import print_json
 from hermes.config.environment import process_environment
@@ -37,14 +37,14 @@ def run(arguments: list[str]) -> int:
         print_json({"lines": lines, "checks": checks})
     else:
         _show(lines, checks)
-    wrong = any(line.startswith(PROBLEM) for line in lines)
+    wrong = any(line.startswith(PROBLEM_PREFIX) for line in lines)
     return 1 if wrong or any(check.state not in _MARKS for check in checks) else 0
 
 
-def _show(lines: list[str], checks: list[Check]) -> None:
+def _show(lines: list[str], checks: list[DoctorCheck]) -> None:
     """What holds, then each check; a problem that a check tells too is said once."""
     told = [check.said for check in checks if check.state not in _MARKS]
-    if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM} {said}") for said in told):
+    if len(lines) > 1 or not any(lines[0].startswith(f"{PROBLEM_PREFIX} {said}") for said in told):
         for line in lines:
             print(translated(visible(line)))
         print()
@@ -52,16 +52,16 @@ def _show(lines: list[str], checks: list[Check]) -> None:
         print(_line(check))
 
 
-async def _examined(*, fix: bool) -> tuple[list[str], list[Check]]:
+async def _examined(*, fix: bool) -> tuple[list[str], list[DoctorCheck]]:
     environ = process_environment()
-    checks = await examine_home(environ, fix=fix)
+    checks = await check_home(environ, fix=fix)
     try:
-        lines = await examine(environ, os.getcwd())
+        lines = await summarize_health(environ, os.getcwd())
     except (HermesError, OSError) as error:
-        lines = [f"{PROBLEM} {error}"]
+        lines = [f"{PROBLEM_PREFIX} {error}"]
     return lines, checks
 
 
-def _line(check: Check) -> str:
+def _line(check: DoctorCheck) -> str:
     parts = [translated(visible(part)) for part in (check.said, check.advice, check.fixed)]
     return f"{_MARKS.get(check.state, '!!')} {visible(check.name):<12} {joined(*parts)}"

@@ -7,7 +7,7 @@ import sys
 
 import msgspec
 
-from hermes.admin.guard import FIELDS, Guard, Plain, Question
+from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.config.environment import process_environment
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     given.words += [shlex.join(command)] if command else []
     try:
         environ = process_environment()
-        guard = Guard(environ, locate_home(environ), sandboxed=given.backend == "sandbox", user_home=given.home)
+        guard = PolicyChecker(environ, locate_home(environ), sandboxed=given.backend == "sandbox", user_home=given.home)
         if given.jsonl:
             return _stream(guard, given)
         text = " ".join(given.words)
@@ -38,8 +38,8 @@ def run(arguments: list[str]) -> int:
             raise UsageError(f"Say which {given.subject} to judge, or give questions with --jsonl.")
         if text == "-":
             text = sys.stdin.read()
-        question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, Question)
-        code = _show(guard.ask(given.subject, question))
+        question = msgspec.convert({FIELDS[given.subject]: text, "op": given.op, "cwd": given.cwd}, PolicyQuestion)
+        code = _show(guard.answer_question(given.subject, question))
         if given.subject == "path":
             print("  " + say("answered for the back end {name} (--backend)", name=given.backend))
         return code
@@ -134,10 +134,10 @@ def _parser() -> Parser:
     return made
 
 
-def _stream(guard: Guard, given: argparse.Namespace) -> int:
+def _stream(guard: PolicyChecker, given: argparse.Namespace) -> int:
     """One answer for each line, at once. A line that is no question is answered too, with a refusal; the code is 1."""
     code = 0
-    decoder = msgspec.json.Decoder(Question)
+    decoder = msgspec.json.Decoder(PolicyQuestion)
     encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
     while line := sys.stdin.buffer.readline(_LONGEST):
@@ -154,12 +154,14 @@ def _stream(guard: Guard, given: argparse.Namespace) -> int:
     return code
 
 
-def _judged(guard: Guard, given: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[Question]") -> Plain:
+def _judged(
+    guard: PolicyChecker, given: argparse.Namespace, line: bytes, decoder: "msgspec.json.Decoder[PolicyQuestion]"
+) -> Plain:
     try:
         question = decoder.decode(line)
         if not question.cwd and given.cwd:
             question = msgspec.structs.replace(question, cwd=given.cwd)
-        return guard.ask(given.subject, question)
+        return guard.answer_question(given.subject, question)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return _bad(say("This line is no question: {error}.", error=error))
     except HermesError as error:

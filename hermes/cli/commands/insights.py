@@ -3,11 +3,11 @@
 import asyncio
 import shutil
 
-from hermes.admin.insights import insights
+from hermes.admin.insights import report_insights
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
-from hermes.commands.views.insights import insight_lines
+from hermes.commands.views.insights import format_insights
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     given = parser.read(arguments)
     environ = process_environment()
     try:
-        report = asyncio.run(insights(environ, days=given.days))
+        report = asyncio.run(report_insights(environ, days=given.days))
     except HermesError as error:
         return failed(error)
     if given.as_json:
@@ -34,5 +34,5 @@ def run(arguments: list[str]) -> int:
         return 0
     words = given.plain or environ.get("TERM") == "dumb"
     room = min(shutil.get_terminal_size((80, 24)).columns, 100)
-    print("\n".join(insight_lines(report, room, words=words)))
+    print("\n".join(format_insights(report, room, words=words)))
     return 0

@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from hermes.admin.logs import LEVELS, Entry, Wanted, follow_log, read_log, since
+from hermes.admin.logs import LEVELS, LogEntry, LogFilter, follow_log, parse_since, read_log
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.config.environment import process_environment
@@ -40,13 +40,13 @@ def run(arguments: list[str]) -> int:
         parser.error(say("--lines must be from 0 on and below {most}", most=_MOST))
     try:
         home = locate_home(process_environment())
-        begin = since(given.since, time.time()) if given.since else 0.0
-        return _show(home, Wanted(level=given.level, session=given.session, since=begin), given)
+        begin = parse_since(given.since, time.time()) if given.since else 0.0
+        return _show(home, LogFilter(level=given.level, session=given.session, since=begin), given)
     except HermesError as error:
         return failed(error)
 
 
-def _show(home: Home, wanted: Wanted, given: argparse.Namespace) -> int:
+def _show(home: Home, wanted: LogFilter, given: argparse.Namespace) -> int:
     found = read_log(home, wanted, given.lines)
     for entry in found:
         _print(entry, as_json=given.as_json)
@@ -60,13 +60,13 @@ def _show(home: Home, wanted: Wanted, given: argparse.Namespace) -> int:
     return 0
 
 
-async def _follow(home: Home, wanted: Wanted, *, as_json: bool) -> None:
+async def _follow(home: Home, wanted: LogFilter, *, as_json: bool) -> None:
     async for entry in follow_log(home, wanted):
         _print(entry, as_json=as_json)
         sys.stdout.flush()
 
 
-def _print(entry: Entry, *, as_json: bool) -> None:
+def _print(entry: LogEntry, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(entry).decode())
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hermes.admin.memory import open_desk
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
-from hermes.commands.views.memory import NONE, answered, change_lines, file_lines
+from hermes.commands.views.memory import NO_PENDING_CHANGE, decide_change, format_memory_change, format_memory_file
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
@@ -59,17 +59,22 @@ async def _done(given: argparse.Namespace) -> list[str]:
     async with open_desk(process_environment(), person=getattr(given, "person", "")) as desk:
         match given.verb:
             case "add" | "remove":
-                write = desk.add if given.verb == "add" else desk.remove
+                write = desk.add_entry if given.verb == "add" else desk.remove_entry
                 return [await write("user" if given.user else "memory", " ".join(given.text))]
             case "approve" | "reject" | "undo":
-                return [await answered(desk, given.verb, given.number)]
+                return [await decide_change(desk, given.verb, given.number)]
             case "pending":
-                return _shown(await desk.pending(), given.as_json, change_lines, NONE)
+                return _shown(await desk.list_pending(), given.as_json, format_memory_change, NO_PENDING_CHANGE)
             case "log":
-                return _shown(await desk.log(), given.as_json, change_lines, say("Nothing was ever changed."))
+                return _shown(
+                    await desk.list_log(), given.as_json, format_memory_change, say("Nothing was ever changed.")
+                )
             case _:
                 return _shown(
-                    await desk.rows(), getattr(given, "as_json", False), file_lines, say("There is no memory.")
+                    await desk.list_files(),
+                    getattr(given, "as_json", False),
+                    format_memory_file,
+                    say("There is no memory."),
                 )
 
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 
 from msgspec import structs, to_builtins
 
-from hermes.admin.models.models import Candidate, Listed, Tried, checked, current, keep, model_names, tried
+from hermes.admin.models.models import (
+    ListedModel,
+    ModelSelection,
+    ModelTestResult,
+    describe_current_model,
+    list_model_names,
+    probe_model,
+    resolve_selection,
+    save_selection,
+)
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, explained, failed
 from hermes.cli.plain.menu import LeftError, at_a_terminal, pick, yes_no
@@ -15,7 +24,7 @@ from hermes.config.environment import process_environment
 from hermes.core.errors import ConfigError, HermesError
 from hermes.i18n.formats import number
 from hermes.i18n.messages import say, translated
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escaped
 
@@ -56,15 +65,15 @@ def _parser() -> Parser:
 
 async def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if given.listing is not None:
-        where = Candidate(provider=given.listing or given.provider, base_url=given.base_url)
-        return _list(await model_names(environ, where), as_json=given.as_json)
-    wanted = Candidate(model=given.name, provider=given.provider, base_url=given.base_url)
-    if wanted == Candidate():
+        where = ModelSelection(provider=given.listing or given.provider, base_url=given.base_url)
+        return _list(await list_model_names(environ, where), as_json=given.as_json)
+    wanted = ModelSelection(model=given.name, provider=given.provider, base_url=given.base_url)
+    if wanted == ModelSelection():
         asked = at_a_terminal() and not given.as_json
-        shown = await current(environ, ask=True)
+        shown = await describe_current_model(environ, ask=True)
         print(json.dumps(shown, ensure_ascii=False) if given.as_json else "\n".join(about(shown)))
         if given.test:
-            result = await tried(environ, wanted)
+            result = await probe_model(environ, wanted)
             return _tested(result, as_json=given.as_json)
         return await _chosen(environ, shown) if asked else 0
     if not wanted.model:
@@ -72,15 +81,15 @@ async def _run(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return await _kept(environ, wanted, given)
 
 
-async def _kept(environ: Mapping[str, str], wanted: Candidate, given: argparse.Namespace) -> int:
-    checked(environ, wanted)
+async def _kept(environ: Mapping[str, str], wanted: ModelSelection, given: argparse.Namespace) -> int:
+    resolve_selection(environ, wanted)
     if given.test:
-        result = await tried(environ, wanted)
+        result = await probe_model(environ, wanted)
         if _tested(result, as_json=given.as_json):
             complain(say("Nothing was changed."))
             return 1
-    changed = keep(environ, wanted)
-    shown = await current(environ)
+    changed = save_selection(environ, wanted)
+    shown = await describe_current_model(environ)
     if given.as_json:
         print(json.dumps({**shown, "changed": changed}, ensure_ascii=False))
         return 0
@@ -89,14 +98,14 @@ async def _kept(environ: Mapping[str, str], wanted: Candidate, given: argparse.N
     return 0
 
 
-async def _named(environ: Mapping[str, str], wanted: Candidate) -> Candidate:
+async def _named(environ: Mapping[str, str], wanted: ModelSelection) -> ModelSelection:
     """The choice with a model, when only a provider was named: asked for, or the provider's own."""
     try:
-        return structs.replace(wanted, model=checked(environ, wanted).model)
+        return structs.replace(wanted, model=resolve_selection(environ, wanted).model)
     except ConfigError:
         if not at_a_terminal():
             raise
-    names = [one.name for one in await model_names(environ, wanted)]
+    names = [one.name for one in await list_model_names(environ, wanted)]
     return structs.replace(wanted, model=pick(say("Which model?"), names))
 
 
@@ -106,18 +115,20 @@ async def _chosen(environ: Mapping[str, str], shown: Plain) -> int:
         print(say("`hermes setup` chooses a provider."))
         return 0
     try:
-        names = [one.name for one in await model_names(environ, Candidate())]
+        names = [one.name for one in await list_model_names(environ, ModelSelection())]
     except ConfigError as error:
         complain(explained(error))
         return 0
     name = pick(say("Which model? Enter keeps this one."), names, default=str(shown["model"]))
     if name == shown["model"]:
         return 0
-    wanted = Candidate(model=name)
-    failed_test = yes_no(say("Try it with one small call?"), default=True) and _tested(await tried(environ, wanted))
+    wanted = ModelSelection(model=name)
+    failed_test = yes_no(say("Try it with one small call?"), default=True) and _tested(
+        await probe_model(environ, wanted)
+    )
     if failed_test and not yes_no(say("Keep it all the same?")):
         return 1
-    changed = keep(environ, wanted)
+    changed = save_selection(environ, wanted)
     print(say("Kept in config.yaml: {keys}.", keys=", ".join(changed)))
     return 0
 
@@ -136,7 +147,7 @@ def about(shown: Plain) -> list[str]:
         (say("window"), tokens, None),
         (say("price"), _price(shown), None),
     ]
-    return [escaped(f"{padded(name, 10)} {value}" + (f"   [{why}]" if why else "")) for name, value, why in rows]
+    return [escaped(f"{pad_right(name, 10)} {value}" + (f"   [{why}]" if why else "")) for name, value, why in rows]
 
 
 def _price(shown: Plain) -> str:
@@ -148,7 +159,7 @@ def _price(shown: Plain) -> str:
     return say("${input} in, ${output} out, a million tokens", input=price["input"], output=price["output"])
 
 
-def _tested(result: Tried, *, as_json: bool = False) -> int:
+def _tested(result: ModelTestResult, *, as_json: bool = False) -> int:
     if as_json and result.problem:
         print(json.dumps(to_builtins(result), ensure_ascii=False))
     elif not as_json:
@@ -156,7 +167,7 @@ def _tested(result: Tried, *, as_json: bool = False) -> int:
     return 1 if result.problem else 0
 
 
-def test_line(result: Tried) -> str:
+def test_line(result: ModelTestResult) -> str:
     """What came of a test call, on one line."""
     seconds = f"{result.seconds:.1f}"
     if result.problem:
@@ -167,7 +178,7 @@ def test_line(result: Tried) -> str:
     return say("It answered in {n} s. Cost: {cost}.", n=seconds, cost=cost)
 
 
-def _list(found: list[Listed], *, as_json: bool) -> int:
+def _list(found: list[ListedModel], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(to_builtins(found), ensure_ascii=False))
         return 0

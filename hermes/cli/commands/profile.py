@@ -2,7 +2,7 @@
 
 import argparse
 
-from hermes.admin.profiles import Profiles
+from hermes.admin.profiles import ProfileAdmin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.output import agreed, print_json
@@ -17,7 +17,7 @@ def run(arguments: list[str]) -> int:
     """Parse and run one of the verbs."""
     given = _parser().read(arguments)
     try:
-        return _run(Profiles(process_environment()), given)
+        return _run(ProfileAdmin(process_environment()), given)
     except HermesError as error:
         return failed(error)
 
@@ -57,27 +57,27 @@ def _parser() -> Parser:
     return made
 
 
-def _run(desk: Profiles, given: argparse.Namespace) -> int:
+def _run(desk: ProfileAdmin, given: argparse.Namespace) -> int:
     as_json = getattr(given, "as_json", False)
     match given.verb:
         case None | "list":
             _list(desk, as_json=as_json)
             return 0
         case "show":
-            row = desk.show(given.name)
+            row = desk.show_profile(given.name)
             print_json(row) if as_json else _show(row)
             return 0
         case "clone":
-            row = desk.clone(given.name, given.source, keys=_with_keys(desk, given))
+            row = desk.clone_profile(given.name, given.source, keys=_with_keys(desk, given))
             said = say("The profile {name} is made. Use it with -p {name}.", name=given.name)
         case "create":
-            row = desk.create(given.name)
+            row = desk.create_profile(given.name)
             said = say("The profile {name} is made. Use it with -p {name}.", name=given.name)
         case "use":
-            row = desk.use(given.name)
+            row = desk.set_default(given.name)
             said = say("The profile {name} is used from now on.", name=given.name)
         case "rename":
-            row = desk.rename(given.name, given.new)
+            row = desk.rename_profile(given.name, given.new)
             said = say("The profile {name} is called {new} now.", name=given.name, new=given.new)
         case _:
             return _delete(desk, given)
@@ -86,8 +86,8 @@ def _run(desk: Profiles, given: argparse.Namespace) -> int:
     return 0
 
 
-def _list(desk: Profiles, *, as_json: bool) -> None:
-    rows = desk.rows()
+def _list(desk: ProfileAdmin, *, as_json: bool) -> None:
+    rows = desk.list_profiles()
     if as_json:
         print_json(rows)
         return
@@ -108,7 +108,7 @@ def _show(row: Plain) -> None:
     print("  " + say_many("{n} backup", "{n} backups", int(str(row["backups"]))))
 
 
-def _with_keys(desk: Profiles, given: argparse.Namespace) -> bool:
+def _with_keys(desk: ProfileAdmin, given: argparse.Namespace) -> bool:
     """Whether a clone gets the keys: as was said, or as the person answers; without anybody to ask it does not."""
     if given.keys is not None or not desk.has_keys(given.source):
         return bool(given.keys)
@@ -120,17 +120,17 @@ def _with_keys(desk: Profiles, given: argparse.Namespace) -> bool:
     return bool(agreed(say("Take the keys along, too?"), yes=False, what=""))
 
 
-def _delete(desk: Profiles, given: argparse.Namespace) -> int:
-    row = desk.show(given.name)
+def _delete(desk: ProfileAdmin, given: argparse.Namespace) -> int:
+    row = desk.show_profile(given.name)
     about = say("Delete the profile {name} with all its sessions and memories?", name=row["name"])
     answer = agreed(f"{escaped(str(row['folder']))}\n{about}", yes=given.yes, what=say("Deleting"))
     if answer is not True:
         return 1 if answer is False else 2
-    row = desk.delete(given.name)
+    row = desk.delete_profile(given.name)
     print_json(row) if given.as_json else print(say("The profile {name} is deleted.", name=row["name"]))
     return 0
 
 
-def _tell_overruled(desk: Profiles) -> None:
-    if desk.overruled:
-        complain(say("HERMES_HOME is set to {folder} and comes before every profile.", folder=desk.overruled))
+def _tell_overruled(desk: ProfileAdmin) -> None:
+    if desk.home_override:
+        complain(say("HERMES_HOME is set to {folder} and comes before every profile.", folder=desk.home_override))

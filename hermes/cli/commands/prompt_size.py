@@ -9,10 +9,10 @@ from hermes.cli.options import app_options, parser
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say, translated
-from hermes.markup.charts import fitted
-from hermes.markup.charts import width as cells
+from hermes.markup.charts import fit_text
+from hermes.markup.charts import text_width as cells
 from hermes.sessions.app import App
-from hermes.sessions.system_prompt import Size
+from hermes.sessions.system_prompt import PromptPartSize
 
 
 def run(arguments: list[str]) -> int:
@@ -31,18 +31,18 @@ def run(arguments: list[str]) -> int:
     for line in notices:
         complain(line)
     if given.json:
-        rows = [{"part": size.part, "bytes": size.bytes, "tokens": size.tokens} for size in found]
+        rows = [{"part": size.part, "bytes": size.bytes, "tokens": size.estimated_tokens} for size in found]
         print(msgspec.json.encode(rows).decode())
         return 0
-    total = Size(say("all of it"), sum(size.bytes for size in found))
+    total = PromptPartSize(say("all of it"), sum(size.bytes for size in found))
     width = max(cells(translated(size.part)) for size in (*found, total))
-    print(f"{fitted(say('part'), width)}  {say('bytes'):>8}  {say('tokens, about'):>13}")
+    print(f"{fit_text(say('part'), width)}  {say('bytes'):>8}  {say('tokens, about'):>13}")
     for size in (*found, total):
-        print(f"{fitted(translated(size.part), width)}  {size.bytes:>8,}  {size.tokens:>13,}")
+        print(f"{fit_text(translated(size.part), width)}  {size.bytes:>8,}  {size.estimated_tokens:>13,}")
     return 0
 
 
-async def _sizes(app: App) -> tuple[list[Size], list[str]]:
+async def _sizes(app: App) -> tuple[list[PromptPartSize], list[str]]:
     async with app:
         actor = await app.open_session()
-        return app.prompt_sizes(actor), app.notices
+        return app.measure_prompt(actor), app.notices

@@ -1,6 +1,6 @@
 """`hermes restore`: a backup in the place of what is there."""
 
-from hermes.admin.backup import named_backup, restore, restore_plan
+from hermes.admin.backup import plan_restore, resolve_backup_path, restore_backup
 from hermes.cli.arguments import Parser
 from hermes.cli.commands.backup import Progress
 from hermes.cli.errors import complain, failed
@@ -30,8 +30,8 @@ def run(arguments: list[str]) -> int:
     given = parser.read(arguments)
     environ = process_environment()
     try:
-        file = named_backup(environ, given.file)
-        plan = restore_plan(environ, file)
+        file = resolve_backup_path(environ, given.file)
+        plan = plan_restore(environ, file)
         if given.dry_run:
             print_json(plan) if given.as_json else print("\n".join(_lines(plan)))
             return 0
@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
         if answer is not True:
             return 1 if answer is False else 2
         with Progress() as progress:
-            done = restore(environ, file, told=progress)
+            done = restore_backup(environ, file, report=progress)
     except HermesError as error:
         return failed(error)
     if given.as_json:

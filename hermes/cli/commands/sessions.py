@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.admin.export import FORMATS, exported
-from hermes.admin.logs import since
-from hermes.admin.sessions import Node, Sessions, stored_sessions
+from hermes.admin.export import FORMATS, export_session
+from hermes.admin.logs import parse_since
+from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.output import agreed, print_json, size
-from hermes.commands.views.session_tree import branch_lines
+from hermes.commands.views.session_tree import format_branches
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.formats import compact, number
@@ -76,32 +76,32 @@ def _parser() -> Parser:
 
 
 async def _run(given: argparse.Namespace) -> int:
-    async with stored_sessions(process_environment()) as sessions:
+    async with open_session_admin(process_environment()) as sessions:
         match given.verb:
             case None | "list":
-                rows = await sessions.newest(getattr(given, "limit", 20))
+                rows = await sessions.list_newest(getattr(given, "limit", 20))
                 return _print(rows, getattr(given, "json", False), _session_line, say("There is no session yet."))
             case "tree":
-                return _tree(await sessions.tree(given.limit), as_json=given.json)
+                return _tree(await sessions.list_tree(given.limit), as_json=given.json)
             case "show":
-                found = await sessions.show(given.session, hidden=given.hidden)
+                found = await sessions.show_session(given.session, hidden=given.hidden)
                 return _show(found, as_json=given.json)
             case "search":
-                hits = await sessions.search(" ".join(given.words), limit=given.limit, newest=not given.best)
+                hits = await sessions.search_messages(" ".join(given.words), limit=given.limit, newest=not given.best)
                 return _print(hits, given.json, _hit_line, say("No message has these words."))
             case "export":
-                found = await sessions.show(given.session, hidden=given.hidden)
-                return _export(exported(found, given.format), given.output)
+                found = await sessions.show_session(given.session, hidden=given.hidden)
+                return _export(export_session(found, given.format), given.output)
             case "stats":
-                return _stats(await sessions.stats(), as_json=given.json)
+                return _stats(await sessions.compute_statistics(), as_json=given.json)
             case _:
                 return await _change(sessions, given)
 
 
-async def _change(sessions: Sessions, given: argparse.Namespace) -> int:
+async def _change(sessions: SessionAdmin, given: argparse.Namespace) -> int:
     """The verbs that change something."""
     if given.verb == "rename":
-        row = await sessions.rename(given.session, " ".join(given.title))
+        row = await sessions.rename_session(given.session, " ".join(given.title))
         said = say('Session {id} is called "{title}" now.', id=row["id"], title=row["title"])
         print_json(row) if given.json else print(escaped(said))
         return 0
@@ -119,12 +119,12 @@ def _print(rows: list[Plain], as_json: bool, line: Callable[[Plain], str], none:
     return 0
 
 
-def _tree(roots: Sequence[Node], *, as_json: bool) -> int:
+def _tree(roots: Sequence[SessionNode], *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(_pretty(roots))
         return 0
     for root in roots:
-        for line in branch_lines(root, "", ""):
+        for line in format_branches(root, "", ""):
             print(line)
     if not roots:
         print(say("There is no session yet."))
@@ -147,11 +147,11 @@ def _show(found: Plain, *, as_json: bool) -> int:
     return 0
 
 
-async def _prune(sessions: Sessions, given: argparse.Namespace) -> int:
-    seconds = time.time() - since(given.older_than, time.time())
+async def _prune(sessions: SessionAdmin, given: argparse.Namespace) -> int:
+    seconds = time.time() - parse_since(given.older_than, time.time())
     if seconds <= 0:
         raise UsageError(phrase("--older-than must lie in the past."), "hermes sessions prune --older-than 90d")
-    rows = await sessions.idle(seconds)
+    rows = await sessions.list_idle(seconds)
     if given.dry_run or not rows:
         return _print(rows, given.json, _session_line, say("There is no session that old."))
     if not given.json:
@@ -163,7 +163,7 @@ async def _prune(sessions: Sessions, given: argparse.Namespace) -> int:
     answer = agreed(question, yes=given.yes, what=say("Deleting"))
     if answer is not True:
         return 1 if answer is False else 2
-    gone, held = await sessions.prune(seconds)
+    gone, held = await sessions.delete_idle(seconds)
     if given.json:
         print_json({"deleted": gone, "open": held})
         return 0
@@ -213,8 +213,8 @@ def _export(lines: bytes, output: str | None) -> int:
     return 0
 
 
-async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
-    row = await sessions.find(given.session)
+async def _delete(sessions: SessionAdmin, given: argparse.Namespace) -> int:
+    row = await sessions.find_session_row(given.session)
     if not given.yes:
         if not sys.stdin.isatty():
             complain("Deleting needs a yes: add --yes.")
@@ -226,7 +226,7 @@ async def _delete(sessions: Sessions, given: argparse.Namespace) -> int:
         print(say("Delete session {about} and every word of it?", about=about), "[y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是", "好"):
             return 1
-    deleted = await sessions.delete(str(row["id"]))
+    deleted = await sessions.delete_session(str(row["id"]))
     if given.json:
         sys.stdout.write(_pretty({"deleted": deleted}))
     else:

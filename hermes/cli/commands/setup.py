@@ -9,23 +9,23 @@ from pathlib import Path
 
 from msgspec import structs
 
-from hermes.admin.config import get
-from hermes.admin.migrate.detect import found_homes, home_at
-from hermes.admin.migrate.foreign_home import OldHome
-from hermes.admin.migrate.importer import Preview, Taken, preview, take_over
-from hermes.admin.models.local_servers import USUAL_PORTS, FoundServer, find_servers
-from hermes.admin.models.models import Candidate, FoundKey, current, model_names, tried
+from hermes.admin.config import get_setting
+from hermes.admin.migrate.detect import find_foreign_homes, open_foreign_home
+from hermes.admin.migrate.foreign_home import ForeignHome
+from hermes.admin.migrate.importer import ImportPreview, ImportResult, import_home, preview_import
+from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
+from hermes.admin.models.models import FoundKey, ModelSelection, describe_current_model, list_model_names, probe_model
 from hermes.admin.models.setup import (
-    Ready,
-    Wanted,
-    found,
+    SetupRequest,
+    SetupSelection,
+    complete_model,
+    find_provider_keys,
     key_variable,
-    providers,
-    ready,
-    save,
-    suggested,
-    whole_address,
-    with_model,
+    list_providers,
+    normalize_address,
+    resolve_setup,
+    save_setup,
+    suggest_setup,
 )
 from hermes.cli.arguments import Parser
 from hermes.cli.commands.model import about, test_line
@@ -47,7 +47,7 @@ _NO_LOCALE = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 _SHOWN = 12
 
 
-def run(arguments: list[str], *, servers: tuple[FoundServer, ...] = USUAL_PORTS) -> int:
+def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
     """Ask, or do what the options say; `servers` are looked for on this machine."""
     given = _parser().read(arguments)
     environ = process_environment()
@@ -88,7 +88,9 @@ def _parser() -> Parser:
 class _Unasked:
     """Setting up by options."""
 
-    def __init__(self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[FoundServer, ...]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[LocalModelServer, ...]
+    ) -> None:
         self._environ = environ
         self._given = given
         self._servers = servers
@@ -102,36 +104,36 @@ class _Unasked:
         wanted = self._wanted()
         if wanted is None:
             return 0
-        choice = asyncio.run(with_model(self._environ, ready(self._environ, wanted)))
-        if not given.no_test and choice.candidate.provider != "local":
-            result = asyncio.run(tried(self._environ, choice.trial))
+        choice = asyncio.run(complete_model(self._environ, resolve_setup(self._environ, wanted)))
+        if not given.no_test and choice.selection.provider != "local":
+            result = asyncio.run(probe_model(self._environ, choice.trial_selection))
             print(test_line(result))
             if result.problem:
                 complain(say("Nothing was written. With --no-test it is, all the same."))
                 return 1
-        _written(save(self._environ, choice))
+        _written(save_setup(self._environ, choice))
         return 0
 
     def _taken_over(self, path: Path) -> int:
         """The exit code: 1 after a no, 2 where nobody can be asked."""
-        old = home_at(self._environ, path)
-        _show_preview(preview(self._environ, old))
+        old = open_foreign_home(self._environ, path)
+        _show_preview(preview_import(self._environ, old))
         if not self._given.yes:
             if not at_a_terminal():
                 complain(say("Taking it over needs a yes: --yes."))
                 return 2
             if not yes_no(say("Take this over?")):
                 return 1
-        _show_taken(asyncio.run(take_over(self._environ, old, _progress)))
+        _show_taken(asyncio.run(import_home(self._environ, old, _progress)))
         return 0
 
-    def _wanted(self) -> Wanted | None:
+    def _wanted(self) -> SetupRequest | None:
         """What is to be chosen; None when all is said."""
         given = self._given
         if given.key_stdin and not given.provider and not given.base_url:
             raise UsageError(phrase("--key-stdin needs --provider: whose key is it?"))
         key = sys.stdin.readline().strip() if given.key_stdin else ""
-        wanted = Wanted(
+        wanted = SetupRequest(
             provider=given.provider, model=given.model, base_url=given.base_url, api_key=key, variable=given.api_key_env
         )
         if given.provider or given.base_url:
@@ -144,10 +146,10 @@ class _Unasked:
         print("\n".join(about(shown)))
         return None
 
-    def _suggested(self) -> Wanted | None:
+    def _suggested(self) -> SetupRequest | None:
         """What was found suggests itself, to a yes."""
-        keys, servers = found(self._environ), asyncio.run(find_servers(self._servers))
-        likely = suggested(keys, servers) if self._given.yes else None
+        keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
+        likely = suggest_setup(keys, servers) if self._given.yes else None
         if likely is not None:
             print(_offers(keys, servers)[0])
             return structs.replace(likely, model=self._given.model)
@@ -162,7 +164,9 @@ class _Unasked:
 class _Asked:
     """Setting up with a person at the terminal."""
 
-    def __init__(self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[FoundServer, ...]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], given: argparse.Namespace, servers: tuple[LocalModelServer, ...]
+    ) -> None:
         self._environ = environ
         self._given = given
         self._servers = servers
@@ -180,7 +184,7 @@ class _Asked:
         )
         shown = _standing(self._environ)
         if not self._given.no_import:
-            for old in found_homes(self._environ):
+            for old in find_foreign_homes(self._environ):
                 self._offer(old)
         if home.foreign():
             self._share()
@@ -214,13 +218,13 @@ class _Asked:
             home.ensure()
             set_variables(home.env_file, {"HERMES_LANGUAGE": language})
 
-    def _offer(self, old: OldHome) -> None:
-        shown = preview(self._environ, old)
+    def _offer(self, old: ForeignHome) -> None:
+        shown = preview_import(self._environ, old)
         if shown.empty:
             return
         _show_preview(shown)
         if yes_no(say("Take this over?")):
-            _show_taken(asyncio.run(take_over(self._environ, old, _progress)))
+            _show_taken(asyncio.run(import_home(self._environ, old, _progress)))
 
     def _share(self) -> None:
         home = locate_home(self._environ)
@@ -240,32 +244,32 @@ class _Asked:
         while True:
             wish = choose(say("What now?"), wishes)
             if wish == 1:
-                print(test_line(asyncio.run(tried(self._environ, Candidate()))))
+                print(test_line(asyncio.run(probe_model(self._environ, ModelSelection()))))
             else:
                 return wish == 2
 
-    def _choice(self) -> Ready | None:
-        keys, servers = found(self._environ), asyncio.run(find_servers(self._servers))
+    def _choice(self) -> SetupSelection | None:
+        keys, servers = find_provider_keys(self._environ), asyncio.run(find_local_servers(self._servers))
         rows = _offers(keys, servers)
         rows += [say("Another provider; I have a key"), say("A server, by its address")]
         rows.append(say("None yet: the small model that comes with Hermes answers"))
         at = choose(say("Who serves the model?"), rows)
         if at < len(keys):
-            return self._with_model(Wanted(provider=keys[at].provider))
+            return self._with_model(SetupRequest(provider=keys[at].provider))
         if at < len(keys) + len(servers):
             server = servers[at - len(keys)]
-            return self._with_model(Wanted(provider=server.provider, base_url=server.base_url))
+            return self._with_model(SetupRequest(provider=server.provider, base_url=server.base_url))
         if at == len(rows) - 1:
             _next_steps()
             return None
         if at == len(rows) - 2:
             url = _address()
             key = secret(say("Its key, if it wants one (not shown; Enter for none):"), getpass.getpass)
-            return self._with_model(Wanted(base_url=url, api_key=key))
-        known = providers()
+            return self._with_model(SetupRequest(base_url=url, api_key=key))
+        known = list_providers()
         title = pick(say("Which provider?"), [one.title for one in known], free=False)
         provider = next(one.name for one in known if one.title == title)
-        return self._with_model(Wanted(provider=provider, api_key=self._key(provider)))
+        return self._with_model(SetupRequest(provider=provider, api_key=self._key(provider)))
 
     def _key(self, provider: str) -> str:
         variable = key_variable(provider)
@@ -274,22 +278,22 @@ class _Asked:
             if key:
                 return key
 
-    def _with_model(self, wanted: Wanted) -> Ready:
-        choice = ready(self._environ, wanted)
+    def _with_model(self, wanted: SetupRequest) -> SetupSelection:
+        choice = resolve_setup(self._environ, wanted)
         try:
-            names = [one.name for one in asyncio.run(model_names(self._environ, choice.trial))]
+            names = [one.name for one in asyncio.run(list_model_names(self._environ, choice.trial_selection))]
         except ConfigError as error:
             complain(explained(error))
             names = []
         model = names[0] if len(names) == 1 else pick(say("Which model?"), names)
-        return structs.replace(choice, candidate=structs.replace(choice.candidate, model=model))
+        return structs.replace(choice, selection=structs.replace(choice.selection, model=model))
 
-    def _finish(self, choice: Ready) -> int:
+    def _finish(self, choice: SetupSelection) -> int:
         """Test and write."""
         kept = False
         while not self._given.no_test:
-            print(say("Testing {model} ...", model=escaped(choice.candidate.model)), flush=True)
-            result = asyncio.run(tried(self._environ, choice.trial))
+            print(say("Testing {model} ...", model=escaped(choice.selection.model)), flush=True)
+            result = asyncio.run(probe_model(self._environ, choice.trial_selection))
             print(test_line(result))
             if not result.problem:
                 break
@@ -302,7 +306,7 @@ class _Asked:
             ]
             wish = choose(say("What now?"), wishes)
             if wish == 1:
-                provider = choice.candidate.provider
+                provider = choice.selection.provider
                 choice = structs.replace(choice, api_key=self._key(provider), variable=key_variable(provider))
             elif wish == 2:
                 other = self._choice()
@@ -316,20 +320,20 @@ class _Asked:
                 raise LeftError
         if not kept and not yes_no(say("Keep this choice?"), default=True):
             raise LeftError
-        _written(save(self._environ, choice))
+        _written(save_setup(self._environ, choice))
         return 0
 
 
 def _address() -> str:
     """The address of a server, asked for until it is one."""
     while True:
-        url = whole_address(ask(say("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
+        url = normalize_address(ask(say("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
         if url:
             return url
         print(say("That is no address: http://HOST:PORT/v1 is one."))
 
 
-def _offers(keys: Sequence[FoundKey], servers: Sequence[FoundServer]) -> list[str]:
+def _offers(keys: Sequence[FoundKey], servers: Sequence[LocalModelServer]) -> list[str]:
     """What was found, a line each."""
     rows = [say("{provider} (key: {place})", provider=one.title, place=one.place) for one in keys]
     for server in servers:
@@ -341,11 +345,11 @@ def _offers(keys: Sequence[FoundKey], servers: Sequence[FoundServer]) -> list[st
 def _standing(environ: Mapping[str, str]) -> Plain | None:
     """The model as it is set up; None when nothing is, or what is cannot be used (then that is said)."""
     try:
-        shown = asyncio.run(current(environ))
+        shown = asyncio.run(describe_current_model(environ))
     except ConfigError as error:
         if "config.yaml" in str(error):
             raise
-        if get(environ, "model")["source"] == "config.yaml":  # else nobody has chosen anything yet
+        if get_setting(environ, "model")["source"] == "config.yaml":  # else nobody has chosen anything yet
             complain(explained(error))
         return None
     return None if shown["provider"] == "local" else shown
@@ -366,7 +370,7 @@ def _next_steps() -> None:
     print("  hermes config list    " + say("what is set; `hermes tools` for its tools"))
 
 
-def _show_preview(shown: Preview) -> None:
+def _show_preview(shown: ImportPreview) -> None:
     print("\n" + escaped(say("A home of {title}: {root}", title=shown.title, root=shown.root)))
     if shown.empty:
         print("  " + say("There is nothing to take over."))
@@ -394,7 +398,7 @@ def _show_preview(shown: Preview) -> None:
     print("  " + say("Nothing is changed there. What reads like an order to the agent waits for your yes."))
 
 
-def _size(shown: Preview) -> str:
+def _size(shown: ImportPreview) -> str:
     return ", " + say("{n} messages, {size} bytes", n=number(shown.messages), size=compact(shown.bytes))
 
 
@@ -403,7 +407,7 @@ def _names(names: tuple[str, ...]) -> str:
     return ": " + ", ".join(names[:_SHOWN]) + more
 
 
-def _show_taken(taken: Taken) -> None:
+def _show_taken(taken: ImportResult) -> None:
     messages = say_many("{n} message", "{n} messages", taken.messages)
     known = say_many("{n} session was here already", "{n} sessions were here already", taken.known)
     rows = [

@@ -6,10 +6,16 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 
-from hermes.admin.skills import SkillDesk, as_shown, open_desk
+from hermes.admin.skills import SkillAdmin, escape_text, open_skill_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
-from hermes.commands.views.skills import change_line, decided, diff_text, skill_line, strings
+from hermes.commands.views.skills import (
+    as_strings,
+    format_decided_change,
+    format_skill,
+    format_skill_change,
+    format_skill_diff,
+)
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import say, translated
@@ -60,69 +66,69 @@ def _parser() -> Parser:
 
 
 async def _run(given: argparse.Namespace) -> int:
-    async with open_desk(process_environment()) as desk:
+    async with open_skill_admin(process_environment()) as desk:
         return await _VERBS[given.verb or "list"](desk, given)
 
 
-async def _list(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.rows(), getattr(given, "as_json", False), skill_line, say("There are no skills."))
+async def _list(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    return _print(await desk.list_skills(), getattr(given, "as_json", False), format_skill, say("There are no skills."))
 
 
-async def _pending(desk: SkillDesk, given: argparse.Namespace) -> int:
-    return _print(await desk.pending(), given.as_json, change_line, say("No change waits."))
+async def _pending(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    return _print(await desk.list_pending(), given.as_json, format_skill_change, say("No change waits."))
 
 
-async def _log(desk: SkillDesk, given: argparse.Namespace) -> int:
-    rows = await desk.log(given.name)
-    return _print(rows, given.as_json, change_line, say("No change of a skill of that name is known."))
+async def _log(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    rows = await desk.list_log(given.name)
+    return _print(rows, given.as_json, format_skill_change, say("No change of a skill of that name is known."))
 
 
-async def _view(desk: SkillDesk, given: argparse.Namespace) -> int:
-    found = await desk.view(given.name)
+async def _view(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    found = await desk.view_skill(given.name)
     if given.as_json:
         print(json.dumps(found, ensure_ascii=False))
         return 0
-    print(as_shown(f"{found['name']} ({found['tier']}, {found['folder']})"))
-    for path in strings(found["files"]):
-        print(as_shown(f"  {path}"))
-    print("\n" + as_shown(str(found["text"])))
+    print(escape_text(f"{found['name']} ({found['tier']}, {found['folder']})"))
+    for path in as_strings(found["files"]):
+        print(escape_text(f"  {path}"))
+    print("\n" + escape_text(str(found["text"])))
     return 0
 
 
-async def _diff(desk: SkillDesk, given: argparse.Namespace) -> int:
-    row, lines = await desk.diff(given.which)
+async def _diff(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    row, lines = await desk.diff_change(given.which)
     if given.as_json:
         print(json.dumps(row | {"diff": lines}, ensure_ascii=False))
     else:
-        print("\n".join(diff_text(row, lines)))
+        print("\n".join(format_skill_diff(row, lines)))
     return 0
 
 
-async def _approve(desk: SkillDesk, given: argparse.Namespace) -> int:
-    print(decided(await desk.approve(given.number)))
+async def _approve(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    print(format_decided_change(await desk.approve_change(given.number)))
     return 0
 
 
-async def _reject(desk: SkillDesk, given: argparse.Namespace) -> int:
-    print(decided(await desk.reject(given.number)))
+async def _reject(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    print(format_decided_change(await desk.reject_change(given.number)))
     return 0
 
 
-async def _rollback(desk: SkillDesk, given: argparse.Namespace) -> int:
-    print(decided(await desk.rollback(given.name, given.number)))
+async def _rollback(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    print(format_decided_change(await desk.rollback_skill(given.name, given.number)))
     return 0
 
 
-async def _remove(desk: SkillDesk, given: argparse.Namespace) -> int:
-    print(decided(await desk.remove(given.name)))
+async def _remove(desk: SkillAdmin, given: argparse.Namespace) -> int:
+    print(format_decided_change(await desk.remove_skill(given.name)))
     return 0
 
 
-async def _install(desk: SkillDesk, given: argparse.Namespace) -> int:
+async def _install(desk: SkillAdmin, given: argparse.Namespace) -> int:
     if given.yes and not given.sha256:
         raise UsageError("--yes needs --sha256 HASH: it says yes to that very content.")
-    package = await desk.package(given.source)
-    offer = await desk.offer(package)
+    package = await desk.load_package(given.source)
+    offer = await desk.preview_package(package)
     if given.sha256 and given.sha256.lower() != offer["sha256"]:
         raise UsageError(f"Its sha256 is {offer['sha256']}, not the one given.", "Nothing was installed.")
     print("\n".join(_offer_lines(offer)))
@@ -134,11 +140,11 @@ async def _install(desk: SkillDesk, given: argparse.Namespace) -> int:
         if (await asyncio.to_thread(sys.stdin.readline)).strip().lower() not in ("y", "yes", "是", "好"):
             print(say("Nothing was installed."))
             return 1
-    print(decided(await desk.install(package)))
+    print(format_decided_change(await desk.install_package(package)))
     return 0
 
 
-_VERBS: dict[str, Callable[[SkillDesk, argparse.Namespace], Awaitable[int]]] = {
+_VERBS: dict[str, Callable[[SkillAdmin, argparse.Namespace], Awaitable[int]]] = {
     "list": _list,
     "view": _view,
     "install": _install,
@@ -157,12 +163,12 @@ def _offer_lines(offer: Plain) -> list[str]:
     assert isinstance(files, dict)
     state = say("new") if offer["new"] else say("in the place of what is there")
     return [
-        as_shown(say("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)),
+        escape_text(say("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)),
         f"sha256 {offer['sha256']}",
-        *(as_shown("  " + say("{size:>9,} bytes  {path}", size=size, path=path)) for path, size in files.items()),
-        *(f"! {translated(line)}" for line in strings(offer["findings"])),
+        *(escape_text("  " + say("{size:>9,} bytes  {path}", size=size, path=path)) for path, size in files.items()),
+        *(f"! {translated(line)}" for line in as_strings(offer["findings"])),
         "",
-        *strings(offer["diff"]),
+        *as_strings(offer["diff"]),
     ]
 
 

@@ -5,14 +5,14 @@ import sys
 
 import msgspec
 
-from hermes.admin.usage import usage_report
+from hermes.admin.usage import build_usage_report
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
-from hermes.commands.views.usage import cached, limits, sure, usd
+from hermes.commands.views.usage import format_cache_share, format_cap_limits, format_cost, format_dollars
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.util.text import inert, one_line
 
 Plain = dict[str, object]
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     made.add_argument("--session", default="", metavar="ID", help="one session only (an id, its beginning or title)")
     given = made.read(arguments)
     try:
-        report = asyncio.run(usage_report(process_environment(), since=given.since, session=given.session))
+        report = asyncio.run(build_usage_report(process_environment(), since=given.since, session=given.session))
     except HermesError as error:
         return failed(error)
     if given.json:
@@ -55,14 +55,16 @@ def _show(report: Plain) -> None:
 def _show_caps(report: Plain) -> None:
     caps, per_run, open_calls = report["caps"], report["caps_per_run_or_session"], report["under_way"]
     assert isinstance(caps, list) and isinstance(per_run, list) and isinstance(open_calls, list)
-    lines = [f"  {cap['name']:<10} {limits(cap, 'usd_left', 'tokens_left')}" for cap in caps]
-    lines += [("  " + say("each {name} {limits}", name=f"{cap['name']:<5}", limits=limits(cap))) for cap in per_run]
+    lines = [f"  {cap['name']:<10} {format_cap_limits(cap, 'usd_left', 'tokens_left')}" for cap in caps]
+    lines += [
+        ("  " + say("each {name} {limits}", name=f"{cap['name']:<5}", limits=format_cap_limits(cap))) for cap in per_run
+    ]
     if lines:
         print("\n".join(["\n" + say("caps:"), *lines]))
     if open_calls:
         print("\n" + say("held by calls under way:"))
     for call in open_calls:
-        cost = "" if call["usd"] is None else (say("{usd} or", usd=usd(call["usd"])) + " ")
+        cost = "" if call["usd"] is None else (say("{usd} or", usd=format_dollars(call["usd"])) + " ")
         where = call["session_id"] or say("(none)")
         most = say("at most {cost}{n:,} tokens", cost=cost, n=call["tokens"])
         print(f"  {where}  {inert(str(call['model']))}  {most}")
@@ -76,6 +78,6 @@ def _line(name: str, row: object) -> str:
         output_tokens=row["output_tokens"],
     )
     if not row["calls"]:
-        return f"  {padded(name, 28)} {say('nothing')}"
+        return f"  {pad_right(name, 28)} {say('nothing')}"
     calls = say("{n:>5} calls", n=row["calls"])
-    return f"  {padded(name, 28)} {calls}  {padded(tokens, 28)}  {sure(row)}{cached(row)}"
+    return f"  {pad_right(name, 28)} {calls}  {pad_right(tokens, 28)}  {format_cost(row)}{format_cache_share(row)}"

@@ -4,16 +4,16 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from hermes.admin.status import status
+from hermes.admin.status import collect_status
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json, size
-from hermes.commands.views.usage import limits, sure
+from hermes.commands.views.usage import format_cap_limits, format_cost
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import compact, moment, number
 from hermes.i18n.messages import joined, say, say_many, translated
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escaped, one_line, visible
 
@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
     given = parser.read(arguments)
     try:
-        found = asyncio.run(status(process_environment(), os.getcwd(), offline=given.offline))
+        found = asyncio.run(collect_status(process_environment(), os.getcwd(), offline=given.offline))
     except HermesError as error:
         return failed(error)
     if given.as_json:
@@ -61,7 +61,7 @@ def status_lines(found: Plain) -> list[str]:
         (say("Waiting"), _waiting(_table(found["pending"]))),
         (say("Disk"), _disk(_table(found["disk"]))),
     ]
-    return [f"{padded(title, _TITLE)} {text}" for title, text in rows]
+    return [f"{pad_right(title, _TITLE)} {text}" for title, text in rows]
 
 
 def _commands(lines: list[object]) -> str:
@@ -128,13 +128,13 @@ def _spent(row: object) -> str:
         "{calls}, {tokens} tokens, {cost}",
         calls=calls,
         tokens=compact(row["input_tokens"] + row["output_tokens"]),
-        cost=sure(row),
+        cost=format_cost(row),
     )
 
 
 def _caps(rows: object) -> list[str]:
     assert isinstance(rows, list)
-    return [f"{row['name']}: {limits(row, 'usd_left', 'tokens_left')}" for row in rows]
+    return [f"{row['name']}: {format_cap_limits(row, 'usd_left', 'tokens_left')}" for row in rows]
 
 
 def _waiting(pending: Mapping[str, object]) -> str:

@@ -6,14 +6,14 @@ import sys
 
 from msgspec import structs
 
-from hermes.admin.toolsets import Switched, disable, enable, listed
+from hermes.admin.toolsets import ToolsetChange, disable_toolsets, enable_toolsets, list_toolsets
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
-from hermes.commands.views.tool_descriptions import told_of_set
+from hermes.commands.views.tool_descriptions import describe_toolset
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import phrase, say
-from hermes.markup.charts import fitted, padded, width
+from hermes.markup.charts import fit_text, pad_right, text_width
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escaped
 
@@ -37,14 +37,16 @@ def run(arguments: list[str]) -> int:
     environ = process_environment()
     try:
         if given.action == "list":
-            return _list(listed(environ), as_json=given.as_json)
+            return _list(list_toolsets(environ), as_json=given.as_json)
         on = given.action == "enable"
-        return _switched((enable if on else disable)(environ, given.names), on=on, as_json=given.as_json)
+        return _switched(
+            (enable_toolsets if on else disable_toolsets)(environ, given.names), on=on, as_json=given.as_json
+        )
     except HermesError as error:
         return failed(error)
 
 
-def _switched(done: Switched, *, on: bool, as_json: bool) -> int:
+def _switched(done: ToolsetChange, *, on: bool, as_json: bool) -> int:
     if as_json:
         print(json.dumps(structs.asdict(done), ensure_ascii=False))
         return 0
@@ -66,11 +68,11 @@ def _list(rows: list[Plain], *, as_json: bool) -> int:
         tools = row["tools"]
         assert isinstance(tools, list)
         names = ", ".join(map(str, tools)) or say("(asked of the server when a session starts)")
-        told = told_of_set(str(row["name"])) or names
+        told = describe_toolset(str(row["name"])) or names
         why = f" [{row['why']}]" if row["why"] else ""
-        line = escaped(f"{padded(str(row['name']), 16)} {padded(state, 4)} ")
+        line = escaped(f"{pad_right(str(row['name']), 16)} {pad_right(state, 4)} ")
         print(
-            (line + fitted(escaped(told), columns - width(line) - width(why)).rstrip() + why)
+            (line + fit_text(escaped(told), columns - text_width(line) - text_width(why)).rstrip() + why)
             if columns
             else line + told + why
         )

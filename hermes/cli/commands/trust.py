@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hermes.admin.trust import vouch_for
+from hermes.admin.trust import trust_files
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
@@ -72,7 +72,7 @@ def _changed(home: Home, folder: str, *, trusted: bool) -> str:
             changed=say("trusted no more") if changed else say("not among the trusted folders"),
             note=note,
         )
-    files = asyncio.run(vouch_for(home, path))
+    files = asyncio.run(trust_files(home, path))
     note = (
         (" " + say("Files in it that were written beside strangers' words count as yours now: {files}.", files=files))
         if files

@@ -2,7 +2,7 @@
 
 import shlex
 
-from hermes.admin.update import CLONE, PIP, PIPX, UNKNOWN, UV, UV_TOOL, Updater, this_installation
+from hermes.admin.update import CLONE, PIP, PIPX, UNKNOWN, UV, UV_TOOL, Updater, detect_installation
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import agreed, print_json
@@ -37,17 +37,17 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("-y", "--yes", action="store_true", help=say("do not ask"))
     parser.add_argument("--json", action="store_true", dest="as_json", help=say("print JSON"))
     given = parser.read(arguments)
-    updater = Updater(this_installation(), process_environment())
+    updater = Updater(detect_installation(), process_environment())
     try:
-        row = updater.about()
+        row = updater.describe_installation()
         if not given.as_json:
             print("\n".join(escaped(line) for line in _about(row)))
         if given.check:
-            return _checked(updater.check(), as_json=given.as_json)
+            return _checked(updater.check_for_update(), as_json=given.as_json)
         answer = agreed(say("Update now?"), yes=given.yes, what=say("Updating"))
         if answer is not True:
             return 1 if answer is False else 2
-        done = updater.update()
+        done = updater.update_installation()
     except HermesError as error:
         return failed(error)
     if given.as_json:

@@ -13,7 +13,7 @@ from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import moment
 from hermes.i18n.messages import say, say_many
-from hermes.markup.charts import padded
+from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escaped
 
@@ -39,13 +39,13 @@ def run(arguments: list[str]) -> int:
     try:
         desk = Worktrees(process_environment())
         if given.verb == "remove":
-            row = desk.remove(given.name, force=given.force)
+            row = desk.remove_worktree(given.name, force=given.force)
             said = say(
                 "The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"]
             )
             print_json(row) if given.as_json else print(escaped(said))
             return 0
-        rows = desk.rows()
+        rows = desk.list_worktrees()
     except HermesError as error:
         return failed(error)
     if getattr(given, "as_json", False):
@@ -67,7 +67,7 @@ def inside(given: argparse.Namespace, environ: Mapping[str, str], work: Callable
     given.usage_file = given.usage_file and os.path.abspath(given.usage_file)
     lines: list[str] = []
     try:
-        with Worktrees(environ).using(Path.cwd(), given.worktree) as (made, lines):
+        with Worktrees(environ).open_worktree(Path.cwd(), given.worktree) as (made, lines):
             complain(say("Working in {folder}, on the branch {branch}.", folder=made.folder, branch=made.branch))
             os.chdir(made.folder)
             return work()
@@ -85,4 +85,4 @@ def _line(row: Plain) -> str:
         )
     )
     tail = "  ".join(part for part in (str(row["wrong"]) or what, state) if part)
-    return f"{row['name']:<28} {padded(moment(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"
+    return f"{row['name']:<28} {pad_right(moment(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"

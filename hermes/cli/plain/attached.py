@@ -13,7 +13,7 @@ from hermes.cli.plain.renderer import Renderer
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import say, translated
 from hermes.ipc import frames
-from hermes.ipc.connection import Wire
+from hermes.ipc.connection import IpcConnection
 from hermes.ipc.remote_session import RemoteSession
 from hermes.util.text import inert
 
@@ -28,11 +28,11 @@ def finish_oneshot(one: socket.socket, begun: bytes, session_id: str, terminal: 
 async def _finish(one: socket.socket, begun: bytes, session_id: str, terminal: int | None) -> int:
     one.setblocking(False)
     # The caller closes its own handle; this one is the stream's.
-    reader, writer = await asyncio.open_unix_connection(sock=one.dup(), limit=frames.LARGEST)
-    wire = Wire(_Begun(begun, reader), writer, frames.decoder_of_tells())
-    about = frames.Attached(session_id=session_id, pid=0, busy=True, model="")
+    reader, writer = await asyncio.open_unix_connection(sock=one.dup(), limit=frames.MAX_FRAME_BYTES)
+    wire = IpcConnection(_Begun(begun, reader), writer, frames.response_decoder())
+    about = frames.AttachedFrame(session_id=session_id, pid=0, busy=True, model="")
     session = RemoteSession(wire, about)
-    ended = session.awaited()
+    ended = session.expect_oneshot_end()
     shown = Renderer(quiet=True)
     async with contextlib.AsyncExitStack() as stack:
         if terminal is not None:
@@ -42,7 +42,7 @@ async def _finish(one: socket.socket, begun: bytes, session_id: str, terminal: i
         shown.on_broken = session.stop
         session.subscribe(shown)
         stack.enter_context(_signals(session))
-        session.listen()
+        session.start_reading()
         stack.push_async_callback(session.close)
         said = await ended
     if shown.broken is not None:
@@ -50,10 +50,10 @@ async def _finish(one: socket.socket, begun: bytes, session_id: str, terminal: i
     return _code(said, session_id)
 
 
-def _code(said: frames.Ended, session_id: str) -> int:
+def _code(said: frames.TurnEndedFrame, session_id: str) -> int:
     """Print what is owed and choose the exit code."""
     if said.error is not None:
-        complain(explained(frames.error_of(said.error)))
+        complain(explained(frames.error_from_frame(said.error)))
         return said.code or 1
     ended = said.ended
     if ended is None:
@@ -89,7 +89,7 @@ class _Begun(asyncio.StreamReader):
     """Lines that were read already, and then those of another reader."""
 
     def __init__(self, begun: bytes, rest: asyncio.StreamReader) -> None:
-        super().__init__(limit=frames.LARGEST)
+        super().__init__(limit=frames.MAX_FRAME_BYTES)
         self._begun = begun
         self._rest = rest
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.admin.models.local_servers import FoundServer
+from hermes.admin.models.local_servers import LocalModelServer
 from hermes.cli.errors import complain
 from hermes.cli.log import log_to, redaction
 from hermes.cli.options import app_options, prompt_text
@@ -43,7 +43,7 @@ def once(given: argparse.Namespace, text: str) -> int:
     return asyncio.run(_talk(given, PlainInput(), prompt_text(text)))
 
 
-def chat(given: argparse.Namespace, servers: tuple[FoundServer, ...]) -> int:
+def chat(given: argparse.Namespace, servers: tuple[LocalModelServer, ...]) -> int:
     """A chat with whoever is at standard input; returns the exit code. Raises HermesError."""
     from hermes.cli.plain.readline import keyboard
 
@@ -54,7 +54,7 @@ def chat(given: argparse.Namespace, servers: tuple[FoundServer, ...]) -> int:
 
 
 async def _talk(
-    given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[FoundServer, ...] = ()
+    given: argparse.Namespace, source: Source, text: str | None = None, *, servers: tuple[LocalModelServer, ...] = ()
 ) -> int:
     """The whole conversation; without `text` a chat with whoever is at `source`."""
     # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
@@ -70,10 +70,10 @@ async def _talk(
         shown.prompt = source.shown
         async with App(environ, options) as app, contextlib.AsyncExitStack() as stack:
             if text is None:
-                from hermes.ipc.session_server import reachable
+                from hermes.ipc.session_server import serve_sessions
 
-                await stack.enter_async_context(reachable(app))
-            log.redact = app.redact  # it also knows the keys that are read while the process runs
+                await stack.enter_async_context(serve_sessions(app))
+            log.redact = app.redact_text  # it also knows the keys that are read while the process runs
             asker = await stack.enter_async_context(TerminalAsker(terminal)) if terminal is not None else None
             sessions = _Sessions(app, shown, asker, stack)
             try:
@@ -88,7 +88,7 @@ async def _talk(
                 from hermes.cli.plain.repl import Dialogue
 
                 closed = asker.took_away if asker is not None else lambda: False
-                plain = PlainTerminal(app.premises.settings.display, environ, shown.set_display)
+                plain = PlainTerminal(app.services.settings.display, environ, shown.set_display)
                 desk = PlainDesk(app, source, actor, plain, sessions.open, sessions.beside)
                 code = await Dialogue(app, source, desk, closed=closed).run()
                 if desk.deletes:
@@ -122,9 +122,9 @@ class _Sessions:
         try:
             return await self._app.open_session(name, latest=latest, asker=self._asker)
         except BusyError:
-            from hermes.ipc.session_server import joined
+            from hermes.ipc.session_server import attach_named_session
 
-            remote = await joined(self._app, name, latest=latest, asks=self._asker is not None)
+            remote = await attach_named_session(self._app, name, latest=latest, asks=self._asker is not None)
             if remote is None:
                 raise
             self._remotes.push_async_callback(remote.close)
@@ -148,13 +148,13 @@ class _Sessions:
 
 async def _delete(desk: "PlainDesk") -> None:
     """Delete the session that was talked with."""
-    from hermes.admin.sessions import Sessions
+    from hermes.admin.sessions import SessionAdmin
 
     actor = desk.actor
     session_id = actor.session_id
     await desk.app.close_session(actor)
-    on = desk.app.premises
-    print(say("Deleted: {what}.", what=await Sessions(on.store, on.home).delete(session_id)))
+    on = desk.app.services
+    print(say("Deleted: {what}.", what=await SessionAdmin(on.store, on.home).delete_session(session_id)))
 
 
 async def _once(app: App, actor: "SessionPort", source: Source, text: str, given: argparse.Namespace) -> int:
@@ -164,15 +164,15 @@ async def _once(app: App, actor: "SessionPort", source: Source, text: str, given
     with source.during(actor.stop):
         ended = await actor.post(Inbound(text=text, images=images, cwd=app.options.cwd))
     if used is not None:
-        write_usage(Path(given.usage_file), app.result(used, ended))
+        write_usage(Path(given.usage_file), app.turn_result(used, ended))
     return _finish(actor, ended, only_text=given.oneshot is not None)
 
 
 def _local(port: "SessionPort") -> SessionActor:
     """The session itself: what it uses is known where it lives. Raises BusyError where that is elsewhere."""
-    from hermes.ipc.session_server import local
+    from hermes.ipc.session_server import require_local
 
-    return local(port)
+    return require_local(port)
 
 
 def _finish(actor: "SessionPort", ended: TurnEnded, *, only_text: bool) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from hermes.cli.output import on_lines
 from hermes.cli.plain.terminal import Key, Source
-from hermes.commands.context import Delivery, Option, Surface
+from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.config.display import DisplaySettings
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.i18n.messages import say
-from hermes.ipc.session_server import let_go, local, said_something
+from hermes.ipc.session_server import close_port, has_messages, require_local
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
@@ -25,7 +25,7 @@ from hermes.sessions.port import SessionPort
 from hermes.util.text import escaped, inert
 
 if TYPE_CHECKING:
-    from hermes.admin.people.identity import Person
+    from hermes.admin.people.identity import PersonIdentity
 
 YES = ("y", "yes", "是", "好")
 """What counts as a yes."""
@@ -55,7 +55,7 @@ class PlainTerminal:
         self.display = display
         self._shown(display)
 
-    def skins(self) -> Sequence[str]:
+    def list_skins(self) -> Sequence[str]:
         """Lines have no colours."""
         return ("default",)
 
@@ -65,19 +65,19 @@ class PlainTerminal:
     def redraw(self) -> None:
         """There is nothing to draw anew."""
 
-    async def copy(self, text: str) -> str:
+    async def copy_text(self, text: str) -> str:
         """Put a text into the clipboard, where the desktop has a program for that."""
         from hermes.cli.tui.clipboard import copy_text
 
         return await asyncio.to_thread(copy_text, text, self._environ, None)
 
-    async def edit(self, text: str) -> str | None:
+    async def edit_text(self, text: str) -> str | None:
         """Let the person write in their editor."""
         from hermes.cli.tui.editor import edited
 
         return await asyncio.to_thread(edited, text, self._environ)
 
-    def attach(self, path: str) -> None:
+    def attach_picture(self, path: str) -> None:
         """Send a picture along with the next message."""
         self.pictures.append(read_picture(Path(path).expanduser()))
         print(say("It goes along with your next message."))
@@ -120,16 +120,16 @@ class PlainDesk:
         self.deletes = False
 
     @property
-    def person(self) -> "Person":
+    def person(self) -> "PersonIdentity":
         """Who sits at this machine."""
-        from hermes.admin.people.identity import THE_OWNER
+        from hermes.admin.people.identity import OWNER_IDENTITY
 
-        return THE_OWNER
+        return OWNER_IDENTITY
 
     @property
     def actor(self) -> SessionActor:
         """The session that is talked with. Raises BusyError where it lives in another process."""
-        return local(self.port)
+        return require_local(self.port)
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""
@@ -145,7 +145,7 @@ class PlainDesk:
         prompt = self._source.shown()
         print(f"\n{text}\n{prompt}" if prompt else text, end="" if prompt else "\n", flush=True)
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
         """A list with numbers; Enter alone takes none."""
         print(escaped(title))
         for number, option in enumerate(options, 1):
@@ -168,7 +168,7 @@ class PlainDesk:
         line = await self._source.next(f"{shown}: ")
         return None if isinstance(line, Key) else line or default
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> SessionPort:
         """Talk with another session from now on."""
         del greet
         before = self.port
@@ -176,38 +176,38 @@ class PlainDesk:
             return before
         self.port = await self._begin(name)
         if before is not self.port:
-            await let_go(self.app, before)
-        if said_something(before):
+            await close_port(self.app, before)
+        if has_messages(before):
             print(say("hermes --resume {id} goes on with it.", id=before.session_id))
         return self.port
 
     async def again(self) -> SessionPort:
         """Open the session anew, whose process is gone. Raises what opening raises."""
         before, self.port = self.port, await self._begin(self.port.session_id)
-        await let_go(self.app, before)
+        await close_port(self.app, before)
         return self.port
 
-    async def beside(self) -> SessionActor:
+    async def open_background_session(self) -> SessionActor:
         """A fresh session beside this one, whose questions are asked here."""
         return await self._aside()
 
-    def post(self, inbound: Inbound, delivery: Delivery = Delivery.USUAL) -> None:
+    def post_message(self, inbound: Inbound, delivery: PostMode = PostMode.USUAL) -> None:
         """No turn runs while a command does: it is said next."""
         del delivery
         self.owed.append(inbound)
 
-    async def answered(self, inbound: Inbound) -> ExitReason:
+    async def post_and_wait(self, inbound: Inbound) -> ExitReason:
         """Say something, and wait for the end of its turn; Ctrl-C stops it."""
         with self._source.during(self.port.stop):
             return (await self.port.post(inbound)).reason
 
-    def prefill(self, text: str) -> None:
+    def prefill_input(self, text: str) -> None:
         """There is no line to put it into: it is shown, to be typed anew or copied."""
         print(f"> {inert(text)}")
 
-    async def refresh(self) -> None:
+    async def refresh_view(self) -> None:
         """Nothing is shown of the session all the time."""
 
-    def leave(self, *, delete: bool = False) -> None:
+    def leave_chat(self, *, delete: bool = False) -> None:
         """End the chat."""
         self.leaving, self.deletes = True, delete

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from hermes.admin.models.local_servers import FoundServer, find_servers
+from hermes.admin.models.local_servers import LocalModelServer, find_local_servers
 from hermes.cli.plain.terminal import Lines
 from hermes.config.home import locate_home
 from hermes.i18n.messages import say
-from hermes.sessions.model.endpoint import nothing_configured
-from hermes.sessions.options import Options
+from hermes.sessions.model.endpoint import is_nothing_configured
+from hermes.sessions.options import SessionOptions
 from hermes.util.text import inert
 
 MOST_SHOWN = 20
@@ -19,13 +19,13 @@ YES = ("y", "yes", "是", "好")
 
 
 async def offer_server(
-    options: Options, environ: Mapping[str, str], terminal: int, candidates: tuple[FoundServer, ...]
-) -> Options:
+    options: SessionOptions, environ: Mapping[str, str], terminal: int, candidates: tuple[LocalModelServer, ...]
+) -> SessionOptions:
     """The options, with the server's address and model in them when the person took the offer."""
-    if not nothing_configured(options, environ):
+    if not is_nothing_configured(options, environ):
         return options
     lines = Lines(terminal)
-    for server in await find_servers(candidates):
+    for server in await find_local_servers(candidates):
         if not server.models:
             told = say("{title} runs at {url}, but has no model to offer yet.", title=server.title, url=server.base_url)
             _show(terminal, f"{told}\n")
@@ -71,7 +71,7 @@ def _listed(models: tuple[str, ...]) -> str:
     return "".join(rows)
 
 
-def _setting(server: FoundServer, model: str) -> str:
+def _setting(server: LocalModelServer, model: str) -> str:
     quoted = json.dumps(model)  # a JSON string is a YAML one, whatever is in the name
     return f"model:\n  default: {quoted}\n  provider: {server.provider}\n  base_url: {server.base_url}\n"
 

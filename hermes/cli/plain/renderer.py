@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from hermes.cli.output import Flow, on_lines
-from hermes.commands.views.usage import epoch_line
+from hermes.commands.views.usage import format_epoch_notice
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     EpochBegan,
@@ -126,7 +126,7 @@ class Renderer:
             case ToolEnded():
                 self._ended(event)
             case EpochBegan() if event.number > 1:
-                said = epoch_line(event.reason, event.bytes)
+                said = format_epoch_notice(event.reason, event.bytes)
                 self._line(f"· {said}" if said else "")
             case Notice():  # louder ones were shown already
                 prompt = self.prompt()

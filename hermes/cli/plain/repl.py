@@ -8,15 +8,15 @@ from hermes.cli.output import on_lines
 from hermes.cli.plain.command_context import PlainDesk
 from hermes.cli.plain.prompts import late_answer
 from hermes.cli.plain.terminal import Key, Source
-from hermes.commands.command import parse
+from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
-from hermes.commands.registry import registry
+from hermes.commands.registry import command_registry
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import ENGLISH, joined, say, spoken, translated
 from hermes.ipc.remote_session import RemoteSession
-from hermes.ipc.session_server import said_something
+from hermes.ipc.session_server import has_messages
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
@@ -56,7 +56,7 @@ class Dialogue:
         if endpoint.cache_ttl:
             lines.append(say("Prompt caching: on ({time})", time=endpoint.cache_ttl))
         if isinstance(port := self._desk.port, SessionActor):
-            lines.append(translated(await self._app.place_line(port)))
+            lines.append(translated(await self._app.describe_backend(port)))
         else:
             lines.append(elsewhere_line())
         lines.append(
@@ -106,36 +106,36 @@ class Dialogue:
 
     async def _pursued(self) -> None:
         """Let the session work towards its goal; Ctrl-C pauses that."""
-        pursuit = self._app.beside.pursuing(self._desk.port)
+        pursuit = self._app.background_work.find_pursuit(self._desk.port)
         if pursuit is not None and pursuit.active:
             with self._source.during(pursuit.stop):
-                await pursuit.rest()
+                await pursuit.wait_until_idle()
 
     async def _heard(self, said: str) -> int | None:
         """Do what a line means; returns the exit code when that ends the chat."""
         if said.strip() == FENCE:
             return await self._block()
-        named = parse(said)
+        named = parse_command_line(said)
         if named is None:
             return await self._turn(self._inbound(said))
         name, text = named
-        commands = registry(Surface.TERMINAL)
+        commands = command_registry(Surface.TERMINAL)
         try:
-            if (command := commands.find(name)) is not None:
+            if (command := commands.find_command(name)) is not None:
                 port = self._desk.port
                 with self._source.during(port.stop):
                     if isinstance(port, RemoteSession) and command.travels:
-                        await port.command(name, text, self._desk)
+                        await port.run_command(name, text, self._desk)
                     else:
-                        await commands.run(self._desk, name, text)
+                        await commands.run_command(self._desk, name, text)
                 return None
-            skills = await skill_admin(self._app).names()
+            skills = await skill_admin(self._app).usable_names()
         except HermesError as error:
             print(escaped(explained(error)))
             return None
         if name in skills:
             return await self._turn(self._inbound(said))
-        near = commands.near(name, skills)
+        near = commands.suggest_name(name, skills)
         told = [say("There is no command /{name}.", name=name)]
         told += [say("Did you mean /{near}?", near=near)] if near else []
         print(joined(*told, say("A space in front sends it as a message.")))
@@ -184,5 +184,5 @@ class Dialogue:
 
     def _kept(self) -> None:
         """Tell how to go on with a session in which something was said."""
-        if said_something(self._desk.port):
+        if has_messages(self._desk.port):
             print(say("hermes --resume {id} goes on with it.", id=self._desk.port.session_id))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hermes.cli.render.theme import Theme
 from hermes.i18n.messages import say_many
-from hermes.markup.cells import cut, safe
+from hermes.markup.cells import sanitize_line, truncate_text
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STYLES = {"+": "diff.add", "-": "diff.remove"}
@@ -18,9 +18,9 @@ def shown(theme: Theme, lines: Sequence[str], width: int, most: int) -> list[str
     places = _places(lines)
     digits = 0 if theme.plain else len(str(max((number for number in places if number), default=0)))
     for raw, place in zip(lines[:most], places, strict=False):
-        text = safe(raw).rstrip()
+        text = sanitize_line(raw).rstrip()
         number = f"{place or '':>{digits}} " if digits and any(places) else ""
-        body = cut(text, max(width - len(number), 8), "…" if theme.unicode else "...")
+        body = truncate_text(text, max(width - len(number), 8), "…" if theme.unicode else "...")
         found.append((theme.paint("diff.number", number) if place else number) + theme.paint(_style(text, place), body))
     if len(lines) > most:
         mark = "…" if theme.unicode else "..."

@@ -14,10 +14,10 @@ from hermes.cli.render.code import Colours
 from hermes.cli.render.painted import line, wrapped
 from hermes.cli.render.theme import Depth, Theme
 from hermes.i18n.messages import say
-from hermes.markup.blocks import Block, Kind, Splitter
-from hermes.markup.cells import width_of
+from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock
+from hermes.markup.cells import measure_width
 from hermes.markup.containers import QUOTE
-from hermes.markup.inline import runs_of
+from hermes.markup.inline import parse_runs
 
 NARROWEST = 10
 """Cells below which nothing gets narrower: the terminal wraps instead."""
@@ -30,7 +30,7 @@ class Markdown:
     def __init__(self, theme: Theme, width: Callable[[], int], style: str = "text") -> None:
         self._theme = theme
         self._width = width
-        self._splitter = Splitter()
+        self._splitter = BlockSplitter()
         self._writer = _Writer(theme, style)
         self._version = 0
         self._tail: tuple[int, int, int, list[str]] = (-1, 0, 0, [])
@@ -46,7 +46,7 @@ class Markdown:
         width = self._width()
         key = (self._version, most, width)
         if self._tail[:3] != key:
-            blocks = self._splitter.unfinished(most)
+            blocks = self._splitter.preview_blocks(most)
             lines = self._writer.twin().lines(blocks, width, whole=False) if blocks else []
             self._tail = (*key, lines[-most:] if most > 0 else [])
         return self._tail[3]
@@ -55,7 +55,7 @@ class Markdown:
         """The text has ended; returns its last lines. Another text may follow."""
         self._version += 1
         lines = self._writer.lines(self._splitter.close(), self._width())
-        self._splitter = Splitter()
+        self._splitter = BlockSplitter()
         self._writer = _Writer(self._theme, self._writer.style)
         return lines
 
@@ -66,7 +66,7 @@ class _Writer:
     def __init__(self, theme: Theme, style: str) -> None:
         self._theme = theme
         self.style = style
-        self._before: Block | None = None
+        self._before: MarkdownBlock | None = None
         self._columns: table.Columns | None = None
         self._colours: Colours | None = None
 
@@ -80,31 +80,31 @@ class _Writer:
         """Share nothing with what this was copied from."""
         self._colours = copy.copy(self._colours)
 
-    def lines(self, blocks: list[Block], width: int, *, whole: bool = True) -> list[str]:
+    def lines(self, blocks: list[MarkdownBlock], width: int, *, whole: bool = True) -> list[str]:
         """The lines of these blocks. With `whole`, code and addresses are not broken by us where they are too long:
         the terminal does that, and what is copied is right."""
         found: list[str] = []
         for block in blocks:
             if self._apart(block):
                 found.append(self._between(block.around))
-            if block.kind is not Kind.CODE_END or self._theme.plain:
+            if block.kind is not BlockKind.CODE_END or self._theme.plain:
                 self._before = block
             found += self._written(block, width, whole)
         return found
 
-    def _apart(self, block: Block) -> bool:
+    def _apart(self, block: MarkdownBlock) -> bool:
         """Whether an empty line goes before the block."""
         before = self._before
-        if before is None or not block.first or block.kind is Kind.CODE_END:
+        if before is None or not block.first or block.kind is BlockKind.CODE_END:
             return False
         if block.gap:
             return True
         if before.around != block.around and (apart := _apart_by_quotes(before.around, block.around)) is not None:
             return apart
         kinds = {block.kind, before.kind}
-        if kinds & {Kind.CODE, Kind.INDENTED}:
+        if kinds & {BlockKind.CODE, BlockKind.INDENTED}:
             return len(kinds) > 1
-        if kinds & {Kind.HEADING, Kind.TABLE}:
+        if kinds & {BlockKind.HEADING, BlockKind.TABLE}:
             return True
         return _in_item(before.around) and not _in_item(block.around)
 
@@ -136,14 +136,14 @@ class _Writer:
             depth += 1
         return left
 
-    def _written(self, block: Block, width: int, whole: bool) -> list[str]:
-        if block.kind in (Kind.CODE, Kind.CODE_END):
+    def _written(self, block: MarkdownBlock, width: int, whole: bool) -> list[str]:
+        if block.kind in (BlockKind.CODE, BlockKind.CODE_END):
             return self._code(block, width, whole)
         around = block.around
         if not around:
             return self._body(block, self.style, width, whole)
         text, task = block.text, block.text[:4].lower()
-        if task in ("[ ] ", "[x] ") and block.kind is Kind.PARAGRAPH and _is_marker(around[-1]):
+        if task in ("[ ] ", "[x] ") and block.kind is BlockKind.PARAGRAPH and _is_marker(around[-1]):
             text = text[4:]
             if self._theme.plain:
                 text = say("done: {text}", text=text) if task == "[x] " else say("to do: {text}", text=text)
@@ -160,36 +160,36 @@ class _Writer:
             *(f"{bars}{one}" if one else bars.rstrip(" ") for one in others),
         ]
 
-    def _body(self, block: Block, base: str, width: int, whole: bool) -> list[str]:
+    def _body(self, block: MarkdownBlock, base: str, width: int, whole: bool) -> list[str]:
         """The block's own lines."""
         theme = self._theme
         match block.kind:
-            case Kind.HEADING:
+            case BlockKind.HEADING:
                 return self._heading(block, base, width, whole)
-            case Kind.TABLE:
+            case BlockKind.TABLE:
                 return self._table(block, base, width)
-            case Kind.RULE:
+            case BlockKind.RULE:
                 bar = "─" if theme.unicode else "-"
                 return [theme.paint("rule", bar * (3 if theme.plain else min(width, 60)))]
-            case Kind.PARAGRAPH:
-                runs = runs_of(block.text, base)
-            case Kind.INDENTED:
+            case BlockKind.PARAGRAPH:
+                runs = parse_runs(block.text, base)
+            case BlockKind.INDENTED:
                 runs = Colours("").runs(block.text.rstrip())
             case _:
                 runs = [(block.text, base)]
         return wrapped(theme, runs, width, whole=whole)
 
-    def _heading(self, block: Block, base: str, width: int, whole: bool) -> list[str]:
+    def _heading(self, block: MarkdownBlock, base: str, width: int, whole: bool) -> list[str]:
         bare = self._theme.depth is Depth.PLAIN  # nothing but the marks would tell it from words
         marks = "#" * block.level + " " if bare or block.level > 2 else ""
-        runs = runs_of(block.text, f"{base} heading")
+        runs = parse_runs(block.text, f"{base} heading")
         return wrapped(self._theme, [(marks, f"{base} heading"), *runs] if marks else runs, width, whole=whole)
 
-    def _code(self, block: Block, width: int, whole: bool) -> list[str]:
+    def _code(self, block: MarkdownBlock, width: int, whole: bool) -> list[str]:
         """A line of code, from the first column on (of the quote), so that it can be copied; its language above."""
         theme, lines = self._theme, list[str]()
         bars = self._bars(_quotes(block.around))
-        if block.kind is Kind.CODE_END:
+        if block.kind is BlockKind.CODE_END:
             self._colours = None
             return [bars + say("(end of code)")] if theme.plain else []
         if block.first or self._colours is None:
@@ -198,11 +198,11 @@ class _Writer:
         runs = self._colours.runs(block.text.rstrip())
         room = max(width - _cells(_quotes(block.around)), NARROWEST)
         drawn = [line(theme, runs)]
-        if not whole and width_of(block.text) > room:
+        if not whole and measure_width(block.text) > room:
             drawn = wrapped(theme, runs, room, whole=False)
         return [*lines, *(f"{bars}{one}".rstrip(" ") if bars else one for one in drawn)]
 
-    def _above_code(self, block: Block, bars: str) -> list[str]:
+    def _above_code(self, block: MarkdownBlock, bars: str) -> list[str]:
         """The marker of an item that begins with code, the language; nothing where there is neither."""
         shows_itself = block.label.lower() in ("diff", "patch")
         above = "" if shows_itself else self._theme.paint("label", block.label)
@@ -212,7 +212,7 @@ class _Writer:
             return [f"{self._marks(block.around)}{above}".rstrip(" ")]
         return [bars + above] if above else []
 
-    def _table(self, block: Block, base: str, width: int) -> list[str]:
+    def _table(self, block: MarkdownBlock, base: str, width: int) -> list[str]:
         rows = block.text.split("\n")
         if block.first or self._columns is None:
             self._columns, lines = table.begin(self._theme, rows, width, base)

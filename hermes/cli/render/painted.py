@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.cli.render.theme import Theme
-from hermes.markup.cells import Range, lines_of
+from hermes.markup.cells import Range, wrap_text
 from hermes.markup.inline import Run
 
 
@@ -11,9 +11,9 @@ def wrapped(theme: Theme, runs: Sequence[Run], width: int, *, whole: bool = True
     """The runs wrapped to `width` cells and painted; each line stands for itself."""
     if len(runs) == 1:
         text, style = runs[0]
-        return [theme.paint(style, text[start:end].rstrip(" ")) for start, end in lines_of(text, width, whole=whole)]
+        return [theme.paint(style, text[start:end].rstrip(" ")) for start, end in wrap_text(text, width, whole=whole)]
     text = "".join([words for words, _ in runs])
-    return _painted(theme, runs, text, lines_of(text, width, whole=whole))
+    return _painted(theme, runs, text, wrap_text(text, width, whole=whole))
 
 
 def line(theme: Theme, runs: Sequence[Run]) -> str:

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from hermes.cli.render.painted import line, wrapped
 from hermes.cli.render.theme import Depth, Theme
-from hermes.markup.blocks import MOST_ROWS, cells_of_row
-from hermes.markup.cells import width_of
-from hermes.markup.inline import Run, runs_of
+from hermes.markup.blocks import MAX_TABLE_ROWS, split_table_row
+from hermes.markup.cells import measure_width
+from hermes.markup.inline import Run, parse_runs
 
 NARROWEST = 5
 """Cells of a column below which a table is shown as a list."""
@@ -28,9 +28,9 @@ class Columns(Struct, frozen=True):
 
 def begin(theme: Theme, rows: Sequence[str], width: int, base: str) -> tuple[Columns, list[str]]:
     """The first part of a table: its columns, and its lines."""
-    head = cells_of_row(rows[0])
-    sides = "".join(_side(one) for one in cells_of_row(rows[1]))
-    body = [_fitting(cells_of_row(row), len(head)) for row in rows[2:]]
+    head = split_table_row(rows[0])
+    sides = "".join(_side(one) for one in split_table_row(rows[1]))
+    body = [_fitting(split_table_row(row), len(head)) for row in rows[2:]]
     widths = _widths(theme, [head, *body], width)
     columns = Columns(head, sides, widths)
     lines: list[str] = []
@@ -43,7 +43,7 @@ def begin(theme: Theme, rows: Sequence[str], width: int, base: str) -> tuple[Col
 
 def more(theme: Theme, columns: Columns, rows: Sequence[str], width: int, base: str) -> list[str]:
     """The next part of a table."""
-    return _body(theme, columns, [_fitting(cells_of_row(row), len(columns.head)) for row in rows], width, base)
+    return _body(theme, columns, [_fitting(split_table_row(row), len(columns.head)) for row in rows], width, base)
 
 
 def _body(theme: Theme, columns: Columns, body: Sequence[Sequence[str]], width: int, base: str) -> list[str]:
@@ -70,8 +70,8 @@ def _record(theme: Theme, head: Sequence[str], row: Sequence[str], width: int, b
     lines: list[str] = []
     for name, value in zip(head, row, strict=True):
         if value:
-            named = [*runs_of(name, f"{base} table.head"), (": ", base)] if name else []
-            lines += wrapped(theme, [*named, *runs_of(value, base)], width)
+            named = [*parse_runs(name, f"{base} table.head"), (": ", base)] if name else []
+            lines += wrapped(theme, [*named, *parse_runs(value, base)], width)
     return lines
 
 
@@ -79,7 +79,7 @@ def _row(theme: Theme, columns: Columns, row: Sequence[str], base: str) -> list[
     """A row as aligned cells; a cell that is too long goes on below itself."""
     drawn: list[list[str]] = []
     for value, width, side in zip(row, columns.widths, columns.sides, strict=True):
-        drawn.append(_cell(theme, runs_of(value, base), width, side))
+        drawn.append(_cell(theme, parse_runs(value, base), width, side))
     height = max(len(one) for one in drawn)
     lines = []
     for number in range(height):
@@ -92,12 +92,12 @@ def _row(theme: Theme, columns: Columns, row: Sequence[str], base: str) -> list[
 
 def _cell(theme: Theme, runs: list[Run], width: int, side: str) -> list[str]:
     text = "".join([words for words, _ in runs])
-    size = width_of(text)
+    size = measure_width(text)
     if size <= width:
         return [_padded(line(theme, runs), width - size, side)]
     plain = wrapped(_BARE, runs, width, whole=False)
     return [
-        _padded(shown, width - width_of(bare), side)
+        _padded(shown, width - measure_width(bare), side)
         for shown, bare in zip(wrapped(theme, runs, width, whole=False), plain, strict=True)
     ]
 
@@ -113,11 +113,11 @@ def _widths(theme: Theme, rows: Sequence[Sequence[str]], width: int) -> list[int
     if theme.plain:
         return []
     count = len(rows[0])
-    wanted = [max(1, *(width_of(_bare(row[n])) for row in rows)) for n in range(count)]
+    wanted = [max(1, *(measure_width(_bare(row[n])) for row in rows)) for n in range(count)]
     room = width - len(_GAP) * (count - 1)
     if (spare := room - sum(wanted)) >= 0:
         # More rows follow a first part that is full: they may be a little wider.
-        return [one + min(spare // count, _SLACK) for one in wanted] if len(rows) >= MOST_ROWS - 2 else wanted
+        return [one + min(spare // count, _SLACK) for one in wanted] if len(rows) >= MAX_TABLE_ROWS - 2 else wanted
     if room < NARROWEST * count:
         return []
     return _shrunk(wanted, room)
@@ -135,7 +135,7 @@ def _shrunk(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _bare(cell: str) -> str:
-    return "".join([words for words, _ in runs_of(cell, "")])
+    return "".join([words for words, _ in parse_runs(cell, "")])
 
 
 def _side(delimiter: str) -> str:

@@ -15,9 +15,9 @@ from hermes.cli.tui.output import Paper
 from hermes.cli.tui.questions import Questions
 from hermes.cli.tui.screen import Screen, Wishes
 from hermes.cli.tui.style import Look
-from hermes.commands.command import parse
-from hermes.commands.context import Option, Surface
-from hermes.commands.registry import registry
+from hermes.commands.command import parse_command_line
+from hermes.commands.context import MenuOption, Surface
+from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say, translated
 from hermes.util.text import inert, one_line
@@ -45,7 +45,7 @@ class Chat:
         self.questions = Questions(self.screen.menus, look, self.screen.tell, self.screen.typed)
         self.desk: ChatDesk | None = None
         """What commands are given; None until the session is open."""
-        self._skills: Sequence[Option] = ()
+        self._skills: Sequence[MenuOption] = ()
         self._early: list[Draft] = []
         """What was sent before the session was open."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,7 +90,7 @@ class Chat:
 
     async def _learn(self, desk: ChatDesk) -> None:
         """What is good to know and takes a moment: the skills, and the model's window where nobody has said it."""
-        self._skills = [Option(name, say("a skill")) for name in await skill_admin(desk.app).names()]
+        self._skills = [MenuOption(name, say("a skill")) for name in await skill_admin(desk.app).usable_names()]
         if self.screen.status.window is None and (window := await desk.app.context_length()) is not None:
             self.screen.status = structs.replace(self.screen.status, window=window)
             self.screen.changed()
@@ -138,7 +138,7 @@ class Chat:
 
     def _mean(self, desk: ChatDesk, draft: Draft) -> None:
         """A command is what begins like one in the line as it was typed; what a paste begins with makes none."""
-        typed, named = parse(draft.line), parse(draft.text)
+        typed, named = parse_command_line(draft.line), parse_command_line(draft.text)
         if draft.line.startswith("!") and draft.text.startswith("!") and draft.text[1:].strip():
             self._go(self._shell(desk, draft.text[1:].strip()))
         elif typed is None or named is None or typed[0] != named[0]:
@@ -150,24 +150,24 @@ class Chat:
         from hermes.runtime.mailbox import Inbound
 
         try:
-            desk.post(Inbound(text=draft.text, images=draft.images, cwd=desk.app.options.cwd))
+            desk.post_message(Inbound(text=draft.text, images=draft.images, cwd=desk.app.options.cwd))
         except HermesError as error:
             self.screen.tell("error", inert(translated(str(error))))
 
     async def _command(self, desk: ChatDesk, named: tuple[str, str], draft: Draft) -> None:
         name, text = named
-        commands = registry(Surface.TERMINAL)
-        if (command := commands.find(name)) is not None:
+        commands = command_registry(Surface.TERMINAL)
+        if (command := commands.find_command(name)) is not None:
             if (remote := desk.remote) is not None and command.travels:
-                await remote.command(name, text, desk)
+                await remote.run_command(name, text, desk)
             else:
-                await commands.run(desk, name, text)
+                await commands.run_command(desk, name, text)
             return
-        skills = await skill_admin(desk.app).names()
+        skills = await skill_admin(desk.app).usable_names()
         if name in skills:
             self._say(desk, draft)
             return
-        near = commands.near(name, skills)
+        near = commands.suggest_name(name, skills)
         told = [say("There is no command /{name}.", name=name)]
         told += [say("Did you mean /{near}?", near=near)] if near else []
         desk.tell(" ".join([*told, say("A space in front sends it as a message.")]))
@@ -181,7 +181,7 @@ class Chat:
         try:
             with contextlib.suppress(TimeoutError):  # a turn whose end is shown already has something to put away
                 await asyncio.wait_for(desk.actor.idle(), _A_MOMENT)
-            said = await desk.app.run_line(desk.actor, command, self.screen.view.own)
+            said = await desk.app.run_shell_line(desk.actor, command, self.screen.view.own)
         except asyncio.CancelledError:
             self.screen.tell("warning", say("Stopped: {command}", command=one_line(inert(command))))
             raise
@@ -221,7 +221,7 @@ class Chat:
         if self.desk is None:
             return
         line = self.screen.composer.buffer
-        text = await self.desk.terminal.edit(line.text)
+        text = await self.desk.terminal.edit_text(line.text)
         if text is not None:
             line.text = text
             line.cursor_position = len(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hermes.cli.tui.clipboard import copy_text, read_picture_bytes
 from hermes.cli.tui.screen import Screen
 from hermes.cli.tui.session import Talk
-from hermes.commands.context import Delivery, Option, Surface
+from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -18,7 +18,7 @@ from hermes.i18n.messages import phrase, say
 from hermes.util.text import escaped
 
 if TYPE_CHECKING:
-    from hermes.admin.people.identity import Person
+    from hermes.admin.people.identity import PersonIdentity
     from hermes.ipc.remote_session import RemoteSession
     from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import Inbound
@@ -54,7 +54,7 @@ class ChatTerminal:
         self._screen.look.wear(display)
         self._screen.restyle()
 
-    def skins(self) -> Sequence[str]:
+    def list_skins(self) -> Sequence[str]:
         """The names of the skins."""
         return self._screen.look.skins()
 
@@ -70,17 +70,17 @@ class ChatTerminal:
         """The model's last reasoning, as lines."""
         return self._screen.view.reasoning()
 
-    async def copy(self, text: str) -> str:
+    async def copy_text(self, text: str) -> str:
         """Put a text into the clipboard."""
         return await asyncio.to_thread(copy_text, text, self._environ, self._screen.write_raw)
 
-    async def edit(self, text: str) -> str | None:
+    async def edit_text(self, text: str) -> str | None:
         """Let the person write in their editor."""
         from hermes.cli.tui.editor import edited
 
         return await self._screen.aside(lambda: edited(text, self._environ))
 
-    def attach(self, path: str) -> None:
+    def attach_picture(self, path: str) -> None:
         """Send a picture along with the next message."""
         if not os.path.isfile(os.path.expanduser(path)):
             raise UsageError(phrase("There is no file {path}.", path=escaped(path)))
@@ -140,11 +140,11 @@ class ChatDesk:
         return self._talk.stop()
 
     @property
-    def person(self) -> "Person":
+    def person(self) -> "PersonIdentity":
         """Who sits at this machine."""
-        from hermes.admin.people.identity import THE_OWNER
+        from hermes.admin.people.identity import OWNER_IDENTITY
 
-        return THE_OWNER
+        return OWNER_IDENTITY
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines as they are."""
@@ -157,44 +157,44 @@ class ChatDesk:
         stream = self._screen.look.stream()
         self._screen.view.tell([*stream.feed(markdown), *stream.close()])
 
-    async def choose(self, title: str, options: Sequence[Option], *, chosen: int = 0) -> int | None:
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
         """A menu; long ones are narrowed down by typing."""
-        safe = [Option(escaped(one.label), escaped(one.detail)) for one in options]
+        safe = [MenuOption(escaped(one.label), escaped(one.detail)) for one in options]
         return await self._screen.menus.ask(self._asked(title), safe, chosen=chosen, typing=len(options) > _MANY)
 
     async def confirm(self, question: str) -> bool:
         """A yes or no; Enter alone means no."""
-        return await self._screen.menus.ask(self._asked(question), [Option(say("No")), Option(say("Yes"))]) == 1
+        return await self._screen.menus.ask(self._asked(question), [MenuOption(say("No")), MenuOption(say("Yes"))]) == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """A line from the person."""
         return await self._screen.typed(self._asked(question), default)
 
-    async def open(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
         """Talk with another session from now on."""
         return await self._talk.switch(name, greet=greet)
 
-    async def beside(self) -> "SessionActor":
+    async def open_background_session(self) -> "SessionActor":
         """A fresh session beside this one, whose questions are asked here."""
         return await self._talk.beside()
 
-    def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
+    def post_message(self, inbound: "Inbound", delivery: PostMode = PostMode.USUAL) -> None:
         """Say something to the session."""
         self._talk.post(inbound, delivery)
 
-    async def answered(self, inbound: "Inbound") -> ExitReason:
+    async def post_and_wait(self, inbound: "Inbound") -> ExitReason:
         """Say something, and wait for the end of its turn."""
         return (await self.port.post(inbound)).reason
 
-    def prefill(self, text: str) -> None:
+    def prefill_input(self, text: str) -> None:
         """Put a text into the input line."""
         self._screen.composer.prefill(text)
 
-    async def refresh(self) -> None:
+    async def refresh_view(self) -> None:
         """Bring what is shown of the session up to date."""
         await self._talk.describe(greet=False)
 
-    def leave(self, *, delete: bool = False) -> None:
+    def leave_chat(self, *, delete: bool = False) -> None:
         """End the chat."""
         self.deletes = delete
         self._leave()

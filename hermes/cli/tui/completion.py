@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.commands.command import Call, Command, Group, Registry
-from hermes.commands.context import Desk, Option, Surface
-from hermes.commands.registry import registry
+from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
+from hermes.commands.context import CommandContext, MenuOption, Surface
+from hermes.commands.registry import command_registry
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
 from hermes.util.text import escaped
@@ -22,7 +22,7 @@ _KINDS = ("file:", "folder:", "diff", "staged", "git:", "url:")
 class ChatCompleter(Completer):
     """Completes the input line of a chat. `desk` is None until the session is open."""
 
-    def __init__(self, desk: Callable[[], Desk | None], skills: Callable[[], Sequence[Option]]) -> None:
+    def __init__(self, desk: Callable[[], CommandContext | None], skills: Callable[[], Sequence[MenuOption]]) -> None:
         self._desk = desk
         self._skills = skills
 
@@ -52,18 +52,18 @@ class ChatCompleter(Completer):
         return desk.app.options.cwd or os.getcwd() if desk is not None else os.getcwd()
 
     async def _commands(self, typed: str) -> AsyncGenerator[Completion, None]:
-        commands = registry(Surface.TERMINAL)
+        commands = command_registry(Surface.TERMINAL)
         name, space, rest = typed.partition(" ")
         if not space:
             for one in _names(commands, name, self._skills()):
                 yield one
             return
-        command, desk = commands.find(name), self._desk()
+        command, desk = commands.find_command(name), self._desk()
         if command is None or command.complete is None or desk is None:
             return
         last = rest.rsplit(" ", 1)[-1]
         try:
-            offered = await command.complete(Call(desk, name, rest, commands))
+            offered = await command.complete(CommandCall(desk, name, rest, commands))
         except HermesError:
             return  # what cannot be looked up now is not offered
         for option in offered:
@@ -71,7 +71,7 @@ class ChatCompleter(Completer):
                 yield Completion(option.label, start_position=-len(last), display_meta=escaped(option.detail))
 
 
-def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable[Completion]:
+def _names(commands: CommandRegistry, typed: str, skills: Sequence[MenuOption]) -> Iterable[Completion]:
     """Names that begin with what was typed, then aliases that do, then names that have it inside."""
     low = typed.lower()
     rows = [(one.name, say(one.about)) for one in _listed(commands)]
@@ -84,19 +84,19 @@ def _names(commands: Registry, typed: str, skills: Sequence[Option]) -> Iterable
         yield Completion(name, start_position=-len(typed), display=f"/{name}", display_meta=escaped(about))
 
 
-def _listed(commands: Registry) -> list[Command]:
+def _listed(commands: CommandRegistry) -> list[SlashCommand]:
     """The commands in the order in which `/help` shows them, without those that are only said elsewhere."""
-    order = list(Group)
-    shown = [one for one in commands.commands if one.group is not Group.ELSEWHERE]
+    order = list(CommandGroup)
+    shown = [one for one in commands.commands if one.group is not CommandGroup.ELSEWHERE]
     return sorted(shown, key=lambda one: order.index(one.group))
 
 
-def _aliases(commands: Registry, low: str) -> list[tuple[str, str]]:
+def _aliases(commands: CommandRegistry, low: str) -> list[tuple[str, str]]:
     return [
         (alias, say("the same as /{name}", name=one.name))
         for one in commands.commands
         for alias in one.aliases
-        if one.group is not Group.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
+        if one.group is not CommandGroup.ELSEWHERE and alias.startswith(low) and not one.name.startswith(low)
     ]
 
 

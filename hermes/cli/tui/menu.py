@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from hermes.commands.context import Option
+from hermes.commands.context import MenuOption
 from hermes.i18n.messages import say
 
 QUIET = 0.6
@@ -28,7 +28,7 @@ Wrap = Callable[[str, str], list[str]]
 class Menu(Struct, eq=False):
     """One question. `chosen` is where Enter would go; `answer` is set in the end."""
 
-    options: Sequence[Option]
+    options: Sequence[MenuOption]
     answer: "asyncio.Future[int | None]"
     chosen: int = 0
     lines: Sequence[str] = ()
@@ -104,7 +104,7 @@ class Menus:
     async def ask(
         self,
         lines: Sequence[str],
-        options: Sequence[Option],
+        options: Sequence[MenuOption],
         *,
         chosen: int = 0,
         typing: bool = False,

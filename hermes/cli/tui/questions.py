@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermes.cli.tui.menu import Menus
 from hermes.cli.tui.style import Look
-from hermes.commands.context import Option
+from hermes.commands.context import MenuOption
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import say, translated
@@ -46,8 +46,8 @@ class Questions:
         asked = self._look.wrapped("question", f"? {escaped(question)}", indent=2)
         if not choices:
             return await self._typed(asked)
-        options = [Option(one_line(escaped(choice), 300)) for choice in choices]
-        taken = await self._menus.ask(asked, [*options, Option(say("something else: I type it"))], stays=True)
+        options = [MenuOption(one_line(escaped(choice), 300)) for choice in choices]
+        taken = await self._menus.ask(asked, [*options, MenuOption(say("something else: I type it"))], stays=True)
         if taken is None:
             self._tell("notice", say("The question was left unanswered."))
             return None
@@ -133,15 +133,15 @@ def question(event: ApprovalAsked, *, beside: str = "") -> list[tuple[str, str]]
     return lines
 
 
-def _options(event: ApprovalAsked) -> tuple[list[Option], list[AnswerScope]]:
+def _options(event: ApprovalAsked) -> tuple[list[MenuOption], list[AnswerScope]]:
     """What can be answered; no is first, and where Enter goes."""
     once = visible(event.once_covers) if event.once_covers not in ("", _THIS) else ""
-    rows = [(Option(say("No")), AnswerScope.DENY), (Option(say("Yes, this once"), once), AnswerScope.ONCE)]
+    rows = [(MenuOption(say("No")), AnswerScope.DENY), (MenuOption(say("Yes, this once"), once), AnswerScope.ONCE)]
     if event.session_covers:
         label = say("Yes, and until the session is closed:")
-        rows.append((Option(label, visible(event.session_covers)), AnswerScope.SESSION))
+        rows.append((MenuOption(label, visible(event.session_covers)), AnswerScope.SESSION))
     if event.always_covers:
-        rows.append((Option(say("Yes, and from now on:"), visible(event.always_covers)), AnswerScope.ALWAYS))
+        rows.append((MenuOption(say("Yes, and from now on:"), visible(event.always_covers)), AnswerScope.ALWAYS))
     return [option for option, _ in rows], [scope for _, scope in rows]
 
 

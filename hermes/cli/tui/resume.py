@@ -9,7 +9,7 @@ from hermes.core.money import Certainty, Cost
 from hermes.core.usage import Usage
 from hermes.i18n.messages import say, say_many
 from hermes.ipc.remote_session import RemoteSession
-from hermes.ipc.session_server import local
+from hermes.ipc.session_server import require_local
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
@@ -27,11 +27,11 @@ async def recalled(app: App, port: SessionPort, look: Look) -> list[str]:
     if isinstance(port, SessionActor):
         messages = port.conversation.messages
     else:
-        messages = [row.message for row in await app.premises.store.transcript(port.session_id)]
+        messages = [row.message for row in await app.services.store.transcript(port.session_id)]
     said = [one for one in _last(messages, SHOWN) if one.text.strip()]
     if not said:
         return []
-    row = await app.premises.store.session(port.session_id)
+    row = await app.services.store.session(port.session_id)
     title = one_line(escaped(row.title if row is not None else ""), 60) or port.session_id
     earlier = len(messages) - len(said)
     more = " " + say_many("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
@@ -66,7 +66,7 @@ def _shown(message: Message, look: Look) -> list[str]:
 async def status_of(app: App, port: SessionPort) -> Status:
     """Where a session stands, from what is stored of it."""
     if isinstance(port, RemoteSession):
-        about = port.about
+        about = port.attached
         return Status(
             model=about.model,
             window=about.window,
@@ -74,8 +74,8 @@ async def status_of(app: App, port: SessionPort) -> Status:
             place=about.place,
             yolo=about.yolo,
         )
-    actor = local(port)
-    row = await app.about(actor)
+    actor = require_local(port)
+    row = await app.session_row(actor)
     usage = Usage(
         input=_count(row["input_tokens"]),
         output=_count(row["output_tokens"]),
@@ -83,10 +83,10 @@ async def status_of(app: App, port: SessionPort) -> Status:
         cache_write=_count(row["cache_write_tokens"]),
     )
     cost = Cost()
-    for total in await app.premises.store.spend_totals(0, session_id=actor.session_id):
+    for total in await app.services.store.spend_totals(0, session_id=actor.session_id):
         certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
         cost += Cost(nano=total.nano, certainty=certainty)
-    pursuit = app.beside.pursuing(actor)
+    pursuit = app.background_work.find_pursuit(actor)
     endpoint = actor.conversation.client.endpoint
     return Status(
         model=endpoint.model,
@@ -94,8 +94,8 @@ async def status_of(app: App, port: SessionPort) -> Status:
         usage=usage,
         cost=cost,
         session=str(row["title"]) or actor.session_id,
-        place=app.live(actor).tools.context.backend.name,
-        yolo=app.unasked(actor),
+        place=app.live_session(actor).tools.context.backend.name,
+        yolo=app.is_yolo(actor),
         goal=pursuit.word if pursuit is not None else "",
     )
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from hermes.cli.errors import elsewhere_line
 from hermes.cli.tui.questions import Questions
 from hermes.cli.tui.screen import Screen
-from hermes.commands.context import Delivery
+from hermes.commands.context import PostMode
 from hermes.config.display import BusyMode
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import Event, MessageAppended, TurnEnded
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _REOPEN = (0.2, 1.0, 3.0, 8.0)
 """Seconds before a session is opened here whose process is gone, time after time."""
-_MODES = {BusyMode.QUEUE: Delivery.QUEUE, BusyMode.STEER: Delivery.STEER, BusyMode.INTERRUPT: Delivery.INTERRUPT}
+_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, BusyMode.INTERRUPT: PostMode.INTERRUPT}
 
 
 class Talk:
@@ -54,9 +54,9 @@ class Talk:
     @property
     def actor(self) -> "SessionActor":
         """The same. Raises BusyError where it lives in another process."""
-        from hermes.ipc.session_server import local
+        from hermes.ipc.session_server import require_local
 
-        return local(self.port)
+        return require_local(self.port)
 
     @property
     def busy(self) -> bool:
@@ -71,7 +71,7 @@ class Talk:
 
     async def switch(self, name: str | None, *, greet: bool = True) -> "SessionPort":
         """Talk with another session; when it cannot be opened nothing has changed."""
-        from hermes.ipc.session_server import let_go, said_something
+        from hermes.ipc.session_server import close_port, has_messages
 
         before = self.port
         if before.busy and self.remote is None:
@@ -80,8 +80,8 @@ class Talk:
             return before
         actor = await self._opened(name, latest=False, asks=True)
         self._attach(actor, asks=True)
-        await let_go(self.app, before)
-        if said_something(before):
+        await close_port(self.app, before)
+        if has_messages(before):
             self._screen.tell("notice", say("hermes --resume {id} goes on with it.", id=before.session_id))
         await self.describe(greet=greet)
         self._resume(actor)
@@ -93,17 +93,17 @@ class Talk:
         self._questions.attach(actor, beside=True)
         return actor
 
-    def post(self, inbound: "Inbound", delivery: Delivery = Delivery.USUAL) -> None:
+    def post(self, inbound: "Inbound", delivery: PostMode = PostMode.USUAL) -> None:
         """Say something: at once, or as the person has set for while a turn runs. Raises HermesError."""
         actor = self.port
-        usual = delivery is Delivery.USUAL
+        usual = delivery is PostMode.USUAL
         if usual:
-            delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else Delivery.QUEUE
+            delivery = _MODES[self._screen.look.display.busy_input_mode] if actor.busy else PostMode.QUEUE
         self._screen.view.over = False
-        ways: dict[Delivery, Callable[[Inbound], asyncio.Future[TurnEnded]]] = {
-            Delivery.QUEUE: actor.post,
-            Delivery.STEER: partial(actor.steer, in_order=usual),  # what was said before comes before
-            Delivery.INTERRUPT: actor.interrupt,
+        ways: dict[PostMode, Callable[[Inbound], asyncio.Future[TurnEnded]]] = {
+            PostMode.QUEUE: actor.post,
+            PostMode.STEER: partial(actor.steer, in_order=usual),  # what was said before comes before
+            PostMode.INTERRUPT: actor.interrupt,
         }
         ways[delivery](inbound).add_done_callback(self._ended)
 
@@ -111,7 +111,7 @@ class Talk:
         """Stop the running turn, or the judge of its goal; False when none runs."""
         if self._port is None:
             return False
-        pursuit = self.app.beside.pursuing(self._port)
+        pursuit = self.app.background_work.find_pursuit(self._port)
         return pursuit.stop() if pursuit is not None else self._port.stop()
 
     async def describe(self, *, greet: bool) -> None:
@@ -145,9 +145,9 @@ class Talk:
         try:
             return await self.app.open_session(name, latest=latest, asker=self._questions if asks else None)
         except BusyError:
-            from hermes.ipc.session_server import joined
+            from hermes.ipc.session_server import attach_named_session
 
-            remote = await joined(self.app, name, latest=latest, asks=asks)
+            remote = await attach_named_session(self.app, name, latest=latest, asks=asks)
             if remote is None:
                 raise
             self._screen.tell("notice", elsewhere_line())
@@ -191,7 +191,7 @@ class Talk:
         """A session has its title from its first turn on."""
         status = self._screen.status
         if self._port is not None and status.session == self._port.session_id:
-            title = str((await self.app.about(self.actor))["title"])
+            title = str((await self.app.session_row(self.actor))["title"])
             self._screen.status = structs.replace(self._screen.status, session=title or status.session)
 
     def _resume(self, actor: "SessionPort") -> None:
@@ -207,7 +207,7 @@ class Talk:
                     continue
                 if event.message.role is Role.TOOL or part.text in screen.view.queued:
                     screen.view.joined(part.text)
-        pursuit = self.app.beside.pursuing(self._port) if self._port is not None else None
+        pursuit = self.app.background_work.find_pursuit(self._port) if self._port is not None else None
         goal = pursuit.word if pursuit is not None else ""
         screen.status = structs.replace(screen.status.after(event), waiting=len(screen.view.queued), goal=goal)
 

@@ -19,13 +19,13 @@ from hermes.cli.tui.style import Look
 from hermes.config.display import DisplaySettings
 from hermes.config.home import Home
 from hermes.i18n.messages import say, translated
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """Which session to begin with, and how."""
 
-    options: Options
+    options: SessionOptions
     resume: str | None = None
     latest: bool = False
     no_input: bool = False
@@ -62,10 +62,10 @@ async def _opened(
     from hermes.sessions.app import App
 
     app = await stack.enter_async_context(App(environ, wanted.options))
-    from hermes.ipc.session_server import reachable
+    from hermes.ipc.session_server import serve_sessions
 
-    await stack.enter_async_context(reachable(app))
-    log.redact = app.redact
+    await stack.enter_async_context(serve_sessions(app))
+    log.redact = app.redact_text
     if chat.screen.look.fault:
         chat.screen.tell("warning", chat.screen.look.fault)
     talk = Talk(app, chat.screen, chat.questions, lambda: chat.leave(1))
@@ -80,19 +80,19 @@ async def _opened(
 
 async def _farewell(chat: Chat, desk: ChatDesk) -> None:
     """Say how to go on with the session, or delete it where that is wanted."""
-    from hermes.ipc.session_server import said_something
+    from hermes.ipc.session_server import has_messages
     from hermes.runtime.actor import SessionActor
 
     actor = desk.port
     if not desk.deletes or not isinstance(actor, SessionActor):
-        if said_something(actor):
+        if has_messages(actor):
             chat.screen.tell("notice", say("hermes --resume {id} goes on with it.", id=actor.session_id))
         return
-    from hermes.admin.sessions import Sessions
+    from hermes.admin.sessions import SessionAdmin
 
     await desk.app.close_session(actor)
-    on = desk.app.premises
-    deleted = await Sessions(on.store, on.home).delete(actor.session_id)
+    on = desk.app.services
+    deleted = await SessionAdmin(on.store, on.home).delete_session(actor.session_id)
     chat.screen.tell("notice", say("Deleted: {what}.", what=deleted))
 
 

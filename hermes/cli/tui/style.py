@@ -113,9 +113,9 @@ class Look:
 
     def paint(self, style: str, text: str) -> str:
         """One line in that style."""
-        from hermes.markup.cells import safe
+        from hermes.markup.cells import sanitize_line
 
-        return self.theme.paint(style, safe(text))
+        return self.theme.paint(style, sanitize_line(text))
 
     def mark(self, name: str) -> str:
         """The mark before a line: `person`, `warning`, `notice` or `prompt`."""
@@ -123,23 +123,23 @@ class Look:
 
     def cut(self, text: str, width: int) -> str:
         """As much of the text as fits into `width` cells, on one line."""
-        from hermes.markup.cells import cut, safe
+        from hermes.markup.cells import sanitize_line, truncate_text
 
-        return cut(safe(text), width, "…" if self.unicode else "...")
+        return truncate_text(sanitize_line(text), width, "…" if self.unicode else "...")
 
     def wrapped(self, style: str, text: str, indent: int = 0) -> list[str]:
         """The text wrapped at words; lines after the first one are indented."""
-        from hermes.markup.cells import safe
+        from hermes.markup.cells import sanitize_line
 
-        return [one for line in text.split("\n") for one in self._wrapped(style, safe(line).rstrip(), indent)]
+        return [one for line in text.split("\n") for one in self._wrapped(style, sanitize_line(line).rstrip(), indent)]
 
     def _wrapped(self, style: str, line: str, indent: int) -> list[str]:
-        from hermes.markup.cells import lines_of, width_of
+        from hermes.markup.cells import measure_width, wrap_text
 
         room = self.room
-        lead = line[:indent] if width_of(line[:indent]) == indent and room - indent >= _NARROWEST else ""
+        lead = line[:indent] if measure_width(line[:indent]) == indent and room - indent >= _NARROWEST else ""
         rest, paint = line[len(lead) :], self.theme.paint
-        pieces = [rest[start:end].rstrip() for start, end in lines_of(rest, room - len(lead), whole=True)]
+        pieces = [rest[start:end].rstrip() for start, end in wrap_text(rest, room - len(lead), whole=True)]
         return [paint(style, lead + pieces[0]), *(" " * len(lead) + paint(style, one) for one in pieces[1:])]
 
     def tool(self, words: str, seconds: float, *, failed: bool = False) -> str:

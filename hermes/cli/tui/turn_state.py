@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hermes.cli.tui.progress import CHANGING, Deeds, Running
 from hermes.cli.tui.style import Look
-from hermes.commands.views.tool_descriptions import told
+from hermes.commands.views.tool_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.parts import ToolStatus
@@ -44,7 +44,7 @@ class Work:
 
     def start(self, event: ToolStarted) -> None:
         """A call is under way."""
-        words = told(event, max(self._look.width - 16, 20))
+        words = describe_call(event, max(self._look.width - 16, 20))
         self.running[event.call_id] = Running(event.name, words, asyncio.get_running_loop().time())
 
     def end(self, event: ToolEnded) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hermes.cli.tui.answer_text import Speech
 from hermes.cli.tui.style import Look
 from hermes.cli.tui.turn_state import Work
-from hermes.commands.views.usage import epoch_line
+from hermes.commands.views.usage import format_epoch_notice
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -302,7 +302,7 @@ class View:
             case Notice():
                 self._warn(translated(inert(event.text)), _STYLES[event.level])
             case EpochBegan() if event.number > 1:
-                if said := epoch_line(event.reason, event.bytes):
+                if said := format_epoch_notice(event.reason, event.bytes):
                     self._warn(said, "notice")
             case _:
                 pass

@@ -1,1 +1,1 @@
-"""The slash commands, one file each, for every front-end."""
+"""The built-in slash commands, one file per family, for every front-end."""

@@ -1,19 +1,19 @@
-"""`/cron`: jobs on a clock."""
+"""`/cron`: manage scheduled jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import phrase, say
 from hermes.util.text import escaped
 
 if TYPE_CHECKING:
-    from hermes.admin.cron import CronDesk
+    from hermes.admin.cron import CronAdmin
 
-_LOOKS = ("list", "show", "history")
-_NEWEST = 20
+_READ_VERBS = ("list", "show", "history")
+_MAX_HISTORY = 20
 _VERBS = ("list", "show", "add", "pause", "resume", "run", "stop", "remove", "history")
 _USAGE = phrase(
     "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
@@ -21,79 +21,79 @@ _USAGE = phrase(
 )
 
 
-async def cron(call: Call) -> None:
-    """List jobs, make one, and do something about one."""
-    from hermes.admin.cron import desk_of
-    from hermes.commands.views.cron import idle_line
+async def manage_jobs(call: CommandCall) -> None:
+    """List jobs, create one, or change one."""
+    from hermes.admin.cron import cron_admin_of_app
+    from hermes.commands.views.cron import format_idle_line
 
-    desk = desk_of(call.desk.app)
+    admin = cron_admin_of_app(call.context.app)
     words = call.words or ["list"]
-    lines = await (_looked(desk, words) if words[0] in _LOOKS else _done(desk, words))
-    if words[0] in ("list", "add", "resume") and not desk.served:
-        lines.append(idle_line())
-    call.desk.tell("\n".join(map(escaped, lines)))
+    lines = await (_list_jobs(admin, words) if words[0] in _READ_VERBS else _change_job(admin, words))
+    if words[0] in ("list", "add", "resume") and not admin.is_served:
+        lines.append(format_idle_line())
+    call.context.tell("\n".join(map(escaped, lines)))
 
 
-async def _looked(desk: "CronDesk", words: list[str]) -> list[str]:
-    """What there is."""
-    from hermes.commands.views.cron import history_lines, job_line, job_lines
+async def _list_jobs(admin: "CronAdmin", words: list[str]) -> list[str]:
+    """List jobs, one job, or the history."""
+    from hermes.commands.views.cron import format_history, format_job, format_job_line
 
     match words:
         case ["list"]:
-            return [job_line(row) for row in await desk.rows()] or [say("There are no jobs.")]
+            return [format_job_line(row) for row in await admin.list_jobs()] or [say("There are no jobs.")]
         case ["show", name]:
-            return job_lines(await desk.row(name))
+            return format_job(await admin.get_job(name))
         case ["history"]:
-            rows = await desk.history(None, _NEWEST)
+            rows = await admin.list_history(None, _MAX_HISTORY)
         case ["history", name]:
-            rows = await desk.history(name, _NEWEST)
+            rows = await admin.list_history(name, _MAX_HISTORY)
         case _:
             raise UsageError(_USAGE)
-    return history_lines(rows) or [say("Nothing was due yet.")]
+    return format_history(rows) or [say("Nothing was due yet.")]
 
 
-async def _done(desk: "CronDesk", words: list[str]) -> list[str]:
-    """Do something, and what came of it."""
-    from hermes.commands.views.cron import job_line
+async def _change_job(admin: "CronAdmin", words: list[str]) -> list[str]:
+    """Create or change a job, and return lines about the result."""
+    from hermes.commands.views.cron import format_job_line
 
     match words:
         case ["add", schedule, first, *more]:
-            wish = desk.wish(schedule=schedule, prompt=" ".join([first, *more]))
-            return [job_line(await desk.add(wish))]
+            wish = admin.build_wish(schedule=schedule, prompt=" ".join([first, *more]))
+            return [format_job_line(await admin.add_job(wish))]
         case [("pause" | "resume" | "remove") as verb, name]:
-            return [job_line(await desk.moved(verb, name))]
+            return [format_job_line(await admin.change_state(verb, name))]
         case ["run", name]:
-            return [await _run(desk, name)]
+            return [await _run_job(admin, name)]
         case ["stop", name]:
-            return [say("It is being stopped.") if await desk.stop(name) else say("It does not run.")]
+            return [say("It is being stopped.") if await admin.stop_job(name) else say("It does not run.")]
         case _:
             raise UsageError(_USAGE)
 
 
-async def _run(desk: "CronDesk", name: str) -> str:
-    """Run a job now, where jobs run, else in this process; what it said."""
-    if desk.served:
-        return say("The job {name} runs now.", name=(await desk.run_elsewhere(name))["name"])
-    row = await desk.run(name)
+async def _run_job(admin: "CronAdmin", name: str) -> str:
+    """Run a job now, in the scheduler where one runs, else in this process; return its output."""
+    if admin.is_served:
+        return say("The job {name} runs now.", name=(await admin.request_run(name))["name"])
+    row = await admin.run_job(name)
     text = str(row["text"]).strip()
     return text or say("It ended as: {state}. {reason}", state=row["state"], reason=row["reason"])
 
 
-async def complete(call: Call) -> Sequence[Option]:
-    """A verb, then a job."""
-    from hermes.admin.cron import desk_of
+async def complete_cron(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete a verb, then a job."""
+    from hermes.admin.cron import cron_admin_of_app
 
     words = call.text.split()
     if len(words) + call.text.endswith(" ") < 2:
-        return [Option(verb) for verb in _VERBS]
-    return [Option(str(row["name"])) for row in await desk_of(call.desk.app).rows()]
+        return [MenuOption(verb) for verb in _VERBS]
+    return [MenuOption(str(row["name"])) for row in await cron_admin_of_app(call.context.app).list_jobs()]
 
 
-COMMAND = Command(
-    group=Group.WORK,
+COMMAND = SlashCommand(
+    group=CommandGroup.WORK,
     name="cron",
     about=phrase("jobs on a clock: list them, make one, run, stop and remove them"),
     usage=phrase("[verb] [job]"),
-    run=cron,
-    complete=complete,
+    run=manage_jobs,
+    complete=complete_cron,
 )

@@ -1,12 +1,12 @@
-"""`/export` (also `/save`) and `/snapshot`: this conversation, or the whole home, as a file."""
+"""`/export` (also `/save`) and `/snapshot`: write this conversation, or the whole home, to a file."""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import compact, moment
@@ -16,8 +16,8 @@ from hermes.util.text import escaped
 _FORMATS = ("md", "html", "jsonl")
 
 
-async def export(call: Call) -> None:
-    """Write the conversation into a file that is not there yet, or that may be written over."""
+async def export_conversation(call: CommandCall) -> None:
+    """Write the conversation to a file that does not exist yet, or that may be overwritten."""
     words, form = call.words, ""
     if "--format" in words:
         at = words.index("--format")
@@ -25,54 +25,60 @@ async def export(call: Call) -> None:
         words = [*words[:at], *words[at + 2 :]]
     if len(words) > 1 or any(one.startswith("--") for one in words):
         raise UsageError(phrase("/{name} takes a file and --format md, html or jsonl.", name=call.name))
-    named = words[0] if words else f"{call.desk.actor.session_id}.{form or 'md'}"
+    named = words[0] if words else f"{call.context.actor.session_id}.{form or 'md'}"
     form = form or named.rpartition(".")[2].lower()
     if form not in _FORMATS:
         raise UsageError(phrase("There is no format {name!r}.", name=form), "--format md, html, jsonl")
-    target, there = await asyncio.to_thread(_target, call.desk.app.options.cwd, named)
-    if there and not await call.desk.confirm(say("{file} is there already. Write over it?", file=escaped(str(target)))):
-        call.desk.tell(say("Nothing was written."))
+    target, there = await asyncio.to_thread(_resolve_target, call.context.app.options.cwd, named)
+    if there and not await call.context.confirm(
+        say("{file} is there already. Write over it?", file=escaped(str(target)))
+    ):
+        call.context.tell(say("Nothing was written."))
         return
-    from hermes.admin.export import exported
-    from hermes.admin.sessions import Sessions
+    from hermes.admin.export import export_session
+    from hermes.admin.sessions import SessionAdmin
     from hermes.util.atomic import write_atomic
 
-    on = call.desk.app.premises
-    found = await Sessions(on.store, on.home).show(call.desk.actor.session_id)
+    on = call.context.app.services
+    found = await SessionAdmin(on.store, on.home).show_session(call.context.actor.session_id)
     try:
-        await asyncio.to_thread(write_atomic, target, exported(found, form))
+        await asyncio.to_thread(write_atomic, target, export_session(found, form))
     except OSError as error:
         raise StoreError(phrase("{file} cannot be written: {why}.", file=target, why=error.strerror)) from None
-    call.desk.tell(say("Written: {file}", file=escaped(str(target))))
+    call.context.tell(say("Written: {file}", file=escaped(str(target))))
 
 
-def _target(folder: str, named: str) -> tuple[Path, bool]:
-    """The file that is meant, and whether something is there."""
+def _resolve_target(folder: str, named: str) -> tuple[Path, bool]:
+    """Return the target file, and whether it exists."""
     target = Path(folder or os.getcwd()) / Path(named).expanduser()
     return target, os.path.lexists(target)
 
 
-async def formats(_call: Call) -> Sequence[Option]:
-    """The formats."""
-    return [Option("--format"), *(Option(form) for form in _FORMATS)]
+async def complete_export(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the formats."""
+    return [MenuOption("--format"), *(MenuOption(form) for form in _FORMATS)]
 
 
-async def snapshot(call: Call) -> None:
-    """Make a backup of the home, or list those there are."""
-    from hermes.admin.backup import back_up, backups
+async def manage_backups(call: CommandCall) -> None:
+    """Create a backup of the home, or list the backups."""
+    from hermes.admin.backup import create_backup, list_backups
 
-    on = call.desk.app.premises
+    on = call.context.app.services
     match call.words:
         case [] | ["list"]:
-            rows = await asyncio.to_thread(backups, on.environ)
-            lines = [f"  {row['name']}  {moment(float(str(row['made_at'])))}  {compact(_number(row))}B" for row in rows]
-            call.desk.tell("\n".join(escaped(line) for line in lines) or say("There is no backup yet."))
-            call.desk.tell(say("/snapshot create makes one; `hermes restore FILE` puts one back."))
+            rows = await asyncio.to_thread(list_backups, on.environ)
+            lines = [
+                f"  {row['name']}  {moment(float(str(row['made_at'])))}  {compact(_size_bytes(row))}B" for row in rows
+            ]
+            call.context.tell("\n".join(escaped(line) for line in lines) or say("There is no backup yet."))
+            call.context.tell(say("/snapshot create makes one; `hermes restore FILE` puts one back."))
         case ["create"]:
-            made = await asyncio.to_thread(back_up, on.environ)
-            call.desk.tell(say("Made: {file} ({size}B)", file=escaped(str(made["file"])), size=compact(_number(made))))
+            made = await asyncio.to_thread(create_backup, on.environ)
+            call.context.tell(
+                say("Made: {file} ({size}B)", file=escaped(str(made["file"])), size=compact(_size_bytes(made)))
+            )
             if made["keys"]:
-                call.desk.tell(say("Keys are in it: keep it as you keep them."), Level.WARNING)
+                call.context.tell(say("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:
             raise UsageError(
                 phrase("A home is put back while no chat is open."),
@@ -82,32 +88,32 @@ async def snapshot(call: Call) -> None:
             raise UsageError(phrase("/snapshot takes `create`, `list` or nothing."))
 
 
-def _number(row: dict[str, object]) -> int:
+def _size_bytes(row: dict[str, object]) -> int:
     return int(str(row["bytes"]))
 
 
-async def snapshot_verbs(_call: Call) -> Sequence[Option]:
-    """Its words."""
-    return [Option("create"), Option("list")]
+async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands."""
+    return [MenuOption("create"), MenuOption("list")]
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="export",
         aliases=("save",),
         about=phrase("write this conversation into a file"),
         usage=phrase("[file] [--format md|html|jsonl]"),
-        group=Group.SESSION,
-        run=export,
-        complete=formats,
+        group=CommandGroup.SESSION,
+        run=export_conversation,
+        complete=complete_export,
     ),
-    Command(
+    SlashCommand(
         name="snapshot",
         aliases=("snap",),
         about=phrase("back up all that Hermes keeps, or list backups"),
         usage=phrase("[create|list]"),
-        group=Group.ABOUT,
-        run=snapshot,
-        complete=snapshot_verbs,
+        group=CommandGroup.ABOUT,
+        run=manage_backups,
+        complete=complete_snapshot,
     ),
 )

@@ -1,66 +1,70 @@
-"""`/goal`: what this session works towards until it is reached."""
+"""`/goal`: set and control the goal that this session pursues until it is reached."""
 
 from collections.abc import Sequence
 
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import BusyError
 from hermes.i18n.messages import phrase, say, translated
-from hermes.sessions.background.goals import Pursuit
+from hermes.sessions.background.goals import GoalPursuit
 from hermes.util.text import inert
 
-_WORDS = ("show", "status", "pause", "resume", "clear")
-_STATES = {"active": phrase("It is worked on"), "paused": phrase("It is paused"), "reached": phrase("It is reached")}
+_SUBCOMMANDS = ("show", "status", "pause", "resume", "clear")
+_STATE_TEXTS = {
+    "active": phrase("It is worked on"),
+    "paused": phrase("It is paused"),
+    "reached": phrase("It is reached"),
+}
 
 
-async def run(call: Call) -> None:
-    """Set, show, pause, go on with, or forget the goal."""
-    desk = call.desk
-    pursuit = await desk.app.beside.pursuit(desk.actor)
+async def manage_goal(call: CommandCall) -> None:
+    """Set, show, pause, resume, or clear the goal."""
+    context = call.context
+    pursuit = await context.app.background_work.open_pursuit(context.actor)
     match call.text:
         case "" | "show" | "status":
-            desk.tell(_standing(pursuit))
+            context.tell(_describe_goal(pursuit))
             return
         case "pause":
             await pursuit.pause(phrase("you wanted that"))
         case "clear":
             await pursuit.clear()
-            desk.tell(say("There is no goal any more."))
+            context.tell(say("There is no goal any more."))
         case "resume":
-            _check_idle(call)
+            _require_idle(call)
             await pursuit.resume()
         case text:
-            _check_idle(call)
-            await pursuit.set(desk.app.redact(text))
-            desk.tell(say("The goal is set. Ctrl-C, /goal pause or a message of yours pauses it."))
-    await desk.refresh()
+            _require_idle(call)
+            await pursuit.set_goal(context.app.redact_text(text))
+            context.tell(say("The goal is set. Ctrl-C, /goal pause or a message of yours pauses it."))
+    await context.refresh_view()
 
 
-def _check_idle(call: Call) -> None:
-    if call.desk.actor.busy:
+def _require_idle(call: CommandCall) -> None:
+    if call.context.actor.busy:
         raise BusyError(phrase("A turn runs in this session."), phrase("Ctrl-C or /stop ends it."))
 
 
-def _standing(pursuit: Pursuit) -> str:
+def _describe_goal(pursuit: GoalPursuit) -> str:
     row = pursuit.row
     if row is None:
         return say("There is no goal. /goal TEXT sets one.")
-    state = say(_STATES[row.state])
+    state = say(_STATE_TEXTS[row.state])
     lines = [say("Goal: {text}", text=inert(row.text)), f"{state}, {pursuit.word}" if pursuit.word else state]
     lines += [translated(inert(row.why))] if row.why else []
     return "\n".join(lines)
 
 
-async def words(_call: Call) -> Sequence[Option]:
-    """The words that mean something behind `/goal`."""
-    return [Option(word) for word in _WORDS]
+async def complete_goal(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands of `/goal`."""
+    return [MenuOption(word) for word in _SUBCOMMANDS]
 
 
-COMMAND = Command(
+COMMAND = SlashCommand(
     name="goal",
     about=phrase("a standing goal: it goes on turn by turn until a judge says that it is reached"),
     usage=phrase("[text|show|pause|resume|clear]"),
-    group=Group.WORK,
-    run=run,
-    complete=words,
+    group=CommandGroup.WORK,
+    run=manage_goal,
+    complete=complete_goal,
 )

@@ -1,45 +1,45 @@
-"""`/help`: what can be typed, made from the commands themselves."""
+"""`/help`: list the commands and keys."""
 
 from collections.abc import Sequence
 
-from hermes.commands.command import Call, Command, Group, Registry
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import NotFoundError
 from hermes.i18n.messages import phrase, say
 
-_WIDTH = 24
+_NAME_WIDTH = 24
 
 
-async def run(call: Call) -> None:
-    """All commands by what they are about, or one with all that is known of it."""
+async def show_help(call: CommandCall) -> None:
+    """List all commands by group, or describe one."""
     commands = call.commands
     assert commands is not None
     name = call.text.removeprefix("/")
     if name:
-        call.desk.tell(_one(commands, name))
+        call.context.tell(_describe_command(commands, name))
         return
     lines = []
-    for group in Group:
+    for group in CommandGroup:
         rows = [one for one in commands.listed if one.group is group]
         if rows:
-            lines += ["", say(group.value), *(_row(one) for one in rows)]
-    if call.desk.terminal is not None and call.desk.terminal.full:
-        lines += ["", say("Keys to press"), *(f"  {keys:<{_WIDTH}}{say(what)}" for keys, what in _KEYS)]
-    call.desk.tell("\n".join(lines).lstrip("\n"))
+            lines += ["", say(group.value), *(_format_command(one) for one in rows)]
+    if call.context.terminal is not None and call.context.terminal.full:
+        lines += ["", say("Keys to press"), *(f"  {keys:<{_NAME_WIDTH}}{say(what)}" for keys, what in _KEY_HELP)]
+    call.context.tell("\n".join(lines).lstrip("\n"))
 
 
-def _row(command: Command) -> str:
+def _format_command(command: SlashCommand) -> str:
     usage = f" {say(command.usage)}" if command.usage else ""
-    return f"  {f'/{command.name}{usage}':<{_WIDTH - 1}} {say(command.about)}"
+    return f"  {f'/{command.name}{usage}':<{_NAME_WIDTH - 1}} {say(command.about)}"
 
 
-def _one(commands: Registry, name: str) -> str:
-    command = commands.find(name)
+def _describe_command(commands: CommandRegistry, name: str) -> str:
+    command = commands.find_command(name)
     if command is None:
-        near = commands.near(name)
+        near = commands.suggest_name(name)
         hint = phrase("Did you mean /{near}?", near=near) if near else phrase("/help lists all commands.")
         raise NotFoundError(phrase("There is no command /{name}.", name=name), hint)
-    lines = [_row(command).strip()]
+    lines = [_format_command(command).strip()]
     if command.aliases:
         lines.append(say("Also: {names}", names=", ".join(f"/{one}" for one in command.aliases)))
     if not command.while_busy:
@@ -47,13 +47,13 @@ def _one(commands: Registry, name: str) -> str:
     return "\n".join(lines)
 
 
-async def complete(call: Call) -> Sequence[Option]:
-    """The names of the commands."""
+async def complete_help(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the names of the commands."""
     assert call.commands is not None
-    return [Option(one.name, say(one.about)) for one in call.commands.listed]
+    return [MenuOption(one.name, say(one.about)) for one in call.commands.listed]
 
 
-_KEYS = (
+_KEY_HELP = (
     ("Enter", phrase("send; while a turn runs as /busy says")),
     ("Alt-Enter, Ctrl-J", phrase("a new line")),
     ("Tab", phrase("complete a command or a path; @ names a file")),
@@ -67,12 +67,12 @@ _KEYS = (
     ("!command", phrase("run a command yourself; what it says goes along with your next message")),
 )
 
-COMMAND = Command(
+COMMAND = SlashCommand(
     name="help",
     aliases=("commands", "?"),
     about=phrase("this list, or more about one command"),
     usage=phrase("[command]"),
-    group=Group.ABOUT,
-    run=run,
-    complete=complete,
+    group=CommandGroup.ABOUT,
+    run=show_help,
+    complete=complete_help,
 )

@@ -1,121 +1,124 @@
-"""`/skills`, `/memory`, `/reload-skills`: what it can look up and what it remembers."""
+"""`/skills`, `/memory`, `/reload-skills`: show skills and memories, and decide on their changes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hermes.admin.memory import memory_admin
 from hermes.admin.skills import skill_admin
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import phrase, say, say_many
 
 if TYPE_CHECKING:
-    from hermes.admin.skills import SkillDesk
+    from hermes.admin.skills import SkillAdmin
 
 _SKILL_VERBS = ("pending", "diff", "approve", "reject", "view", "rollback", "log")
 _SKILL_USAGE = phrase("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
-_ANSWERS = ("approve", "reject", "undo")
-_NONE = {"pending": phrase("No change waits."), "log": phrase("Nothing was ever changed.")}
+_DECISION_VERBS = ("approve", "reject", "undo")
+_EMPTY_TEXTS = {"pending": phrase("No change waits."), "log": phrase("Nothing was ever changed.")}
 _MEMORY_VERBS = ("pending", "approve", "reject", "undo", "log", "add", "remove")
 
 
-async def skills(call: Call) -> None:
-    """List skills, look at one, and decide on changes."""
-    from hermes.commands.views.skills import change_line, diff_text, skill_line
+async def manage_skills(call: CommandCall) -> None:
+    """List skills, view one, or decide on changes."""
+    from hermes.commands.views.skills import format_skill, format_skill_change, format_skill_diff
 
-    desk = skill_admin(call.desk.app)
+    admin = skill_admin(call.context.app)
     match call.words:
         case [] | ["list"]:
-            lines = [skill_line(row) for row in await desk.rows()] or [say("There are no skills.")]
+            lines = [format_skill(row) for row in await admin.list_skills()] or [say("There are no skills.")]
         case ["pending"]:
-            lines = [change_line(row) for row in await desk.pending()] or [say("No change waits.")]
+            lines = [format_skill_change(row) for row in await admin.list_pending()] or [say("No change waits.")]
         case ["diff", which]:
-            lines = diff_text(*await desk.diff(which))
+            lines = format_skill_diff(*await admin.diff_change(which))
         case ["view", name]:
-            await _view(call, desk, name)
+            await _show_skill(call, admin, name)
             return
         case ["install" | "search" | "remove", *_]:
             raise UsageError(phrase("Skills are installed and removed outside of a chat."), "hermes skills --help")
         case [verb, which]:
-            lines = await _skill_done(desk, verb, which)
+            lines = await _run_skill_verb(admin, verb, which)
         case _:
             raise UsageError(phrase(_SKILL_USAGE))
-    call.desk.tell("\n".join(lines))
+    call.context.tell("\n".join(lines))
 
 
-async def _view(call: Call, desk: "SkillDesk", name: str) -> None:
-    found = await desk.view(name)
+async def _show_skill(call: CommandCall, admin: "SkillAdmin", name: str) -> None:
+    found = await admin.view_skill(name)
     files = found["files"]
     assert isinstance(files, list)
-    call.desk.tell("\n".join([f"{found['name']} ({found['tier']}, {found['folder']})", *map(str, files)]))
-    call.desk.show(str(found["text"]))
+    call.context.tell("\n".join([f"{found['name']} ({found['tier']}, {found['folder']})", *map(str, files)]))
+    call.context.show(str(found["text"]))
 
 
-async def _skill_done(desk: "SkillDesk", verb: str, which: str) -> list[str]:
-    """What came of a verb that takes a skill or a change. Raises UsageError for one that is none."""
-    from hermes.commands.views.skills import change_line, decided
+async def _run_skill_verb(admin: "SkillAdmin", verb: str, which: str) -> list[str]:
+    """Run a verb on a skill or a change, and return lines about the result. Raises UsageError for an unknown
+    verb.
+    """
+    from hermes.commands.views.skills import format_decided_change, format_skill_change
 
-    decide = {"approve": desk.approve, "reject": desk.reject}
+    decide = {"approve": admin.approve_change, "reject": admin.reject_change}
     if verb in decide and which.isdecimal():
-        return [decided(await decide[verb](int(which[:18])))]
+        return [format_decided_change(await decide[verb](int(which[:18])))]
     if verb == "rollback":
-        return [decided(await desk.rollback(which, None))]
+        return [format_decided_change(await admin.rollback_skill(which, None))]
     if verb == "log":
         none = say("No change of a skill of that name is known.")
-        return [change_line(row) for row in await desk.log(which)] or [none]
+        return [format_skill_change(row) for row in await admin.list_log(which)] or [none]
     raise UsageError(phrase(_SKILL_USAGE))
 
 
-async def complete_skills(call: Call) -> Sequence[Option]:
-    """A verb, then what it is about."""
+async def complete_skills(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete a verb, then a skill or a change."""
     words = call.text.split()
     if len(words) + call.text.endswith(" ") < 2:
-        return [Option(verb) for verb in _SKILL_VERBS]
-    desk = skill_admin(call.desk.app)
+        return [MenuOption(verb) for verb in _SKILL_VERBS]
+    admin = skill_admin(call.context.app)
     if words[0] in ("approve", "reject", "diff"):
-        return [Option(str(row["id"]), str(row["name"])) for row in await desk.pending()]
-    return [Option(name) for name in await desk.names()]
+        return [MenuOption(str(row["id"]), str(row["name"])) for row in await admin.list_pending()]
+    return [MenuOption(name) for name in await admin.usable_names()]
 
 
-async def memory(call: Call) -> None:
-    """What is remembered, and deciding on changes of it."""
-    from hermes.commands.views.memory import answered, change_lines, file_lines
+async def manage_memory(call: CommandCall) -> None:
+    """List memories, change them, or decide on changes."""
+    from hermes.commands.views.memory import decide_change, format_memory_change, format_memory_file
 
-    desk = memory_admin(call.desk.app, call.desk.actor)
+    admin = memory_admin(call.context.app, call.context.actor)
     match call.words:
         case []:
-            lines = [line for row in await desk.rows() for line in file_lines(row)]
+            lines = [line for row in await admin.list_files() for line in format_memory_file(row)]
         case [("pending" | "log") as verb]:
-            rows = await {"pending": desk.pending, "log": desk.log}[verb]()
-            lines = [line for row in rows for line in change_lines(row)] or [say(_NONE[verb])]
-        case [verb, number] if verb in _ANSWERS and number.isdecimal():
-            lines = [await answered(desk, verb, int(number[:18]))]
+            rows = await {"pending": admin.list_pending, "log": admin.list_log}[verb]()
+            lines = [line for row in rows for line in format_memory_change(row)] or [say(_EMPTY_TEXTS[verb])]
+        case [verb, number] if verb in _DECISION_VERBS and number.isdecimal():
+            lines = [await decide_change(admin, verb, int(number[:18]))]
         case [("add" | "remove") as verb, _, *_]:
-            write = {"add": desk.add, "remove": desk.remove}[verb]
+            write = {"add": admin.add_entry, "remove": admin.remove_entry}[verb]
             lines = [await write("memory", call.text.removeprefix(verb).strip())]
         case _:
             raise UsageError(
                 phrase("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS.")
             )
-    call.desk.tell("\n".join(lines))
+    call.context.tell("\n".join(lines))
 
 
-async def complete_memory(call: Call) -> Sequence[Option]:
-    """A verb, then a change."""
+async def complete_memory(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete a verb, then a change."""
     if len(call.text.split()) + call.text.endswith(" ") < 2:
-        return [Option(verb) for verb in _MEMORY_VERBS]
+        return [MenuOption(verb) for verb in _MEMORY_VERBS]
     return [
-        Option(str(row["id"]), str(row["what"])) for row in await memory_admin(call.desk.app, call.desk.actor).pending()
+        MenuOption(str(row["id"]), str(row["what"]))
+        for row in await memory_admin(call.context.app, call.context.actor).list_pending()
     ]
 
 
-async def reload_skills(call: Call) -> None:
-    """Look for skills anew; they are found by looking, so this only says what there is."""
-    call.nothing_behind()
-    rows = await skill_admin(call.desk.app).rows()
+async def reload_skills(call: CommandCall) -> None:
+    """Report the skills that can be used. They are found on each look, so nothing needs to be reloaded."""
+    call.require_no_arguments()
+    rows = await skill_admin(call.context.app).list_skills()
     usable = sum(row["state"] == "ok" for row in rows)
-    call.desk.tell(
+    call.context.tell(
         say_many("{n} skill can be used.", "{n} skills can be used.", usable)
         + " "
         + say("The agent hears of new ones after /new or /compress.")
@@ -123,27 +126,27 @@ async def reload_skills(call: Call) -> None:
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="skills",
         about=phrase("what the agent can look up; decide on changes that wait"),
         usage=phrase("[pending|diff|approve|reject|view|log|rollback] [which]"),
-        group=Group.KNOWLEDGE,
-        run=skills,
+        group=CommandGroup.KNOWLEDGE,
+        run=manage_skills,
         complete=complete_skills,
     ),
-    Command(
+    SlashCommand(
         name="memory",
         about=phrase("what is remembered; decide on changes that wait"),
         usage=phrase("[pending|approve|reject|undo|log|add|remove] [which]"),
-        group=Group.KNOWLEDGE,
-        run=memory,
+        group=CommandGroup.KNOWLEDGE,
+        run=manage_memory,
         complete=complete_memory,
     ),
-    Command(
+    SlashCommand(
         name="reload-skills",
         aliases=("reload_skills",),
         about=phrase("look for new skills"),
-        group=Group.KNOWLEDGE,
+        group=CommandGroup.KNOWLEDGE,
         run=reload_skills,
     ),
 )

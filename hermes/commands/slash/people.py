@@ -1,79 +1,81 @@
-"""`/people`, `/pair`: who may talk with this Hermes from chats, for whoever looks after it."""
+"""`/people`, `/pair`: administer who may talk with this Hermes from chats, for owner and admins."""
 
-from hermes.admin.people.admin import PeopleDesk
-from hermes.commands.command import Call, Command, Group
+from hermes.admin.people.admin import PeopleAdmin
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import phrase, say, say_many
 from hermes.util.text import escaped
 
 _USAGE = phrase("/people takes: show WHO, role WHO ROLE, rename WHO NAME, remove WHO, audit.")
-_SHOWN = 20
+_MAX_AUDIT_ENTRIES = 20
 
 
-def _desk(call: Call) -> PeopleDesk:
-    on = call.desk.app.premises
-    if not call.desk.person.leads:  # whoever offers the command has looked already
+def _people_admin(call: CommandCall) -> PeopleAdmin:
+    on = call.context.app.services
+    if not call.context.person.can_administer:  # whoever offers the command has looked already
         raise UsageError(phrase("/{name} is not for you here.", name=call.name))
-    return PeopleDesk(on.store, on.settings, call.desk.person)
+    return PeopleAdmin(on.store, on.settings, call.context.person)
 
 
-async def people(call: Call) -> None:
+async def manage_people(call: CommandCall) -> None:
     """List people, and change what they may do."""
-    from hermes.commands.views.people import deed_line, person_lines
+    from hermes.commands.views.people import format_audit_entry, format_person
 
-    desk = _desk(call)
+    admin = _people_admin(call)
     match call.words:
         case []:
-            lines = [line for row in await desk.rows() for line in person_lines(row)]
+            lines = [line for row in await admin.list_people() for line in format_person(row)]
         case ["show", who]:
-            lines = person_lines(await desk.row(who))
+            lines = format_person(await admin.find_person(who))
         case ["role", who, role]:
-            lines = person_lines(await desk.give_role(who, role))
+            lines = format_person(await admin.set_role(who, role))
         case ["rename", who, *words] if words:
-            lines = person_lines(await desk.rename(who, " ".join(words)))
+            lines = format_person(await admin.rename_person(who, " ".join(words)))
         case ["remove", who]:
-            lines = await _removed(call, desk, who)
+            lines = await _remove_person(call, admin, who)
         case ["audit"]:
-            lines = [deed_line(row) for row in await desk.audit(limit=_SHOWN)] or [say("Nothing was done yet.")]
+            lines = [format_audit_entry(row) for row in await admin.list_audit(limit=_MAX_AUDIT_ENTRIES)] or [
+                say("Nothing was done yet.")
+            ]
         case _:
             raise UsageError(phrase(_USAGE))
-    call.desk.tell("\n".join(lines))
+    call.context.tell("\n".join(lines))
 
 
-async def _removed(call: Call, desk: PeopleDesk, who: str) -> list[str]:
-    name = escaped(await desk.removable(who))
-    if not await call.desk.confirm(say("Know {name} no more? They get no answer then.", name=name)):
+async def _remove_person(call: CommandCall, admin: PeopleAdmin, who: str) -> list[str]:
+    name = escaped(await admin.find_removable_person(who))
+    if not await call.context.confirm(say("Know {name} no more? They get no answer then.", name=name)):
         return [say("Nothing was changed.")]
-    return [say("{name} is not known any more.", name=escaped(await desk.remove(who)))]
+    return [say("{name} is not known any more.", name=escaped(await admin.remove_person(who)))]
 
 
-async def pair(call: Call) -> None:
-    """Make a code by which somebody becomes known; it is for one direct chat with this bot."""
+async def create_pairing_code(call: CommandCall) -> None:
+    """Create a pairing code for one direct chat with this bot."""
     words = call.words
     if len(words) > 1:
         raise UsageError(phrase("/pair takes a role: user or guest, and for an owner also admin or owner."))
-    desk = _desk(call)
-    code = await desk.offer(words[0] if words else "user")
-    call.desk.tell(
+    admin = _people_admin(call)
+    code = await admin.create_code(words[0] if words else "user")
+    call.context.tell(
         say("The code is {code}. It counts once and for an hour: they send it to this bot in a direct chat.", code=code)
     )
-    waiting = len(await desk.codes())
-    call.desk.tell(say_many("{n} code waits.", "{n} codes wait.", waiting))
+    waiting = len(await admin.list_codes())
+    call.context.tell(say_many("{n} code waits.", "{n} codes wait.", waiting))
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="people",
         about=phrase("who may talk with this Hermes, and what they may do"),
         usage=phrase("[show|role|rename|remove|audit] [who]"),
-        group=Group.ABOUT,
-        run=people,
+        group=CommandGroup.ABOUT,
+        run=manage_people,
     ),
-    Command(
+    SlashCommand(
         name="pair",
         about=phrase("make a code by which somebody becomes known"),
         usage=phrase("[role]"),
-        group=Group.ABOUT,
-        run=pair,
+        group=CommandGroup.ABOUT,
+        run=create_pairing_code,
     ),
 )

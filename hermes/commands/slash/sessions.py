@@ -1,155 +1,155 @@
-"""`/sessions`, `/resume`, `/title`, `/search`, `/history`: what was said before, here and elsewhere."""
+"""`/sessions`, `/resume`, `/title`, `/search`, `/history`: find, name and resume sessions."""
 
 from collections.abc import Iterator, Sequence
 
-from hermes.admin.sessions import Node, Sessions
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.admin.sessions import SessionAdmin, SessionNode
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.messages import Role
 from hermes.i18n.formats import moment
 from hermes.i18n.messages import phrase, say, say_many
 from hermes.util.text import escaped, inert, one_line
 
-_LISTED = 200
-_FOUND = 20
-_HISTORY = 20
+_MAX_LISTED = 200
+_MAX_HITS = 20
+_DEFAULT_HISTORY = 20
 
 
-def _sessions(call: Call) -> Sessions:
-    on = call.desk.app.premises
-    return Sessions(on.store, on.home)
+def _session_admin(call: CommandCall) -> SessionAdmin:
+    on = call.context.app.services
+    return SessionAdmin(on.store, on.home)
 
 
-def _flat(nodes: Sequence[Node], depth: int = 0) -> Iterator[tuple[Node, int]]:
-    """Sessions, the one used last first, each followed by its branches."""
-    for node in nodes if depth else sorted(nodes, key=_last_use, reverse=True):
+def _flatten_tree(nodes: Sequence[SessionNode], depth: int = 0) -> Iterator[tuple[SessionNode, int]]:
+    """Yield sessions, the most recent first, each followed by its branches."""
+    for node in nodes if depth else sorted(nodes, key=_last_update, reverse=True):
         yield node, depth
-        yield from _flat(node.branches, depth + 1)
+        yield from _flatten_tree(node.branches, depth + 1)
 
 
-def _last_use(node: Node) -> float:
-    return max([node.updated_at, *(_last_use(one) for one in node.branches)])
+def _last_update(node: SessionNode) -> float:
+    return max([node.updated_at, *(_last_update(one) for one in node.branches)])
 
 
-def _of_node(node: Node, depth: int) -> Option:
+def _session_option(node: SessionNode, depth: int) -> MenuOption:
     title = one_line(escaped(node.title), 60) or node.id
     count = say_many("{n} message", "{n} messages", node.messages)
     lead = "   " * (depth - 1) + "└─ " if depth else ""
-    return Option(lead + title, f"{moment(node.updated_at)} · {count} · {node.id}")
+    return MenuOption(lead + title, f"{moment(node.updated_at)} · {count} · {node.id}")
 
 
-async def browse(call: Call) -> None:
-    """Choose among the sessions, the newest first, and go on with one."""
+async def choose_session(call: CommandCall) -> None:
+    """Choose among the sessions, the newest first, and resume one."""
     if call.text:
-        await call.desk.open(call.text)
+        await call.context.open_session(call.text)
         return
-    here = call.desk.port.session_id
-    nodes = list(_flat(await _sessions(call).tree(_LISTED)))
+    here = call.context.port.session_id
+    nodes = list(_flatten_tree(await _session_admin(call).list_tree(_MAX_LISTED)))
     if not [node for node, _ in nodes if node.id != here]:
-        call.desk.tell(say("There is no other session yet."))
+        call.context.tell(say("There is no other session yet."))
         return
     chosen = next((at for at, (node, _) in enumerate(nodes) if node.id != here), 0)
-    options = [_of_node(node, depth) for node, depth in nodes]
-    taken = await call.desk.choose(say("Go on with which session?"), options, chosen=chosen)
+    options = [_session_option(node, depth) for node, depth in nodes]
+    taken = await call.context.choose(say("Go on with which session?"), options, chosen=chosen)
     if taken is not None and nodes[taken][0].id != here:
-        await call.desk.open(nodes[taken][0].id)
+        await call.context.open_session(nodes[taken][0].id)
 
 
-async def complete(call: Call) -> Sequence[Option]:
-    """The ids and titles of the newest sessions."""
-    rows = await _sessions(call).newest(50)
-    return [Option(str(row["id"]), one_line(escaped(str(row["title"])), 60)) for row in rows]
+async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the ids and titles of the newest sessions."""
+    rows = await _session_admin(call).list_newest(50)
+    return [MenuOption(str(row["id"]), one_line(escaped(str(row["title"])), 60)) for row in rows]
 
 
-async def title(call: Call) -> None:
-    """Show the session's title, or give it another one."""
-    store, session_id = call.desk.app.premises.store, call.desk.actor.session_id
+async def manage_title(call: CommandCall) -> None:
+    """Show the session's title, or change it."""
+    store, session_id = call.context.app.services.store, call.context.actor.session_id
     if call.text:
         await store.rename_session(session_id, one_line(call.text, 200))
-    row = await call.desk.app.about(call.desk.actor)
+    row = await call.context.app.session_row(call.context.actor)
     name = escaped(str(row["title"]))
-    call.desk.tell(say("This session is called “{title}”.", title=name) if name else say("It has no title yet."))
-    await call.desk.refresh()
+    call.context.tell(say("This session is called “{title}”.", title=name) if name else say("It has no title yet."))
+    await call.context.refresh_view()
 
 
-async def search(call: Call) -> None:
-    """Look through everything that was ever said."""
+async def search_messages(call: CommandCall) -> None:
+    """Search all stored messages."""
     if not call.text:
-        call.desk.tell(say("Say what to look for: /search words"))
+        call.context.tell(say("Say what to look for: /search words"))
         return
-    hits = await _sessions(call).search(call.text, limit=_FOUND, newest=True)
+    hits = await _session_admin(call).search_messages(call.text, limit=_MAX_HITS, newest=True)
     if not hits:
-        call.desk.tell(say("No message has these words."))
+        call.context.tell(say("No message has these words."))
         return
     options = [
-        Option(
+        MenuOption(
             one_line(escaped(str(hit["snippet"])), 100),
             f"{moment(float(str(hit['created_at'])))} · {hit['session_id']}",
         )
         for hit in hits
     ]
-    taken = await call.desk.choose(say("Found; go on with which session?"), options)
+    taken = await call.context.choose(say("Found; go on with which session?"), options)
     if taken is not None:
-        await call.desk.open(str(hits[taken]["session_id"]))
+        await call.context.open_session(str(hits[taken]["session_id"]))
 
 
-async def history(call: Call) -> None:
-    """The conversation so far: the last so many messages."""
-    count = int(call.text) if call.text.isdecimal() else _HISTORY
+async def show_history(call: CommandCall) -> None:
+    """Show the last messages of the conversation."""
+    count = int(call.text) if call.text.isdecimal() else _DEFAULT_HISTORY
     said = [
         message
-        for message in call.desk.actor.conversation.messages
+        for message in call.context.actor.conversation.messages
         if not message.synthetic and message.role in (Role.USER, Role.ASSISTANT) and message.text.strip()
     ]
     if not said:
-        call.desk.tell(say("Nothing was said in this session yet."))
+        call.context.tell(say("Nothing was said in this session yet."))
     for message in said[-count:]:
         if message.role is Role.USER:
-            call.desk.tell(f"› {inert(message.text)}")
+            call.context.tell(f"› {inert(message.text)}")
         else:
-            call.desk.show(message.text)
+            call.context.show(message.text)
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="sessions",
         about=phrase("choose among your sessions and their branches, and go on with one"),
-        group=Group.SESSION,
-        run=browse,
+        group=CommandGroup.SESSION,
+        run=choose_session,
         opens=True,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="resume",
         about=phrase("go on with a session: an id, its beginning, or its title"),
         usage=phrase("[session]"),
-        group=Group.SESSION,
-        run=browse,
+        group=CommandGroup.SESSION,
+        run=choose_session,
         opens=True,
-        complete=complete,
+        complete=complete_sessions,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="title",
         about=phrase("show or set the session's title"),
         usage=phrase("[title]"),
-        group=Group.SESSION,
-        run=title,
+        group=CommandGroup.SESSION,
+        run=manage_title,
     ),
-    Command(
+    SlashCommand(
         name="search",
         about=phrase("look through everything that was ever said"),
         usage=phrase("words"),
-        group=Group.SESSION,
-        run=search,
+        group=CommandGroup.SESSION,
+        run=search_messages,
         opens=True,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="history",
         about=phrase("show the last messages of this session"),
         usage=phrase("[number]"),
-        group=Group.SESSION,
-        run=history,
+        group=CommandGroup.SESSION,
+        run=show_history,
     ),
 )

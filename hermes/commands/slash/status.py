@@ -1,16 +1,16 @@
-"""`/status`: this session: its model, its window, where its commands run, what it used."""
+"""`/status`: show this session's model, context window, backend and usage."""
 
-from hermes.commands.command import Call, Command, Group
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.i18n.formats import number
 from hermes.i18n.messages import phrase, say, say_many, translated
 from hermes.util.text import escaped
 
 
-async def run(call: Call) -> None:
-    """A few lines about the session."""
-    call.nothing_behind()
-    app, actor = call.desk.app, call.desk.actor
-    row = await app.about(actor)
+async def show_status(call: CommandCall) -> None:
+    """Show a few lines about the session."""
+    call.require_no_arguments()
+    app, actor = call.context.app, call.context.actor
+    row = await app.session_row(actor)
     count = say_many("{n} message", "{n} messages", int(str(row["message_count"])))
     title = escaped(str(row["title"]))
     named = say("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
@@ -26,8 +26,8 @@ async def run(call: Call) -> None:
             length=length,
         )
     )
-    lines.append(translated(await app.place_line(actor)))
-    if app.unasked(actor):
+    lines.append(translated(await app.describe_backend(actor)))
+    if app.is_yolo(actor):
         lines.append(
             say("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
         )
@@ -36,13 +36,13 @@ async def run(call: Call) -> None:
         input=number(int(str(row["input_tokens"]))),
         output=number(int(str(row["output_tokens"]))),
     )
-    call.desk.tell("\n".join([*lines, used]))
+    call.context.tell("\n".join([*lines, used]))
 
 
-COMMAND = Command(
+COMMAND = SlashCommand(
     name="status",
     aliases=("session",),
     about=phrase("this session's id, model, window and tokens used so far"),
-    group=Group.ABOUT,
-    run=run,
+    group=CommandGroup.ABOUT,
+    run=show_status,
 )

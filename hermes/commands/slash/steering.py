@@ -1,11 +1,11 @@
-"""`/stop`, `/queue`, `/steer`, `/interrupt`, `/busy`: control while it works."""
+"""`/stop`, `/queue`, `/steer`, `/interrupt`, `/busy`: control a running turn."""
 
 from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.commands.command import HERE_ONLY, Call, Command, Group
-from hermes.commands.context import Delivery, Option
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import phrase, say
@@ -13,108 +13,110 @@ from hermes.runtime.mailbox import Inbound
 from hermes.util.text import inert
 
 
-async def stop(call: Call) -> None:
-    """Stop the running turn; without one, or with `all`, the background processes too."""
+async def stop_turn(call: CommandCall) -> None:
+    """Stop the running turn; without one, or with `all`, stop the background processes too."""
     if call.text not in ("", "all"):
         raise UsageError(phrase("/stop, or /stop all: there is no other word for it."))
-    pursuit = call.desk.app.beside.pursuing(call.desk.actor)
-    stopped = pursuit.stop() if pursuit is not None else call.desk.actor.stop()
+    pursuit = call.context.app.background_work.find_pursuit(call.context.actor)
+    stopped = pursuit.stop() if pursuit is not None else call.context.actor.stop()
     if stopped and not call.text:
         return
-    for line in await call.desk.app.live(call.desk.actor).tools.stop_processes() or [
+    for line in await call.context.app.live_session(call.context.actor).tools.stop_processes() or [
         say("No background process runs.")
     ]:
-        call.desk.tell(inert(line))
+        call.context.tell(inert(line))
 
 
-async def _send(call: Call, delivery: Delivery) -> None:
+async def _post_message(call: CommandCall, delivery: PostMode) -> None:
     if not call.text:
         raise UsageError(phrase("Say what: /{name} message", name=call.name))
-    call.desk.post(Inbound(text=call.text, cwd=call.desk.app.options.cwd), delivery)
+    call.context.post_message(Inbound(text=call.text, cwd=call.context.app.options.cwd), delivery)
 
 
-async def queue(call: Call) -> None:
-    """Let a message wait for a turn of its own."""
-    await _send(call, Delivery.QUEUE)
+async def queue_message(call: CommandCall) -> None:
+    """Queue a message for a turn of its own."""
+    await _post_message(call, PostMode.QUEUE)
 
 
-async def steer(call: Call) -> None:
-    """Let a message join the running turn when its next tools are done."""
-    await _send(call, Delivery.STEER)
+async def steer_turn(call: CommandCall) -> None:
+    """Add a message to the running turn when its next tools are done."""
+    await _post_message(call, PostMode.STEER)
 
 
-async def interrupt(call: Call) -> None:
-    """Stop the running turn and answer this next."""
-    await _send(call, Delivery.INTERRUPT)
+async def interrupt_turn(call: CommandCall) -> None:
+    """Stop the running turn and answer this message next."""
+    await _post_message(call, PostMode.INTERRUPT)
 
 
-_MODES = {
+_MODE_TEXTS = {
     BusyMode.STEER: phrase("it joins the turn when its next tools are done"),
     BusyMode.QUEUE: phrase("it waits for a turn of its own"),
     BusyMode.INTERRUPT: phrase("the turn is stopped, and it is answered next"),
 }
 
 
-async def busy(call: Call) -> None:
+async def choose_busy_mode(call: CommandCall) -> None:
     """Show or choose what Enter does while a turn runs."""
-    terminal = call.desk.terminal
+    terminal = call.context.terminal
     assert terminal is not None
     if call.text in tuple(BusyMode):
         terminal.set_display(structs.replace(terminal.display, busy_input_mode=BusyMode(call.text)))
     elif call.text not in ("", "status"):
         raise UsageError(phrase("There is no mode {name!r}.", name=call.text), phrase("steer, queue or interrupt"))
     mode = terminal.display.busy_input_mode
-    call.desk.tell(say("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=say(_MODES[mode])))
+    call.context.tell(
+        say("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=say(_MODE_TEXTS[mode]))
+    )
 
 
-async def complete_busy(_call: Call) -> Sequence[Option]:
-    """The three modes."""
-    return [Option(mode.value, say(what)) for mode, what in _MODES.items()]
+async def complete_busy(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the three modes."""
+    return [MenuOption(mode.value, say(what)) for mode, what in _MODE_TEXTS.items()]
 
 
-async def complete_stop(_call: Call) -> Sequence[Option]:
-    """Its one word."""
-    return [Option("all", say("the background processes, too"))]
+async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only word."""
+    return [MenuOption("all", say("the background processes, too"))]
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="stop",
         about=phrase("stop the turn; with `all`, or when none runs, the background processes too"),
         usage=phrase("[all]"),
-        group=Group.WORK,
-        run=stop,
+        group=CommandGroup.WORK,
+        run=stop_turn,
         complete=complete_stop,
     ),
-    Command(
+    SlashCommand(
         name="steer",
         about=phrase("let a message join the running turn at its next step"),
         usage=phrase("message"),
-        group=Group.WORK,
-        run=steer,
+        group=CommandGroup.WORK,
+        run=steer_turn,
     ),
-    Command(
+    SlashCommand(
         name="queue",
         aliases=("q",),
         about=phrase("let a message wait for a turn of its own"),
         usage=phrase("message"),
-        group=Group.WORK,
-        run=queue,
+        group=CommandGroup.WORK,
+        run=queue_message,
     ),
-    Command(
+    SlashCommand(
         name="interrupt",
         about=phrase("stop the turn and answer this message next"),
         usage=phrase("message"),
-        group=Group.WORK,
-        run=interrupt,
+        group=CommandGroup.WORK,
+        run=interrupt_turn,
     ),
-    Command(
+    SlashCommand(
         name="busy",
         about=phrase("what Enter does while a turn runs"),
         usage=phrase("[steer|queue|interrupt]"),
-        group=Group.WORK,
-        run=busy,
+        group=CommandGroup.WORK,
+        run=choose_busy_mode,
         complete=complete_busy,
-        surfaces=HERE_ONLY,
+        surfaces=TERMINAL_ONLY,
     ),
 )

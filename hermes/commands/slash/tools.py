@@ -1,105 +1,107 @@
-"""`/tools`, `/toolsets`, `/mcp`, `/reload-mcp`: what the agent can do in this session."""
+"""`/tools`, `/toolsets`, `/mcp`, `/reload-mcp`: show and switch the tools of this session."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
-from hermes.commands.slash.model import sent_anew
-from hermes.commands.views.tool_descriptions import told_of, told_of_set
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
+from hermes.commands.slash.model import describe_cache_reset
+from hermes.commands.views.tool_descriptions import describe_tool, describe_toolset
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import joined, phrase, say, say_many
-from hermes.markup.charts import fitted, padded
+from hermes.markup.charts import fit_text, pad_right
 from hermes.util.text import escaped, one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.models.session_overrides import Choices
+    from hermes.admin.models.session_overrides import OverrideEditor
 
-_COLUMNS, _LEAST = 100, 40
-"""How wide a line is where there is no terminal, and at least."""
+_DEFAULT_COLUMNS, _MIN_COLUMNS = 100, 40
+"""The width of a line where there is no terminal, and its minimum."""
 _VERBS = ("list", "enable", "disable")
 
 
-def _choices(call: Call) -> "Choices":
-    from hermes.admin.models.session_overrides import Choices
+def _session_choices(call: CommandCall) -> "OverrideEditor":
+    from hermes.admin.models.session_overrides import OverrideEditor
 
-    return Choices(call.desk.app.premises, call.desk.app.live(call.desk.actor))
+    return OverrideEditor(call.context.app.services, call.context.app.live_session(call.context.actor))
 
 
-async def tools(call: Call) -> None:
+async def manage_tools(call: CommandCall) -> None:
     """List the tools of this session, or switch sets of them."""
     verb, *names = call.words or ["list"]
     if verb not in _VERBS or (verb == "list") == bool(names):
         raise UsageError(phrase("/tools, /tools enable NAME, /tools disable NAME: a name is that of a tool set."))
     if verb == "list":
-        _list(call)
+        _list_tools(call)
         return
     on = verb == "enable"
-    count = await _choices(call).switch(names, on=on)
+    count = await _session_choices(call).switch_toolsets(names, on=on)
     named = ", ".join(names)
     if count is None:
-        call.desk.tell(say("It was so already: {names}.", names=named))
+        call.context.tell(say("It was so already: {names}.", names=named))
         return
     said = say("On in this session: {names}.", names=named) if on else say("Off in this session: {names}.", names=named)
-    call.desk.tell(joined(said, sent_anew(count)))
-    call.desk.tell(say("`hermes tools {verb} {names}` does it for sessions that begin later.", verb=verb, names=named))
+    call.context.tell(joined(said, describe_cache_reset(count)))
+    call.context.tell(
+        say("`hermes tools {verb} {names}` does it for sessions that begin later.", verb=verb, names=named)
+    )
 
 
-def _list(call: Call) -> None:
-    toolbox = call.desk.app.live(call.desk.actor).tools.toolbox
+def _list_tools(call: CommandCall) -> None:
+    toolbox = call.context.app.live_session(call.context.actor).tools.toolbox
     rows = [tool for tool in toolbox if not tool.deferred]
-    lines = [_row(call, tool.name, told_of(tool.name) or one_line(tool.description)) for tool in rows]
-    later = toolbox.deferred_names()
+    lines = [_format_row(call, tool.name, describe_tool(tool.name) or one_line(tool.description)) for tool in rows]
+    later = toolbox.list_deferred_names()
     if later:
         found = say_many(
             "{n} more tool is found when it is needed:", "{n} more tools are found when needed:", len(later)
         )
         lines += ["", found, *(f"  {escaped(name)}" for name in later[:40])]
-    call.desk.tell("\n".join(lines) or say("This session has no tools."))
-    call.desk.tell(say("/toolsets shows the sets; /tools disable NAME switches one off."))
+    call.context.tell("\n".join(lines) or say("This session has no tools."))
+    call.context.tell(say("/toolsets shows the sets; /tools disable NAME switches one off."))
 
 
-async def toolsets(call: Call) -> None:
-    """List the sets of tools, and which of them this session has."""
-    call.nothing_behind()
-    lines = [_set_line(call, row) for row in _choices(call).toolsets()]
-    call.desk.tell("\n".join(lines))
+async def list_toolsets(call: CommandCall) -> None:
+    """List the tool sets, and which of them this session has."""
+    call.require_no_arguments()
+    lines = [_format_toolset(call, row) for row in _session_choices(call).list_toolsets()]
+    call.context.tell("\n".join(lines))
 
 
-def _set_line(call: Call, row: dict[str, object]) -> str:
+def _format_toolset(call: CommandCall, row: dict[str, object]) -> str:
     names = row["tools"]
     assert isinstance(names, list)
     state = say("on") if row["on"] else say("off")
     name = str(row["name"])
-    return _row(call, name, f"{padded(state, 4)} {told_of_set(name) or ', '.join(map(str, names))}")
+    return _format_row(call, name, f"{pad_right(state, 4)} {describe_toolset(name) or ', '.join(map(str, names))}")
 
 
-def _row(call: Call, name: str, told: str) -> str:
-    """A name and what it is, on one line of the terminal."""
-    columns = call.desk.terminal.width if call.desk.terminal is not None else _COLUMNS
-    return fitted(f"  {padded(escaped(name), 20)} {escaped(told)}", max(columns - 1, _LEAST)).rstrip()
+def _format_row(call: CommandCall, name: str, description: str) -> str:
+    """Format a name and its description on one line of the terminal."""
+    columns = call.context.terminal.width if call.context.terminal is not None else _DEFAULT_COLUMNS
+    return fit_text(f"  {pad_right(escaped(name), 20)} {escaped(description)}", max(columns - 1, _MIN_COLUMNS)).rstrip()
 
 
-async def complete_tools(call: Call) -> Sequence[Option]:
-    """A verb, then the sets."""
+async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete a verb, then the sets."""
     if len(call.text.split()) + call.text.endswith(" ") < 2:
-        return [Option(verb) for verb in _VERBS]
-    return [Option(str(row["name"])) for row in _choices(call).toolsets()]
+        return [MenuOption(verb) for verb in _VERBS]
+    return [MenuOption(str(row["name"])) for row in _session_choices(call).list_toolsets()]
 
 
-async def mcp(call: Call) -> None:
-    """The MCP servers and how they are."""
-    call.nothing_behind()
+async def list_mcp_servers(call: CommandCall) -> None:
+    """List the MCP servers and their state."""
+    call.require_no_arguments()
     from hermes.admin.mcp import listed
 
-    live, on = call.desk.app.live(call.desk.actor), call.desk.app.premises
+    live, on = call.context.app.live_session(call.context.actor), call.context.app.services
     rows = listed(on.environ)
-    running = {one.spec.name: one for one in on.servers().servers} if live.tools.servers else {}
+    running = {one.spec.name: one for one in on.mcp_servers().servers} if live.tools.mcp_servers else {}
     lines = []
     for row in rows:
         name = str(row["name"])
         server = running.get(name)
-        if server is None or name not in live.tools.servers:
+        if server is None or name not in live.tools.mcp_servers:
             state = say("off in this session")
         elif server.problem:
             state = say("not there: {why}", why=one_line(escaped(server.problem), 200))
@@ -108,47 +110,49 @@ async def mcp(call: Call) -> None:
         else:
             state = say("starting")
         lines.append(f"  {escaped(name):<18} {state}")
-    call.desk.tell("\n".join(lines) or say("There are no MCP servers. `mcp_servers` in config.yaml names them."))
+    call.context.tell("\n".join(lines) or say("There are no MCP servers. `mcp_servers` in config.yaml names them."))
 
 
-async def reload_mcp(call: Call) -> None:
-    """Say what it takes to have other servers."""
-    call.nothing_behind()
-    live, on = call.desk.app.live(call.desk.actor), call.desk.app.premises
-    if not live.tools.servers:
-        call.desk.tell(say("This session has no MCP servers; those of config.yaml come with the next start of Hermes."))
+async def reload_mcp(call: CommandCall) -> None:
+    """Retry the MCP servers that failed, and tell how to add others."""
+    call.require_no_arguments()
+    live, on = call.context.app.live_session(call.context.actor), call.context.app.services
+    if not live.tools.mcp_servers:
+        call.context.tell(
+            say("This session has no MCP servers; those of config.yaml come with the next start of Hermes.")
+        )
         return
-    again = on.servers().again()
-    call.desk.tell(say_many("{n} server is tried again.", "{n} servers are tried again.", again))
-    call.desk.tell(say("Servers that are new in config.yaml come with the next start of Hermes."))
+    again = on.mcp_servers().again()
+    call.context.tell(say_many("{n} server is tried again.", "{n} servers are tried again.", again))
+    call.context.tell(say("Servers that are new in config.yaml come with the next start of Hermes."))
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="tools",
         about=phrase("the tools of this session; switch sets of them on or off"),
         usage=phrase("[list|enable|disable] [set]"),
-        group=Group.MODEL,
-        run=tools,
+        group=CommandGroup.MODEL,
+        run=manage_tools,
         complete=complete_tools,
     ),
-    Command(
+    SlashCommand(
         name="toolsets",
         about=phrase("the sets of tools, and which this session has"),
-        group=Group.MODEL,
-        run=toolsets,
+        group=CommandGroup.MODEL,
+        run=list_toolsets,
     ),
-    Command(
+    SlashCommand(
         name="mcp",
         about=phrase("the MCP servers and how they are"),
-        group=Group.MODEL,
-        run=mcp,
+        group=CommandGroup.MODEL,
+        run=list_mcp_servers,
     ),
-    Command(
+    SlashCommand(
         name="reload-mcp",
         aliases=("reload_mcp",),
         about=phrase("try MCP servers again that are not there"),
-        group=Group.MODEL,
+        group=CommandGroup.MODEL,
         run=reload_mcp,
     ),
 )

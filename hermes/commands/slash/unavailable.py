@@ -1,9 +1,9 @@
-"""Names that people know from elsewhere, and in a sentence what to use here."""
+"""Explain in a sentence what replaces commands that people know from other agents."""
 
-from hermes.commands.command import Call, Command, Group, Run
+from hermes.commands.command import CommandCall, CommandGroup, RunCommand, SlashCommand
 from hermes.i18n.messages import phrase, say
 
-_INSTEAD = (
+_REPLACEMENTS = (
     (
         "reload",
         (),
@@ -30,14 +30,14 @@ _INSTEAD = (
 )
 
 
-def _saying(text: str) -> Run:
-    async def run(call: Call) -> None:
-        call.desk.tell(say(text))
+def _explain(text: str) -> RunCommand:
+    async def show_explanation(call: CommandCall) -> None:
+        call.context.tell(say(text))
 
-    return run
+    return show_explanation
 
 
 COMMANDS = tuple(
-    Command(name=name, aliases=aliases, about=text, group=Group.ELSEWHERE, run=_saying(text))
-    for name, aliases, text in _INSTEAD
+    SlashCommand(name=name, aliases=aliases, about=text, group=CommandGroup.ELSEWHERE, run=_explain(text))
+    for name, aliases, text in _REPLACEMENTS
 )

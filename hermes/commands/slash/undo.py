@@ -1,12 +1,12 @@
-"""`/undo`, `/redo`, `/retry`, `/rollback`, `/diff`, `/branch`: what was said and done, taken back or gone on with."""
+"""`/undo`, `/redo`, `/retry`, `/rollback`, `/diff`, `/branch`: undo turns and file changes, or branch."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.commands.command import Call, Command, Group
-from hermes.commands.context import Option
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.i18n.formats import moment
@@ -15,18 +15,18 @@ from hermes.util.text import escaped, inert, one_line
 
 if TYPE_CHECKING:
     from hermes.sessions.file_diffs import FileDiff
-    from hermes.sessions.undo import CheckpointLine, Restored, UndoDesk
+    from hermes.sessions.undo import CheckpointSummary, RestoreResult, SessionUndo
 
-_SHOWN = 12
-_MOST_LINES = 200
-
-
-def _desk(call: Call) -> "UndoDesk":
-    return call.desk.app.undoing(call.desk.actor)
+_MAX_NAMED_FILES = 12
+_MAX_DIFF_LINES = 200
 
 
-def _count(call: Call, *, default: int) -> int:
-    """The number behind the name. Raises UsageError for what is none."""
+def _session_undo(call: CommandCall) -> "SessionUndo":
+    return call.context.app.session_undo(call.context.actor)
+
+
+def _parse_count(call: CommandCall, *, default: int) -> int:
+    """Parse the number behind the name. Raises UsageError for what is no positive number."""
     if not call.text:
         return default
     if not call.text.isdecimal() or not int(call.text[:9]) > 0:
@@ -34,117 +34,120 @@ def _count(call: Call, *, default: int) -> int:
     return int(call.text[:9])
 
 
-async def undo(call: Call) -> None:
-    """Take back the last turns with what they did to files; what was said first is there to be changed."""
-    done = await _desk(call).undo(_count(call, default=1))
+async def undo_turns(call: CommandCall) -> None:
+    """Undo the last turns and their file changes; the first undone message can be edited again."""
+    done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
     told = say_many("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
-    call.desk.tell(told + (" " + say("/redo brings it back until something new is said.") if done.redo else ""))
-    _tell_files(call, done.files)
-    call.desk.prefill(done.text)
-    await call.desk.refresh()
+    call.context.tell(told + (" " + say("/redo brings it back until something new is said.") if done.redo else ""))
+    _report_files(call, done.files)
+    call.context.prefill_input(done.text)
+    await call.context.refresh_view()
 
 
-async def redo(call: Call) -> None:
-    """Bring back what was taken back last."""
-    call.nothing_behind()
-    done = await _desk(call).redo()
-    call.desk.tell(say_many("{n} message is back.", "{n} messages are back.", done.messages))
-    _tell_files(call, done.files)
-    await call.desk.refresh()
+async def redo_turns(call: CommandCall) -> None:
+    """Redo the last undo."""
+    call.require_no_arguments()
+    done = await _session_undo(call).redo_turns()
+    call.context.tell(say_many("{n} message is back.", "{n} messages are back.", done.messages))
+    _report_files(call, done.files)
+    await call.context.refresh_view()
 
 
-async def retry(call: Call) -> None:
-    """Take the last answer back and ask the same again; files stay as they are."""
-    call.nothing_behind()
-    inbound = await _desk(call).retry()
-    if call.desk.terminal is None or not call.desk.terminal.full:  # the full chat shows what is said in it
-        call.desk.tell(say("Again: {text}", text=one_line(inert(inbound.text), 200)))
-    call.desk.post(inbound if inbound.cwd else structs.replace(inbound, cwd=call.desk.app.options.cwd))
+async def retry_turn(call: CommandCall) -> None:
+    """Undo the last answer and ask again; files stay as they are."""
+    call.require_no_arguments()
+    inbound = await _session_undo(call).undo_last_turn()
+    if call.context.terminal is None or not call.context.terminal.full:  # the full chat shows what is said in it
+        call.context.tell(say("Again: {text}", text=one_line(inert(inbound.text), 200)))
+    call.context.post_message(inbound if inbound.cwd else structs.replace(inbound, cwd=call.context.app.options.cwd))
 
 
-async def rollback(call: Call) -> None:
-    """Put files back as they were before a turn; the conversation stays."""
-    desk = _desk(call)
-    rows = await desk.checkpoints()
+async def restore_files(call: CommandCall) -> None:
+    """Restore files as they were before a turn; the conversation stays."""
+    session_undo = _session_undo(call)
+    rows = await session_undo.list_checkpoints()
     if not rows:
-        call.desk.tell(say("No files of this session were copied before they were changed."))
+        call.context.tell(say("No files of this session were copied before they were changed."))
         return
     if call.text:
-        number = _count(call, default=1)
+        number = _parse_count(call, default=1)
     else:
-        taken = await call.desk.choose(
-            say("Put files back as they were before which turn?"), [_row(one) for one in rows]
+        taken = await call.context.choose(
+            say("Put files back as they were before which turn?"), [_checkpoint_option(one) for one in rows]
         )
         if taken is None:
             return
         number = rows[taken].number
-    _tell_files(call, await desk.rollback(number), always=True)
+    _report_files(call, await session_undo.restore_files(number), always=True)
 
 
-async def checkpoints(call: Call) -> Sequence[Option]:
-    """The checkpoints by number."""
-    return [Option(str(row.number), _row(row).label) for row in await _desk(call).checkpoints()]
+async def complete_checkpoints(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the checkpoints by number."""
+    return [
+        MenuOption(str(row.number), _checkpoint_option(row).label)
+        for row in await _session_undo(call).list_checkpoints()
+    ]
 
 
-def _row(one: "CheckpointLine") -> Option:
+def _checkpoint_option(one: "CheckpointSummary") -> MenuOption:
     said = say("files were put back") if one.restore else escaped(one.said)
     files = say_many("{n} file", "{n} files", len(one.files))
-    return Option(one_line(said, 80) or moment(one.at), f"{moment(one.at)} · {files}")
+    return MenuOption(one_line(said, 80) or moment(one.at), f"{moment(one.at)} · {files}")
 
 
-async def diff(call: Call) -> None:
-    """Show what is another now than it was before a turn."""
-    number = _count(call, default=1)
-    desk = _desk(call)
-    if not call.text and not await desk.checkpoints():
-        call.desk.tell(say("The agent has changed no file in this session."))
+async def show_diff(call: CommandCall) -> None:
+    """Show what has changed since a turn began."""
+    number = _parse_count(call, default=1)
+    session_undo = _session_undo(call)
+    if not call.text and not await session_undo.list_checkpoints():
+        call.context.tell(say("The agent has changed no file in this session."))
         return
-    found = await desk.diff(number)
+    found = await session_undo.diff_since(number)
     if not found:
-        call.desk.tell(say("Nothing differs from how it was then."))
+        call.context.tell(say("Nothing differs from how it was then."))
         return
     for one in found:
-        call.desk.show(_diff_text(one))
+        call.context.show(_format_diff(one))
 
 
-def _diff_text(one: "FileDiff") -> str:
+def _format_diff(one: "FileDiff") -> str:
     head = f"**{inert(one.path).replace('*', '')}** ({one.change}, +{one.added} −{one.removed})"
     if not one.text:
         return f"{head} {inert(one.note)}"
     lines = inert(one.text).split("\n")
-    cut = [say("… more lines")] if one.cut or len(lines) > _MOST_LINES else []
-    body = "\n".join([*lines[:_MOST_LINES], *cut]).replace("```", "'''")
+    cut = [say("… more lines")] if one.cut or len(lines) > _MAX_DIFF_LINES else []
+    body = "\n".join([*lines[:_MAX_DIFF_LINES], *cut]).replace("```", "'''")
     return f"{head}\n\n```diff\n{body}\n```"
 
 
-def _tell_files(call: Call, files: "Restored", *, always: bool = False) -> None:
-    """What was done with files; of those that stayed, why."""
-    tell = call.desk.tell
+def _report_files(call: CommandCall, files: "RestoreResult", *, always: bool = False) -> None:
+    """Show which files were restored, and why others were skipped."""
+    tell = call.context.tell
     if files.restored:
-        tell(say("Put back: {files}", files=_named(files.restored)))
+        tell(say("Put back: {files}", files=_format_names(files.restored)))
     if files.deleted:
-        tell(say("Deleted again: {files}", files=_named(files.deleted)))
-    for one in files.left[:_SHOWN]:
+        tell(say("Deleted again: {files}", files=_format_names(files.deleted)))
+    for one in files.left[:_MAX_NAMED_FILES]:
         tell(say("Left as it is: {file}: {why}", file=escaped(one.path), why=escaped(one.why)), Level.WARNING)
     if files.lost:
-        tell(say("No copy could be kept of: {files}", files=_named(files.lost)), Level.WARNING)
+        tell(say("No copy could be kept of: {files}", files=_format_names(files.lost)), Level.WARNING)
     if always and not (files.restored or files.deleted or files.left):
         tell(say("All files are as they were then."))
 
 
-def _named(files: Sequence[str]) -> str:
-    more = f" … +{len(files) - _SHOWN}" if len(files) > _SHOWN else ""
-    return ", ".join(escaped(one) for one in files[:_SHOWN]) + more
+def _format_names(files: Sequence[str]) -> str:
+    more = f" … +{len(files) - _MAX_NAMED_FILES}" if len(files) > _MAX_NAMED_FILES else ""
+    return ", ".join(escaped(one) for one in files[:_MAX_NAMED_FILES]) + more
 
 
-async def branch(call: Call) -> None:
-    """Go on in a session of its own that begins with this conversation; this one stays as it is."""
-    if not call.desk.actor.conversation.messages:
-        call.desk.tell(say("Nothing was said in this session yet: there is nothing to branch from."))
+async def create_branch(call: CommandCall) -> None:
+    """Continue in a new session that begins with this conversation; this one stays as it is."""
+    if not call.context.actor.conversation.messages:
+        call.context.tell(say("Nothing was said in this session yet: there is nothing to branch from."))
         return
-    made = await _desk(call).branch(call.text)
-    await call.desk.open(made.id, greet=False)
-    call.desk.tell(
+    made = await _session_undo(call).create_branch(call.text)
+    await call.context.open_session(made.id, greet=False)
+    call.context.tell(
         say(
             "This is a branch of {parent} now: {id} “{title}”. /sessions shows both.",
             parent=made.parent,
@@ -155,52 +158,52 @@ async def branch(call: Call) -> None:
 
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="undo",
         about=phrase("take back the last turn, or N, and what it did to files"),
         usage=phrase("[N]"),
-        group=Group.SESSION,
-        run=undo,
+        group=CommandGroup.SESSION,
+        run=undo_turns,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="redo",
         about=phrase("bring back what /undo took back last"),
-        group=Group.SESSION,
-        run=redo,
+        group=CommandGroup.SESSION,
+        run=redo_turns,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="retry",
         about=phrase("take the last answer back and ask the same again"),
-        group=Group.SESSION,
-        run=retry,
+        group=CommandGroup.SESSION,
+        run=retry_turn,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="rollback",
         about=phrase("put files back as they were before a turn"),
         usage=phrase("[number]"),
-        group=Group.SESSION,
-        run=rollback,
-        complete=checkpoints,
+        group=CommandGroup.SESSION,
+        run=restore_files,
+        complete=complete_checkpoints,
         while_busy=False,
     ),
-    Command(
+    SlashCommand(
         name="diff",
         about=phrase("what the agent has changed in files since a turn"),
         usage=phrase("[number]"),
-        group=Group.SESSION,
-        run=diff,
-        complete=checkpoints,
+        group=CommandGroup.SESSION,
+        run=show_diff,
+        complete=complete_checkpoints,
     ),
-    Command(
+    SlashCommand(
         name="branch",
         aliases=("fork",),
         about=phrase("go on in a copy of this conversation; this one stays"),
         usage=phrase("[title]"),
-        group=Group.SESSION,
-        run=branch,
+        group=CommandGroup.SESSION,
+        run=create_branch,
         while_busy=False,
     ),
 )

@@ -1,10 +1,10 @@
-"""The picture of what fills a model's window, for `/context`."""
+"""The contents of a model's context window by kind, and their chart, for `/context`."""
 
 from collections.abc import Sequence
 
 from hermes.i18n.formats import compact
 from hermes.i18n.messages import say
-from hermes.markup.charts import fitted, width
+from hermes.markup.charts import fit_text, text_width
 from hermes.sessions.context_usage import FREE, KINDS, Share
 
 _MARKS = "█▓▒░▚▞▤▥"
@@ -13,10 +13,12 @@ _MARKS = "█▓▒░▚▞▤▥"
 _EMPTY = "·"
 
 
-def picture(parts: Sequence[Share], window: int | None, columns: int, *, words: bool = False) -> list[str]:
-    """A bar of everything and a legend, a line each; without a known window the bar shows what there is.
+def draw_context_bar(parts: Sequence[Share], window: int | None, columns: int, *, words: bool = False) -> list[str]:
+    """Draw a bar of all shares and a legend, a line each; without a known window the bar shows only the used
+    part.
 
-    Every kind that is there has at least one column, so the shares are exact to a column, not the bar to the token.
+    Every kind present has at least one column, so the shares are exact to a column, not the bar to the
+    token.
     """
     used = sum(part.tokens for part in parts)
     free = max(window - used, 0) if window else 0
@@ -25,9 +27,11 @@ def picture(parts: Sequence[Share], window: int | None, columns: int, *, words: 
     marks = {kind: _MARKS[number] for number, kind in enumerate(KINDS)} | {FREE: _EMPTY}
     lines = []
     if not words:
-        drawn = "".join(marks[part.kind] * count for part, count in zip(shown, _columns(shown, columns), strict=True))
+        drawn = "".join(
+            marks[part.kind] * count for part, count in zip(shown, _allocate_columns(shown, columns), strict=True)
+        )
         lines += [drawn, ""]
-    names = max((width(say(part.kind)) for part in shown), default=0)
+    names = max((text_width(say(part.kind)) for part in shown), default=0)
     for part in shown:
         share = f"{part.tokens / total:.0%}"
         if words:
@@ -35,12 +39,12 @@ def picture(parts: Sequence[Share], window: int | None, columns: int, *, words: 
                 say("{kind}: {tokens} tokens, {share}", kind=say(part.kind), tokens=compact(part.tokens), share=share)
             )
         else:
-            lines.append(f"{marks[part.kind]} {fitted(say(part.kind), names)}  {compact(part.tokens):>6}  {share:>4}")
-    lines.append(_summary(used, window))
+            lines.append(f"{marks[part.kind]} {fit_text(say(part.kind), names)}  {compact(part.tokens):>6}  {share:>4}")
+    lines.append(_format_summary(used, window))
     return lines
 
 
-def _summary(used: int, window: int | None) -> str:
+def _format_summary(used: int, window: int | None) -> str:
     if not window:
         return say("About {used} tokens; how many fit is not known.", used=compact(used))
     if used > window:
@@ -53,8 +57,8 @@ def _summary(used: int, window: int | None) -> str:
     )
 
 
-def _columns(parts: Sequence[Share], room: int) -> list[int]:
-    """How many columns each part gets: at least one, `room` in all, what remains to the largest remainders."""
+def _allocate_columns(parts: Sequence[Share], room: int) -> list[int]:
+    """Allocate columns to the parts: at least one each, `room` in all, the remainder to the largest fractions."""
     total = sum(part.tokens for part in parts)
     if not total:
         return [0] * len(parts)

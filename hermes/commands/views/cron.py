@@ -1,4 +1,4 @@
-"""Jobs and what became of them, as lines for a person."""
+"""Formats scheduled jobs and their history as lines for a person."""
 
 from collections.abc import Sequence
 
@@ -21,13 +21,13 @@ _STATES = {
 }
 
 
-def idle_line() -> str:
-    """What to know where nobody runs jobs."""
+def format_idle_line() -> str:
+    """Return the notice for when no process runs jobs."""
     return say("Jobs run while `hermes gateway` runs, and none runs now.")
 
 
-def job_line(row: Plain) -> str:
-    """A job in a line."""
+def format_job_line(row: Plain) -> str:
+    """Format a job as one line."""
     state = say(_STATES[str(row["state"])])
     if row.get("wrong"):
         return f"{row['id']}  {row['name']}  {state}: {one_line(str(row['wrong']))}"
@@ -37,21 +37,21 @@ def job_line(row: Plain) -> str:
     return "  ".join(str(part) for part in parts if part)
 
 
-def job_lines(row: Plain) -> list[str]:
-    """A job with all that it has."""
+def format_job(row: Plain) -> list[str]:
+    """Format a job with all of its details."""
     spec = row["spec"]
     assert isinstance(spec, dict)
     more = {name: value for name, value in spec.items() if value not in (None, "", [], (), False)}
-    lines = [job_line(row), f"  {row['means']}"]
-    return lines + [f"  {name}: {_shown(value)}" for name, value in more.items()]
+    lines = [format_job_line(row), f"  {row['means']}"]
+    return lines + [f"  {name}: {_format_value(value)}" for name, value in more.items()]
 
 
-def history_lines(rows: Sequence[Plain]) -> list[str]:
-    """What became of instants, a line each."""
-    return [_instant(row) for row in rows]
+def format_history(rows: Sequence[Plain]) -> list[str]:
+    """Format the outcomes of instants, a line each."""
+    return [_format_instant(row) for row in rows]
 
 
-def _instant(row: Plain) -> str:
+def _format_instant(row: Plain) -> str:
     when = moment(float(str(row["at"])))
     if row["instants"] != 1:
         last = moment(float(str(row["through"])))
@@ -67,5 +67,5 @@ def _instant(row: Plain) -> str:
     return "  ".join(str(part) for part in parts if part)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

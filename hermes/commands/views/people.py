@@ -1,4 +1,4 @@
-"""People and what they did as lines, for verbs and slash commands."""
+"""Format people, codes and audit entries as lines, for CLI verbs and slash commands."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.store.rows import Standing
 from hermes.util.text import escaped, one_line
 
-_ROLES = {"owner": phrase("owner"), "admin": phrase("admin"), "user": phrase("user"), "guest": phrase("guest")}
+_ROLE_NAMES = {"owner": phrase("owner"), "admin": phrase("admin"), "user": phrase("user"), "guest": phrase("guest")}
 
 
-def role_word(role: object) -> str:
-    """A role as it is called."""
-    return translated(_ROLES.get(str(role), str(role)))
+def format_role(role: object) -> str:
+    """Return the localized name of a role."""
+    return translated(_ROLE_NAMES.get(str(role), str(role)))
 
 
-def person_lines(row: Plain) -> list[str]:
-    """Somebody with their accounts, and, where it is known, with what they may do."""
+def format_person(row: Plain) -> list[str]:
+    """Format a person with their accounts and, where they are known, their rights."""
     name = one_line(escaped(str(row["name"])), 60)
-    lead = say("{id}: {role}", id=escaped(str(row["id"])), role=role_word(row["role"]))
+    lead = say("{id}: {role}", id=escaped(str(row["id"])), role=format_role(row["role"]))
     lines = [f"{lead} ({name})" if name else lead]
     accounts = row["accounts"]
     for one in accounts if isinstance(accounts, list) else ():
@@ -28,11 +28,11 @@ def person_lines(row: Plain) -> list[str]:
         lines.append("  " + (say("{account}, by config.yaml", account=place) if one["by"] == "settings" else place))
     may = row.get("may")
     if isinstance(may, dict):
-        lines += [f"  {line}" for line in _granted(may)]
+        lines += [f"  {line}" for line in _format_rights(may)]
     return lines
 
 
-def _granted(may: dict[str, object]) -> list[str]:
+def _format_rights(may: dict[str, object]) -> list[str]:
     sets = may["toolsets"]
     if sets is None:
         tools = say("all that are on")
@@ -50,8 +50,8 @@ def _granted(may: dict[str, object]) -> list[str]:
     return lines
 
 
-def left_lines(turns: int, most: int, standings: Sequence[Standing]) -> list[str]:
-    """How somebody stands under what their role may have."""
+def format_remaining_quota(turns: int, most: int, standings: Sequence[Standing]) -> list[str]:
+    """Format what is left of a role's quota of turns and money."""
     lines = [say("{n} of {most} turns of this hour", n=turns, most=most)] if most else []
     for one in standings:
         spent, whole = shown(one.nano + one.held_nano), shown(one.cap.nano or 0)
@@ -59,16 +59,16 @@ def left_lines(turns: int, most: int, standings: Sequence[Standing]) -> list[str
     return lines
 
 
-def code_line(row: Plain) -> str:
-    """A code that waits."""
-    who = str(row["person"]) or role_word(row["role"])
+def format_pairing_code(row: Plain) -> str:
+    """Format a pending pairing code."""
+    who = str(row["person"]) or format_role(row["role"])
     where = str(row["platform"]) or say("any platform")
     until = moment(float(str(row["expires_at"])))
     return say("{id}: {who}, {where}, until {until}", id=row["id"], who=escaped(who), where=escaped(where), until=until)
 
 
-def deed_line(row: Plain) -> str:
-    """Something that somebody did. What is done has the name that it has in the store."""
+def format_audit_entry(row: Plain) -> str:
+    """Format an audit entry. The action keeps the name that it has in the store."""
     account = " ".join(str(row[key]) for key in ("platform", "account") if row[key])
     who = str(row["person"]) or say("(unknown)")
     parts = [moment(float(str(row["at"]))), who, account, str(row["what"]), str(row["detail"])]

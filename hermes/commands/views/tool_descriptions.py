@@ -1,10 +1,10 @@
-"""What the tools and their sets are for, in words for people; what a model reads of them is another text."""
+"""Describe tools and tool sets for people; a model reads other descriptions."""
 
 from hermes.core.events import ToolStarted
 from hermes.i18n.messages import phrase, say
 from hermes.util.text import inert, one_line
 
-_TOOLS = {
+_TOOL_DESCRIPTIONS = {
     "read_file": phrase("read a file"),
     "write_file": phrase("write a file"),
     "patch": phrase("change parts of files"),
@@ -26,7 +26,7 @@ _TOOLS = {
     "tool_search": phrase("find tools that are not listed here"),
     "tool_call": phrase("call a tool that was found"),
 }
-_SETS = {
+_TOOLSET_DESCRIPTIONS = {
     "file": phrase("read, search and change files"),
     "terminal": phrase("run commands and programs"),
     "todo": phrase("keep a list of steps"),
@@ -43,18 +43,18 @@ _SETS = {
 }
 
 
-def told_of(tool: str) -> str:
-    """What a tool does; empty for one that is not known here, such as a server's."""
-    return say(_TOOLS[tool]) if tool in _TOOLS else ""
+def describe_tool(tool: str) -> str:
+    """Describe what a tool does; empty for an unknown one, such as a server's."""
+    return say(_TOOL_DESCRIPTIONS[tool]) if tool in _TOOL_DESCRIPTIONS else ""
 
 
-def told_of_set(name: str) -> str:
-    """What the tools of a set do; empty for one that is not known here."""
-    return say(_SETS[name]) if name in _SETS else ""
+def describe_toolset(name: str) -> str:
+    """Describe what the tools of a set do; empty for an unknown one."""
+    return say(_TOOLSET_DESCRIPTIONS[name]) if name in _TOOLSET_DESCRIPTIONS else ""
 
 
-def told(event: ToolStarted, width: int) -> str:
-    """What a call does, in few words; the tool's name is left out where the summary begins with the same verb."""
+def describe_call(event: ToolStarted, width: int) -> str:
+    """Describe a call in few words; the tool's name is left out where the summary begins with the same verb."""
     summary = one_line(inert(event.summary or event.arguments), width)
     verb = event.name.partition("_")[0]
     if event.summary and summary.partition(" ")[0] == verb:

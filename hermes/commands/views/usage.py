@@ -1,14 +1,18 @@
-"""What was used and what it cost as lines, for verbs and slash commands."""
+"""Format usage and costs as lines, for CLI verbs and slash commands."""
 
 from hermes.i18n.messages import ENGLISH, phrase, say, say_many, spoken, translated
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import inert
 
-_SURE = {"reported": phrase("as reported"), "computed": phrase("by list price"), "upper_bound": phrase("at most")}
+_CERTAINTY_NAMES = {
+    "reported": phrase("as reported"),
+    "computed": phrase("by list price"),
+    "upper_bound": phrase("at most"),
+}
 
 
-def usage_lines(report: Plain) -> list[str]:
-    """One session's use, for `/usage`."""
+def format_session_usage(report: Plain) -> list[str]:
+    """Format one session's usage, for `/usage`."""
     if not report["calls"]:
         return [say("Nothing was used in this session yet.")]
     lines = [
@@ -19,12 +23,12 @@ def usage_lines(report: Plain) -> list[str]:
             read=report["input_tokens"],
             written=report["output_tokens"],
         ),
-        cost_line(report),
+        format_cost_line(report),
         say(
             "cache: {read:,} tokens read, {written:,} written{saved}",
             read=report["cache_read_tokens"],
             written=report["cache_write_tokens"],
-            saved=cached(report),
+            saved=format_cache_share(report),
         ),
     ]
     comma, stop = (", ", "; ") if spoken() == ENGLISH else ("，", "；")
@@ -49,12 +53,14 @@ def usage_lines(report: Plain) -> list[str]:
     return lines
 
 
-def limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> str:
-    """A cap's limits, with what is left of them where that is known."""
+def format_cap_limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> str:
+    """Format a cap's limits, with what is left of them where that is known."""
     parts = []
     if cap["usd"] is not None:
-        whole = usd(cap["usd"])
-        parts.append(say("{left} of {whole} left", left=usd(cap[usd_left]), whole=whole) if usd_left else whole)
+        whole = format_dollars(cap["usd"])
+        parts.append(
+            say("{left} of {whole} left", left=format_dollars(cap[usd_left]), whole=whole) if usd_left else whole
+        )
     if cap["tokens"] is not None:
         many = cap["tokens"]
         left = say("{left:,} of {whole:,} tokens left", left=cap[tokens_left], whole=many) if tokens_left else ""
@@ -62,13 +68,15 @@ def limits(cap: Plain, usd_left: str = "", tokens_left: str = "") -> str:
     return ", ".join(parts)
 
 
-def cost_line(row: Plain) -> str:
-    """The line of a report that says what it cost."""
-    return sure(row) if row["calls_of_unknown_cost"] == row["calls"] else say("cost: {cost}", cost=sure(row))
+def format_cost_line(row: Plain) -> str:
+    """Format the line of a report that says what it cost."""
+    return (
+        format_cost(row) if row["calls_of_unknown_cost"] == row["calls"] else say("cost: {cost}", cost=format_cost(row))
+    )
 
 
-def epoch_line(reason: str, count: int) -> str:
-    """What is said when requests start from a fresh prefix; empty where nothing is sent anew by it."""
+def format_epoch_notice(reason: str, count: int) -> str:
+    """Format the notice that requests start from a fresh prefix; empty where nothing is sent again."""
     if not count:
         return ""
     return say_many(
@@ -79,20 +87,25 @@ def epoch_line(reason: str, count: int) -> str:
     )
 
 
-def sure(row: Plain) -> str:
-    """A sum of money, and how sure it is; of calls that have no known cost, only that."""
+def format_cost(row: Plain) -> str:
+    """Format a cost with its certainty; of calls without a known cost, say only that."""
     unknown, calls = int(str(row["calls_of_unknown_cost"])), int(str(row["calls"]))
     if not unknown:
-        return say("{amount} ({how})", amount=usd(row["usd"]), how=say(_SURE[str(row["cost_status"])]))
+        return say(
+            "{amount} ({how})", amount=format_dollars(row["usd"]), how=say(_CERTAINTY_NAMES[str(row["cost_status"])])
+        )
     if unknown == calls:
         return say("cost not known: the model has no listed price")
     return say_many(
-        "{usd} and {n} call of unknown cost", "{usd} and {n} calls of unknown cost", unknown, usd=usd(row["usd"])
+        "{usd} and {n} call of unknown cost",
+        "{usd} and {n} calls of unknown cost",
+        unknown,
+        usd=format_dollars(row["usd"]),
     )
 
 
-def cached(row: Plain) -> str:
-    """What of the prompts came from caches, and what that saved; empty where no provider told of a cache."""
+def format_cache_share(row: Plain) -> str:
+    """Format the share of prompts from caches, and the saved cost; empty where no provider reported a cache."""
     if not row["cache_read_tokens"] and not row["cache_write_tokens"]:
         return ""
     rate, amount = float(str(row["cache_hit_rate"])), row["cache_saved_usd"]
@@ -100,11 +113,11 @@ def cached(row: Plain) -> str:
         return say("; {rate:.0%} from cache", rate=rate)
     gain = float(str(amount))
     if gain < 0:
-        return say("; {rate:.0%} from cache, which cost {amount}", rate=rate, amount=usd(-gain))
-    return say("; {rate:.0%} from cache, which saved {amount}", rate=rate, amount=usd(gain))
+        return say("; {rate:.0%} from cache, which cost {amount}", rate=rate, amount=format_dollars(-gain))
+    return say("; {rate:.0%} from cache, which saved {amount}", rate=rate, amount=format_dollars(gain))
 
 
-def usd(amount: object) -> str:
-    """Dollars with cents, and more digits for less than one."""
+def format_dollars(amount: object) -> str:
+    """Format dollars with cents, and more digits for less than one."""
     dollars = float(str(amount))
     return f"{dollars:,.2f} USD" if dollars >= 1 or dollars == 0 else f"{dollars:.4f} USD"

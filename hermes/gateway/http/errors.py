@@ -1,4 +1,4 @@
-"""Requests to platforms over HTTP, and what their failures mean."""
+"""HTTP requests to platforms, and the meaning of their failures."""
 
 import asyncio
 from pathlib import Path
@@ -6,31 +6,31 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.gateway.platform import MEDIA_LIMIT, Fault, PlatformError, SendError
+from hermes.gateway.platform import MEDIA_LIMIT, PlatformError, SendError, SendFault
 from hermes.i18n.messages import phrase
 from hermes.util.text import inert, one_line
 
 if TYPE_CHECKING:
     import aiohttp
 
-ANSWER_LIMIT = 32 * 1024 * 1024
-"""Bytes of the largest answer that is read; a page of messages is a hundredth of that."""
-SECONDS = 30.0
+RESPONSE_LIMIT = 32 * 1024 * 1024
+"""Bytes of the largest response that is read; a page of messages is a hundredth of that."""
+REQUEST_SECONDS = 30.0
 """How long a request may take."""
 UPLOAD_SECONDS = 300.0
-"""How long one may take that carries a file."""
+"""How long a request with a file may take."""
 
 
-class Answer(Struct, frozen=True):
-    """What came back: the names of `headers` are in lower case."""
+class PlatformResponse(Struct, frozen=True):
+    """A response to a request; the names in `headers` are in lower case."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-class Ask(Struct, frozen=True, kw_only=True):
-    """A request."""
+class PlatformRequest(Struct, frozen=True, kw_only=True):
+    """A request to a platform."""
 
     method: str
     url: str
@@ -38,81 +38,83 @@ class Ask(Struct, frozen=True, kw_only=True):
     query: dict[str, str] = {}
     body: "bytes | aiohttp.FormData | None" = None
     creates: bool = False
-    """Whether doing it twice would show: then a connection that breaks leaves it in doubt."""
-    seconds: float = SECONDS
+    """Whether repeating it would show: then a connection that breaks leaves the outcome uncertain."""
+    seconds: float = REQUEST_SECONDS
 
 
-async def request(http: "aiohttp.ClientSession", ask: Ask, platform: str) -> Answer:
-    """Make a request. Raises `SendError` when there is no whole answer; every status is an answer."""
+async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, platform: str) -> PlatformResponse:
+    """Send a request and return its response, whatever its status. Raises `SendError` when there is no whole one."""
     import aiohttp
 
     try:
         async with http.request(
-            ask.method,
-            ask.url,
-            headers=ask.headers,
-            params=ask.query,
-            data=ask.body,
+            call.method,
+            call.url,
+            headers=call.headers,
+            params=call.query,
+            data=call.body,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=ask.seconds),
+            timeout=aiohttp.ClientTimeout(total=call.seconds),
         ) as answer:
-            body = await _bounded(answer, platform)
-            return Answer(answer.status, {name.lower(): value for name, value in answer.headers.items()}, body)
+            body = await _read_bounded(answer, platform)
+            return PlatformResponse(
+                answer.status, {name.lower(): value for name, value in answer.headers.items()}, body
+            )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        said = phrase("{platform} cannot be reached: {error}", platform=platform, error=told(error))
-        raise SendError(Fault.TRANSIENT, said) from error
+        said = phrase("{platform} cannot be reached: {error}", platform=platform, error=describe_error(error))
+        raise SendError(SendFault.TRANSIENT, said) from error
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        said = phrase("The connection to {platform} broke: {error}", platform=platform, error=told(error))
-        raise SendError(Fault.TRANSIENT, said, uncertain=ask.creates) from error
+        said = phrase("The connection to {platform} broke: {error}", platform=platform, error=describe_error(error))
+        raise SendError(SendFault.TRANSIENT, said, uncertain=call.creates) from error
 
 
-async def _bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
+async def _read_bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
     body = bytearray()
     async for chunk in answer.content.iter_chunked(256 * 1024):
         body += chunk
-        if len(body) > ANSWER_LIMIT:
-            said = phrase("{platform} answered with more than {n} bytes.", platform=platform, n=ANSWER_LIMIT)
-            raise SendError(Fault.UNKNOWN, said)
+        if len(body) > RESPONSE_LIMIT:
+            said = phrase("{platform} answered with more than {n} bytes.", platform=platform, n=RESPONSE_LIMIT)
+            raise SendError(SendFault.UNKNOWN, said)
     return bytes(body)
 
 
-async def save(
+async def save_file(
     http: "aiohttp.ClientSession",
     url: str,
     target: Path,
     headers: dict[str, str] | None = None,
     *,
-    page: bool = True,
+    allow_html: bool = True,
 ) -> None:
-    """Save a file that came in; a web page only where `page` says so, as it is what asks to sign in.
+    """Save a file that came in. With `allow_html` false a web page is refused, as it is a page to sign in.
 
     Raises `PlatformError`; then there is nothing at `target`.
     """
     import aiohttp
 
-    limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, sock_read=SECONDS)
+    limits = aiohttp.ClientTimeout(total=UPLOAD_SECONDS, sock_read=REQUEST_SECONDS)
     whole = False
     try:
         async with http.get(url, headers=headers, timeout=limits, allow_redirects=False) as answer:
-            if not page and answer.content_type == "text/html":
+            if not allow_html and answer.content_type == "text/html":
                 raise PlatformError(phrase("The file may not be read: a page to sign in came instead."))
-            await _keep(answer, target)
+            await _write_file(answer, target)
             whole = True
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        raise PlatformError(phrase("The file could not be fetched: {error}", error=told(error))) from error
+        raise PlatformError(phrase("The file could not be fetched: {error}", error=describe_error(error))) from error
     finally:
         if not whole:
             await asyncio.to_thread(target.unlink, missing_ok=True)
 
 
-async def _keep(answer: "aiohttp.ClientResponse", target: Path) -> None:
+async def _write_file(answer: "aiohttp.ClientResponse", target: Path) -> None:
     if answer.status != 200:
         raise PlatformError(phrase("The file is not there: status {status}.", status=answer.status))
     with await asyncio.to_thread(target.open, "wb") as file:
-        await _fill(file, answer)
+        await _write_chunks(file, answer)
 
 
-async def _fill(file: IO[bytes], answer: "aiohttp.ClientResponse") -> None:
+async def _write_chunks(file: IO[bytes], answer: "aiohttp.ClientResponse") -> None:
     size = 0
     async for chunk in answer.content.iter_chunked(256 * 1024):
         size += len(chunk)
@@ -121,15 +123,15 @@ async def _fill(file: IO[bytes], answer: "aiohttp.ClientResponse") -> None:
         file.write(chunk)
 
 
-def seconds(text: str | None) -> float | None:
-    """A header that holds seconds; None when it does not."""
+def parse_seconds(text: str | None) -> float | None:
+    """Return the seconds in a header; None when it holds none."""
     try:
         return max(0.0, float(text)) if text else None
     except ValueError:
         return None
 
 
-def told(error: BaseException | str) -> str:
-    """What an error or a server says, on one short line that no terminal obeys."""
+def describe_error(error: BaseException | str) -> str:
+    """Return an error's text, or a server's, on one short line without control characters."""
     said = str(error) or type(error).__name__
     return one_line(inert(said), 200)

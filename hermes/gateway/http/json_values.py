@@ -1,4 +1,4 @@
-"""Values out of what platforms send, whatever it is."""
+"""Values decoded from what platforms send, even where it is malformed."""
 
 import json
 from collections.abc import Sequence
@@ -6,45 +6,45 @@ from typing import TypeVar
 
 import msgspec
 
-from hermes.core.chats import Arrival
+from hermes.core.chats import InboundEvent
 from hermes.util.text import clean_surrogates
 
 Kind = TypeVar("Kind")
 
 
-def read(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """The value in a piece of JSON; broken characters in it become U+FFFD. Raises `msgspec.DecodeError` only."""
+def decode_json(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
+    """Decode JSON into a value of this type; broken characters become U+FFFD. Raises only `msgspec.DecodeError`."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(_mended(bytes(raw)), type=kind)
+        return msgspec.json.decode(_repair_surrogates(bytes(raw)), type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError(_DEEP) from error
 
 
-class Seen:
-    """What is on disk of the last events: what comes twice, live and from a history, is given once."""
+class SeenEvents:
+    """The ids of the newest stored events: one that comes twice, live and from a history, is given once."""
 
     def __init__(self, limit: int = 2_000) -> None:
         self._limit = limit
         self._ids: dict[str, None] = {}
 
-    def has(self, event_id: str, beside: Sequence[Arrival]) -> bool:
-        """Whether an event is on disk, or among those that go there together with it."""
-        return event_id in self._ids or any(one.event_id == event_id for one in beside)
+    def has_event(self, event_id: str, pending: Sequence[InboundEvent]) -> bool:
+        """Return whether an event is on disk, or among those that are stored together with it."""
+        return event_id in self._ids or any(one.event_id == event_id for one in pending)
 
-    def add(self, arrivals: Sequence[Arrival]) -> None:
-        """These are on disk now."""
-        for one in arrivals:
+    def add_events(self, events: Sequence[InboundEvent]) -> None:
+        """Note that these events are on disk now."""
+        for one in events:
             self._ids[one.event_id] = None
         while len(self._ids) > self._limit:
             del self._ids[next(iter(self._ids))]
 
 
-def _mended(raw: bytes) -> bytes:
-    """The same with whole characters: half of a pair is no JSON to msgspec."""
+def _repair_surrogates(raw: bytes) -> bytes:
+    """Replace half surrogate pairs, which msgspec rejects as JSON."""
     try:
         value = json.loads(raw.decode("utf-8", "replace"))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""A server for programs that call: HTTP/1.1 on one address, with limits on everything that can be kept open.
+"""An HTTP/1.1 server on one address, with limits on everything that can be kept open.
 
-Host and Origin are checked before anything else (T2): a web page that was given another name for this machine, or that
-stands somewhere else, gets nothing. `X-Forwarded-For` and its like are never looked at.
+Host and Origin are checked before anything else: a web page that was given another name for this machine, or
+that stands somewhere else, gets nothing. `X-Forwarded-For` and its like are never looked at.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import phrase
 
 IDLE_SECONDS = 30.0
-"""How long a connection may be open without a whole head of a request; the server's library closes it then."""
+"""How long a connection may be open without a complete request head; the HTTP library closes it then."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, and listened on only where the settings say so
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
-    """Where it listens, and who may come."""
+class HttpServerLimits(Struct, frozen=True, kw_only=True):
+    """The address to listen on, and the limits on who may connect."""
 
     host: str
     port: int
@@ -34,28 +34,28 @@ class Bounds(Struct, frozen=True, kw_only=True):
     idle_seconds: float = IDLE_SECONDS
 
 
-class Listener:
-    """From `open` to `close`. `turned_away` counts connections beyond the limit."""
+class HttpServer:
+    """A limited HTTP server, from `open` to `close`. `rejected_connections` counts connections beyond the limit."""
 
-    def __init__(self, application: web.Application, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, application: web.Application, limits: HttpServerLimits) -> None:
+        self._limits = limits
         self._application = application
-        application.middlewares.insert(0, self._busy)
+        application.middlewares.insert(0, self._track_request)
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._working: set[web.RequestHandler] = set()
-        own = bounds.host.lower().strip("[]")
-        self._hosts = {one.lower() for one in bounds.allowed_hosts} | ({own} if own not in _EVERYWHERE else set())
-        self.port = bounds.port
-        self.turned_away = 0
+        own = limits.host.lower().strip("[]")
+        self._hosts = {one.lower() for one in limits.allowed_hosts} | ({own} if own not in _EVERYWHERE else set())
+        self.port = limits.port
+        self.rejected_connections = 0
 
     async def open(self) -> None:
-        """Listen. Raises PlatformError when the address is taken."""
+        """Start listening. Raises PlatformError when the address is taken."""
         runner = self._runner = web.AppRunner(
             self._application,
             access_log=None,
             handler_cancellation=True,
-            keepalive_timeout=self._bounds.idle_seconds,
+            keepalive_timeout=self._limits.idle_seconds,
             lingering_time=1.0,
             shutdown_timeout=1.0,
             auto_decompress=False,  # a small body must not become a large one
@@ -64,11 +64,11 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                self._protocol, self._bounds.host.strip("[]"), self._bounds.port, backlog=1024
+                self._make_protocol, self._limits.host.strip("[]"), self._limits.port, backlog=1024
             )
         except OSError as error:
             await runner.cleanup()
-            where = f"{self._bounds.host}:{self._bounds.port}"
+            where = f"{self._limits.host}:{self._limits.port}"
             said = phrase(
                 "Nothing can listen at {where}: {why}.", where=where, why=error.strerror or type(error).__name__
             )
@@ -77,52 +77,52 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         server = self._runner.server if self._runner is not None else None
         return len(server.connections) if server is not None else 0
 
-    async def shut(self) -> None:
-        """Take nothing new; what is being answered is answered to its end."""
+    async def stop_accepting(self) -> None:
+        """Accept nothing new; requests under way are answered to their end."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        for one in self._idle():
+        for one in self._idle_connections():
             one.force_close()
 
     async def close(self) -> None:
-        """Close everything."""
-        await self.shut()
+        """Close the server and all its connections."""
+        await self.stop_accepting()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
         self._working.clear()
 
-    def refusal(self, request: web.Request) -> str:
-        """Why a request is not looked at, by the place that it comes from and the name that it calls us by."""
+    def refusal_reason(self, request: web.Request) -> str:
+        """Return why a request is refused by its Host and Origin headers; empty when it is not."""
         hosts = request.headers.getall("Host", [])
-        name = _named(hosts[0]) if len(hosts) == 1 else ""
+        name = _parse_host(hosts[0]) if len(hosts) == 1 else ""
         if not name:
             return "The Host header is missing or makes no sense."
         if name not in self._hosts and not is_loopback(name):
             return "This server is not known by that name; see `allowed_hosts`."
         origins = request.headers.getall("Origin", [])
-        if origins and (len(origins) > 1 or origins[0] == "null" or origins[0] not in self._bounds.origins):
+        if origins and (len(origins) > 1 or origins[0] == "null" or origins[0] not in self._limits.origins):
             return "Pages of that origin may not use this server; see `cors`."
         return ""
 
-    def _idle(self) -> list[web.RequestHandler]:
+    def _idle_connections(self) -> list[web.RequestHandler]:
         server = self._runner.server if self._runner is not None else None
         return [] if server is None else [one for one in server.connections if one not in self._working]
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _make_protocol(self) -> asyncio.Protocol:
         server = self._runner.server if self._runner is not None else None
-        if server is None or len(server.connections) >= self._bounds.connections:
-            self.turned_away += 1
-            return _Full()
+        if server is None or len(server.connections) >= self._limits.connections:
+            self.rejected_connections += 1
+            return _RejectingProtocol()
         return server()
 
     @web.middleware
-    async def _busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _track_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
         self._working.add(connection)
         try:
@@ -133,19 +133,19 @@ class Listener:
             self._working.discard(connection)
 
 
-class _Full(asyncio.Protocol):
-    """One connection too many: it is told so, and closed."""
+class _RejectingProtocol(asyncio.Protocol):
+    """Answers a connection beyond the limit with 503, and closes it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say it in one packet."""
+        """Send the answer in one packet."""
         line = cast("asyncio.WriteTransport", transport)  # uvloop's are no subclass
         with contextlib.suppress(RuntimeError):
             line.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         line.close()
 
 
-def _named(host: str) -> str:
-    """The name in a Host header; empty for one that makes no sense."""
+def _parse_host(host: str) -> str:
+    """Return the name in a Host header; empty for one that makes no sense."""
     try:
         read = urlsplit(f"//{host}")
         read.port  # noqa: B018 - raises for one that is none
@@ -155,7 +155,7 @@ def _named(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine's own, reached from nowhere else."""
+    """Return whether an address or name is this machine's own, reachable from nowhere else."""
     plain = host.strip("[]").lower()
     if plain in _LOOPBACK:
         return True

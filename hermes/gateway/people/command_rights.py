@@ -1,15 +1,17 @@
-"""Which slash commands somebody may use in a chat."""
+"""Access rights to slash commands in chats."""
 
 from functools import cache
 
-from hermes.commands.command import Registry
+from hermes.admin.people.identity import PersonIdentity, PersonRole
+from hermes.commands.command import CommandRegistry
 from hermes.commands.context import Surface
-from hermes.commands.registry import registry
-from hermes.gateway.people.identity import Person, Role
+from hermes.commands.registry import command_registry
 
-_OWN = frozenset({"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot"})
-"""Those that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
-_USERS = frozenset(
+_OWNER_COMMANDS = frozenset(
+    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot"}
+)
+"""Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
+_USER_COMMANDS = frozenset(
     {
         "help",
         "new",
@@ -27,24 +29,27 @@ _USERS = frozenset(
         "memory",
     }
 )
-_GUESTS = frozenset({"help", "new", "stop", "usage"})
+_GUEST_COMMANDS = frozenset({"help", "new", "stop", "usage"})
 
 
 @cache
-def commands_for(role: Role) -> Registry:
-    """The commands that people of a role have; help lists no others."""
-    person = Person("", role)
-    return Registry([one for one in registry(Surface.CHAT).commands if may_use(person, one.name)], Surface.CHAT)
+def commands_for(role: PersonRole) -> CommandRegistry:
+    """Return the registry of a role's commands; help lists no others."""
+    person = PersonIdentity("", role)
+    return CommandRegistry(
+        [one for one in command_registry(Surface.CHAT).commands if can_use_command(person, one.name)], Surface.CHAT
+    )
 
 
-def may_use(person: Person, name: str) -> bool:
-    """Whether a person may use a command: an owner all of them, an admin those that do not look into others' things,
-    others what concerns their own session."""
-    if person.owner:
+def can_use_command(person: PersonIdentity, name: str) -> bool:
+    """Return whether a person may use a command: an owner all, an admin those that do not look into others' data,
+    others those that concern their own session.
+    """
+    if person.is_owner:
         return True
-    command = registry(Surface.CHAT).find(name)
+    command = command_registry(Surface.CHAT).find_command(name)
     if command is None:
-        return person.leads  # who looks after Hermes is told that there is none
-    if person.leads:
-        return command.name not in _OWN
-    return command.name in (_USERS if person.role is Role.USER else _GUESTS)
+        return person.can_administer  # who looks after Hermes is told that there is none
+    if person.can_administer:
+        return command.name not in _OWNER_COMMANDS
+    return command.name in (_USER_COMMANDS if person.role is PersonRole.USER else _GUEST_COMMANDS)

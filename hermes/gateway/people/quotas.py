@@ -1,84 +1,84 @@
-"""How many turns somebody may have in an hour, and what they may spend in a day; what is refused is said once."""
+"""Quotas: turns of a person in an hour, and spending in a day; each refusal is said once."""
 
 from collections import deque
 
 from msgspec import Struct, field
 
-from hermes.admin.people.identity import rights
-from hermes.gateway.people.identity import Person
+from hermes.admin.people.identity import PersonIdentity, role_rights
 from hermes.i18n.formats import moment
 from hermes.i18n.messages import say
 from hermes.sessions.app import App
-from hermes.sessions.model.spending import PERSON, midnights, person_cap
+from hermes.sessions.model.spending import PERSON_CAP, period_starts, person_cap
 
-HOUR = 3600.0
-_DAY = 86_400.0
-_MOST = 10_000
-"""People whose turns are counted in memory; of others they are looked up again."""
+HOUR_SECONDS = 3600.0
+_DAY_SECONDS = 86_400.0
+_MAX_PEOPLE = 10_000
+"""How many people's turns are counted in memory; beyond that they are read from the store again."""
 
 
-class _Count(Struct):
-    """One person's turns, and what was said to them."""
+class _QuotaUsage(Struct):
+    """One person's turns, and the refusals that they were told."""
 
     turns: deque[float] = field(default_factory=deque)
-    told: dict[str, float] = field(default_factory=dict)
-    """Until when each kind of refusal was said already."""
+    told_until: dict[str, float] = field(default_factory=dict)
+    """By kind of refusal, the time until which it is not repeated."""
 
 
 class Quotas:
-    """Holds everybody's turns and money against what their role may have. Times are those of the person's clock."""
+    """Checks turns and spending against the limits of people's roles. Times are those of the person's clock."""
 
     def __init__(self, app: App) -> None:
-        self._on = app.premises
-        self._counts: dict[str, _Count] = {}
+        self._services = app.services
+        self._counts: dict[str, _QuotaUsage] = {}
 
-    async def refusal(self, person: Person, payer: Person, spent_at: float) -> str | None:
-        """Why somebody has no turn now, empty where they know already; None where they have one, which then counts.
-        `payer` is whom the session works for: all who share it, or the person; `spent_at` is when it told them last
-        that no money was left."""
-        may = rights(self._on.settings.gateway, person.role)
-        now = self._on.clock.now()
+    async def claim_turn(self, person: PersonIdentity, payer: PersonIdentity, spent_at: float) -> str | None:
+        """Count a turn for a person and return None, or return why they have none (empty when they were told already).
+        `payer` is the person that the session works for, or all who share it; `spent_at` is when the session last
+        reported that no money was left.
+        """
+        may = role_rights(self._services.settings.gateway, person.role)
+        now = self._services.clock.now()
         if may.usd_per_day is None and not may.turns_per_hour:
             return None
-        count, today = await self._count(person, now), midnights(now)[0]
+        count, today = await self._load_usage(person, now), period_starts(now)[0]
         if may.usd_per_day is not None:
             if spent_at >= today:
-                count.told[PERSON] = today + _DAY
+                count.told_until[PERSON_CAP] = today + _DAY_SECONDS
             text = say("You have spent what you may spend in a day. It goes on tomorrow.")
-            if PERSON in count.told or await self._spent(payer, may.usd_per_day):
-                return self._said(count, PERSON, today + _DAY, text)
+            if PERSON_CAP in count.told_until or await self._is_cap_reached(payer, may.usd_per_day):
+                return self._refusal_text(count, PERSON_CAP, today + _DAY_SECONDS, text)
         if not may.turns_per_hour:
             return None
-        while count.turns and count.turns[0] <= now - HOUR:
+        while count.turns and count.turns[0] <= now - HOUR_SECONDS:
             count.turns.popleft()
         if len(count.turns) < may.turns_per_hour:
             count.turns.append(now)
             return None
-        until = count.turns[0] + HOUR
+        until = count.turns[0] + HOUR_SECONDS
         text = say("That was the last turn of this hour. The next one is possible {when}.", when=moment(until))
-        return self._said(count, "turns", until, text)
+        return self._refusal_text(count, "turns", until, text)
 
-    async def _count(self, person: Person, now: float) -> _Count:
-        """Somebody's turns of the last hour; those before a restart are in the audit trail."""
+    async def _load_usage(self, person: PersonIdentity, now: float) -> _QuotaUsage:
+        """Return a person's turns of the last hour; those before a restart are in the audit trail."""
         found = self._counts.get(person.id)
         if found is None:
-            if len(self._counts) >= _MOST:
+            if len(self._counts) >= _MAX_PEOPLE:
                 self._counts.clear()
-            before = await self._on.store.chats.done_since(person.id, "message", now - HOUR)
-            found = self._counts.setdefault(person.id, _Count(deque(before)))  # somebody was faster meanwhile
-        found.told = {kind: until for kind, until in found.told.items() if now < until}
+            before = await self._services.store.chats.done_since(person.id, "message", now - HOUR_SECONDS)
+            found = self._counts.setdefault(person.id, _QuotaUsage(deque(before)))  # somebody was faster meanwhile
+        found.told_until = {kind: until for kind, until in found.told_until.items() if now < until}
         return found
 
-    async def _spent(self, payer: Person, usd: float) -> bool:
-        cap = person_cap(payer.id, usd, self._on.clock.now())
+    async def _is_cap_reached(self, payer: PersonIdentity, usd: float) -> bool:
+        cap = person_cap(payer.id, usd, self._services.clock.now())
         if cap is None:
             return False
-        (standing,) = await self._on.store.standings((cap,))
+        (standing,) = await self._services.store.standings((cap,))
         return standing.nano >= (cap.nano or 0)
 
     @staticmethod
-    def _said(count: _Count, kind: str, until: float, text: str) -> str:
-        if kind in count.told:
+    def _refusal_text(count: _QuotaUsage, kind: str, until: float, text: str) -> str:
+        if kind in count.told_until:
             return ""
-        count.told[kind] = until
+        count.told_until[kind] = until
         return text

@@ -13,19 +13,19 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Sender
+from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Sender
 from hermes.gateway.platform import (
     MEDIA_LIMIT,
     Capabilities,
     Descriptor,
-    Fault,
-    Options,
     Platform,
+    PlatformContext,
     PlatformError,
+    PlatformOptions,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
+    SendFault,
     utf8,
 )
 from hermes.gateway.text.media import content_of
@@ -40,7 +40,7 @@ _FILE_LIMIT = 15_000_000
 _SECONDS = 30.0
 
 
-class NtfyOptions(Options, frozen=True, kw_only=True):
+class NtfyOptions(PlatformOptions, frozen=True, kw_only=True):
     """An account of ntfy."""
 
     topic: str
@@ -76,7 +76,7 @@ _lines = msgspec.json.Decoder(_Line)
 class Ntfy(Platform):
     """One topic."""
 
-    def __init__(self, options: NtfyOptions, around: Surroundings) -> None:
+    def __init__(self, options: NtfyOptions, around: PlatformContext) -> None:
         self._options = options
         self._around = around
         self._topic = f"{options.server.rstrip('/')}/{options.topic}"
@@ -108,7 +108,7 @@ class Ntfy(Platform):
     async def send(self, message: Outgoing) -> str:
         """Publish a message; the tag with its key tells it when it is looked for."""
         if utf8(message.text) > _LIMIT:  # ntfy would make a file of it
-            raise SendError(Fault.TOO_LONG, f"ntfy takes {_LIMIT} bytes.")
+            raise SendError(SendFault.TOO_LONG, f"ntfy takes {_LIMIT} bytes.")
         headers = {**self._headers, "Tags": f"{_OWN},{_mark(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
@@ -130,10 +130,10 @@ class Ntfy(Platform):
                     raise _failure(answer.status, answer.headers.get("Retry-After"), said)
                 return msgspec.json.decode(said, type=_Line).id
         except aiohttp.ClientConnectorError as error:
-            raise SendError(Fault.TRANSIENT, f"ntfy cannot be reached: {error.strerror or error}.") from None
+            raise SendError(SendFault.TRANSIENT, f"ntfy cannot be reached: {error.strerror or error}.") from None
         except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
             why = str(error) or type(error).__name__
-            raise SendError(Fault.TRANSIENT, f"ntfy did not answer: {why}.", uncertain=True) from None
+            raise SendError(SendFault.TRANSIENT, f"ntfy did not answer: {why}.", uncertain=True) from None
 
     async def find_sent(self, message: Outgoing) -> str | None:
         """Look for the message among those that the server keeps (12 hours, unless it is set up otherwise)."""
@@ -169,14 +169,14 @@ class Ntfy(Platform):
     async def close(self) -> None:
         """Nothing is open between requests."""
 
-    def _arrival(self, line: _Line) -> Arrival:
+    def _arrival(self, line: _Line) -> InboundEvent:
         topic = self._options.topic
         files: tuple[Attachment, ...] = ()
         if line.attachment is not None:
             given = line.attachment
             kind = MediaKind.IMAGE if given.type.startswith("image/") else MediaKind.DOCUMENT
             files = (Attachment(kind=kind, name=given.name, media_type=given.type, size=given.size, ref=given.url),)
-        return Arrival(
+        return InboundEvent(
             event_id=line.id,
             message_id=line.id,
             place=Place(self._around.name, topic, kind=ChatKind.DM),
@@ -215,16 +215,16 @@ def _failure(status: int, retry_after: str | None, said: bytes) -> SendError:
     why = f"ntfy answered with HTTP {status}: {said[:200].decode('utf-8', 'replace')}"
     if status == 429:
         wait = float(retry_after) if retry_after and retry_after.isdecimal() else 10.0
-        return SendError(Fault.RATE_LIMITED, why, retry_after=wait)
+        return SendError(SendFault.RATE_LIMITED, why, retry_after=wait)
     if status == 413:
-        return SendError(Fault.TOO_LONG, why)
-    named = {400: Fault.BAD_FORMAT, 401: Fault.FORBIDDEN, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND}
+        return SendError(SendFault.TOO_LONG, why)
+    named = {400: SendFault.BAD_FORMAT, 401: SendFault.FORBIDDEN, 403: SendFault.FORBIDDEN, 404: SendFault.NOT_FOUND}
     if status in named:
         return SendError(named[status], why)
-    return SendError(Fault.TRANSIENT if status >= 500 else Fault.UNKNOWN, why)
+    return SendError(SendFault.TRANSIENT if status >= 500 else SendFault.UNKNOWN, why)
 
 
-async def _open(options: Options, around: Surroundings) -> Platform:
+async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
     assert isinstance(options, NtfyOptions)
     return Ntfy(options, around)
 

@@ -1,1 +1,3 @@
-"""What an answer's markdown becomes on the way to a chat: pieces, dialects, files; nothing fetches by itself."""
+"""Conversion of an answer's markdown for chats: pieces, dialects, files; nothing in it is fetched by being
+shown.
+"""

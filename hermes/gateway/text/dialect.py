@@ -1,7 +1,8 @@
-"""Markdown in what each platform reads, all from one reading of it (`parts.py`).
+"""Markdown in each platform's dialect, all from one parse of it (`parts.py`).
 
-Whatever a model writes is inert there: nothing calls everybody in a room, nothing is HTML of its own, and addresses are
-links only when they lead to the web or to a mailbox. Pictures are links: nothing is fetched to show a text.
+A model's text is inert there: nothing notifies everybody in a room, nothing is raw HTML, and addresses
+are links only when they lead to the web or to a mailbox. Pictures become links: nothing is fetched to
+show a text.
 """
 
 import re
@@ -9,23 +10,32 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from urllib.parse import quote as percent
 
-from hermes.markup.blocks import Kind
-from hermes.markup.document import Part, addressed, aligned, bars, is_marker, marks, parts_of, quotes
+from hermes.markup.blocks import BlockKind
+from hermes.markup.document import (
+    MarkdownPart,
+    align_table,
+    continuation_prefix,
+    expand_links,
+    first_line_prefix,
+    is_marker,
+    parse_parts,
+    quote_containers,
+)
 from hermes.markup.inline import Span
 
 _LINKED = re.compile(r"(?:https?://[^\s<>]+|mailto:[^\s<>]+)$", re.IGNORECASE)
 _CALL = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
-_GAP = "\u200b"
-"""Unseen, and parts what must not be read as one word."""
+_ZERO_WIDTH_SPACE = "\u200b"
+"""An invisible character between what must not be read as one word."""
 
 
-def tame(text: str) -> str:
-    """The text without the words that call everybody in a room (`@everyone`, `@here`, `@channel`, `@all`, `@room`)."""
-    return _CALL.sub(f"@{_GAP}", text) if "@" in text else text
+def defuse_mentions(text: str) -> str:
+    """Return the text without words that notify everybody (`@everyone`, `@here`, `@channel`, `@all`, `@room`)."""
+    return _CALL.sub(f"@{_ZERO_WIDTH_SPACE}", text) if "@" in text else text
 
 
-def leads(href: str) -> bool:
-    """Whether an address may be a link: to the web, or to a mailbox."""
+def is_linkable(href: str) -> bool:
+    """Return whether an address may be a link: to the web, or to a mailbox."""
     return _LINKED.match(href) is not None
 
 
@@ -33,104 +43,112 @@ def leads(href: str) -> bool:
 
 
 class _Dialect(ABC):
-    """How parts are written as lines of text."""
+    """Writes parts as lines of text."""
 
     quote = "> "
     bullet = "•"
 
-    def text(self, markdown: str) -> str:
-        """The whole text."""
+    def render_text(self, markdown: str) -> str:
+        """Return the whole text."""
         found: list[str] = []
-        for part in parts_of(markdown):
+        for part in parse_parts(markdown):
             if found:
                 found.append("\n\n" if part.gap else "\n")
-            found.append(self._part(part))
+            found.append(self._render_part(part))
         return "".join(found)
 
-    def _part(self, part: Part) -> str:
-        if part.kind in (Kind.CODE, Kind.TABLE):
-            body = self.fenced("\n".join(aligned(part)) if part.kind is Kind.TABLE else part.text, part.label)
-            left = bars(quotes(part.around), self.quote)
+    def _render_part(self, part: MarkdownPart) -> str:
+        if part.kind in (BlockKind.CODE, BlockKind.TABLE):
+            body = self.render_block(
+                "\n".join(align_table(part)) if part.kind is BlockKind.TABLE else part.text, part.label
+            )
+            left = continuation_prefix(quote_containers(part.containers), self.quote)
             lines = [left + line for line in body.split("\n")]
-            if any(map(is_marker, part.around)):
-                lines.insert(0, marks(part.around, self.quote, self.bullet).rstrip())
+            if any(map(is_marker, part.containers)):
+                lines.insert(0, first_line_prefix(part.containers, self.quote, self.bullet).rstrip())
             return "\n".join(lines)
-        first, *others = self._body(part).split("\n")
-        left = bars(part.around, self.quote)
-        return "\n".join([marks(part.around, self.quote, self.bullet) + first, *(left + line for line in others)])
+        first, *others = self._render_body(part).split("\n")
+        left = continuation_prefix(part.containers, self.quote)
+        return "\n".join(
+            [first_line_prefix(part.containers, self.quote, self.bullet) + first, *(left + line for line in others)]
+        )
 
-    def _body(self, part: Part) -> str:
+    def _render_body(self, part: MarkdownPart) -> str:
         match part.kind:
-            case Kind.HEADING:
-                return self.heading(part)
-            case Kind.RULE:
-                return self.rule()
-            case Kind.PARAGRAPH:
-                return self.words(part.spans)
+            case BlockKind.HEADING:
+                return self.render_heading(part)
+            case BlockKind.RULE:
+                return self.render_rule()
+            case BlockKind.PARAGRAPH:
+                return self.render_spans(part.spans)
             case _:
-                return self.literal(part.text)
+                return self.render_literal(part.text)
 
-    def rule(self) -> str:
-        """A line across."""
+    def render_rule(self) -> str:
+        """Return a horizontal rule."""
         return "———"
 
     @abstractmethod
-    def heading(self, part: Part) -> str:
-        """A heading's words."""
+    def render_heading(self, part: MarkdownPart) -> str:
+        """Return a heading's text."""
 
     @abstractmethod
-    def fenced(self, text: str, label: str) -> str:
-        """Code, or what else wants a fixed-width font."""
+    def render_block(self, text: str, label: str) -> str:
+        """Return code, or other text in a fixed-width font."""
 
     @abstractmethod
-    def words(self, spans: Sequence[Span]) -> str:
-        """The words of a paragraph."""
+    def render_spans(self, spans: Sequence[Span]) -> str:
+        """Return the text of a paragraph."""
 
     @abstractmethod
-    def literal(self, text: str) -> str:
-        """Text as it stands."""
+    def render_literal(self, text: str) -> str:
+        """Return text with its marks escaped."""
 
 
 class _Plain(_Dialect):
-    """No marks at all, for where none are read."""
+    """Writes no marks at all, for places that read none."""
 
-    def heading(self, part: Part) -> str:
-        return self.words(part.spans)
+    def render_heading(self, part: MarkdownPart) -> str:
+        return self.render_spans(part.spans)
 
-    def fenced(self, text: str, label: str) -> str:
+    def render_block(self, text: str, label: str) -> str:
         return text
 
-    def words(self, spans: Sequence[Span]) -> str:
-        return "".join([words for words, _, _ in addressed(spans)])
+    def render_spans(self, spans: Sequence[Span]) -> str:
+        return "".join([words for words, _, _ in expand_links(spans)])
 
-    def literal(self, text: str) -> str:
+    def render_literal(self, text: str) -> str:
         return text
 
 
 class _Marked(_Dialect):
-    """Marks around words, nested as the styles are."""
+    """Writes marks around words, nested as the styles are."""
 
     pairs: Sequence[tuple[str, str]] = ()
     """Styles and their marks, outermost first."""
 
-    def words(self, spans: Sequence[Span]) -> str:
+    def render_spans(self, spans: Sequence[Span]) -> str:
         found: list[str] = []
         open_marks: list[str] = []
         for words, style, href in [*spans, ("", "", "")]:
             styles = style.split()
-            code = "code" in styles and not self.in_code(words)
+            code = "code" in styles and not self.has_code_mark(words)
             wanted = [] if code else [mark for name, mark in self.pairs if name in styles]
             keep = 0
             while keep < len(open_marks) and keep < len(wanted) and open_marks[keep] == wanted[keep]:
                 keep += 1
             closing = "".join(reversed(open_marks[keep:]))
             opening = "".join(wanted[keep:])
-            self._put(found, closing, opening, self.code(words) if code else self.linked(words, href))
+            self._append_text(
+                found, closing, opening, self.render_code(words) if code else self.render_link(words, href)
+            )
             open_marks = wanted
         return "".join(found)
 
-    def _put(self, found: list[str], closing: str, opening: str, words: str) -> None:
-        """Marks do not stand beside spaces on their inner side: there they are not read as marks."""
+    def _append_text(self, found: list[str], closing: str, opening: str, words: str) -> None:
+        """Append text with its marks. Marks do not stand beside spaces on their inner side, where they are not read as
+        marks.
+        """
         if closing and found and (spaces := found[-1][len(found[-1].rstrip()) :]):
             found[-1] = found[-1].rstrip()
             words = spaces + words if not opening else words
@@ -144,26 +162,26 @@ class _Marked(_Dialect):
         if words:
             found.append(words)
 
-    def in_code(self, words: str) -> bool:
-        """Whether these words cannot be written as code within a line."""
+    def has_code_mark(self, words: str) -> bool:
+        """Return whether these words cannot be written as inline code."""
         return "`" in words
 
-    def code(self, words: str) -> str:
-        """Code within a line."""
+    def render_code(self, words: str) -> str:
+        """Return inline code."""
         return f"`{words}`"
 
-    def heading(self, part: Part) -> str:
-        return self.words([(words, _with(style, "strong"), href) for words, style, href in part.spans])
+    def render_heading(self, part: MarkdownPart) -> str:
+        return self.render_spans([(words, _add_style(style, "strong"), href) for words, style, href in part.spans])
 
-    def fenced(self, text: str, label: str) -> str:
-        return f"```{label}\n{text.replace('```', f'``{_GAP}`')}\n```"
+    def render_block(self, text: str, label: str) -> str:
+        return f"```{label}\n{text.replace('```', f'``{_ZERO_WIDTH_SPACE}`')}\n```"
 
     @abstractmethod
-    def linked(self, words: str, href: str) -> str:
-        """Words that lead to an address, or (without one) just words."""
+    def render_link(self, words: str, href: str) -> str:
+        """Return words that link to an address, or (without one) just the words."""
 
 
-def _with(style: str, other: str) -> str:
+def _add_style(style: str, other: str) -> str:
     return style if other in style.split() or "code" in style.split() else f"{style} {other}".strip()
 
 
@@ -171,30 +189,30 @@ _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class _Slack(_Marked):
-    """Slack's mrkdwn."""
+    """Writes Slack's mrkdwn."""
 
     pairs = (("strong", "*"), ("emphasis", "_"), ("strike", "~"))
 
-    def _put(self, found: list[str], closing: str, opening: str, words: str) -> None:
+    def _append_text(self, found: list[str], closing: str, opening: str, words: str) -> None:
         # A mark is read only at the edge of a word, which Chinese does not show.
         if opening and found and found[-1][-1:].isalnum():
-            found.append(_GAP)
+            found.append(_ZERO_WIDTH_SPACE)
         if closing and words[:1].isalnum():
-            closing += _GAP
-        super()._put(found, closing, opening, words)
+            closing += _ZERO_WIDTH_SPACE
+        super()._append_text(found, closing, opening, words)
 
-    def code(self, words: str) -> str:
+    def render_code(self, words: str) -> str:
         return f"`{words.translate(_SLACK_ESCAPES)}`"
 
-    def fenced(self, text: str, label: str) -> str:
-        return super().fenced(text, "").translate(_SLACK_ESCAPES)
+    def render_block(self, text: str, label: str) -> str:
+        return super().render_block(text, "").translate(_SLACK_ESCAPES)
 
-    def literal(self, text: str) -> str:
-        return tame(text.translate(_SLACK_ESCAPES))
+    def render_literal(self, text: str) -> str:
+        return defuse_mentions(text.translate(_SLACK_ESCAPES))
 
-    def linked(self, words: str, href: str) -> str:
-        shown = self.literal(words)
-        if not leads(href):
+    def render_link(self, words: str, href: str) -> str:
+        shown = self.render_literal(words)
+        if not is_linkable(href):
             return shown
         place = percent(href, safe="!#$%&'()*+,/:;=?@[]~").translate(_SLACK_ESCAPES)
         return f"<{place}>" if words == href else f"<{place}|{shown.replace('|', '¦')}>"
@@ -205,47 +223,49 @@ _DISCORD_STARTS = re.compile(r"^(\s*)(#{1,3} |-# |>{1,3} |[-*+] |\d+(?=\. ))", r
 
 
 class _Discord(_Marked):
-    """Discord's markdown; what is not meant as a mark is escaped, and no address makes a preview."""
+    """Writes Discord's markdown; what is not meant as a mark is escaped, and no address makes a preview."""
 
     pairs = (("strong", "**"), ("emphasis", "*"), ("strike", "~~"))
     bullet = "-"
 
-    def in_code(self, words: str) -> bool:
+    def has_code_mark(self, words: str) -> bool:
         return "``" in words or words.startswith("`") or words.endswith("`")
 
-    def code(self, words: str) -> str:
+    def render_code(self, words: str) -> str:
         return f"``{words}``" if "`" in words else f"`{words}`"
 
-    def heading(self, part: Part) -> str:
+    def render_heading(self, part: MarkdownPart) -> str:
         if part.level > 3:
-            return super().heading(part)
-        return f"{'#' * part.level} {self.words(part.spans)}"
+            return super().render_heading(part)
+        return f"{'#' * part.level} {self.render_spans(part.spans)}"
 
-    def words(self, spans: Sequence[Span]) -> str:
-        return _DISCORD_STARTS.sub(r"\1\\\2", super().words(spans))
+    def render_spans(self, spans: Sequence[Span]) -> str:
+        return _DISCORD_STARTS.sub(r"\1\\\2", super().render_spans(spans))
 
-    def literal(self, text: str) -> str:
-        return tame(_DISCORD_MARKS.sub(lambda match: "".join(f"\\{one}" for one in match[0]), text))
+    def render_literal(self, text: str) -> str:
+        return defuse_mentions(_DISCORD_MARKS.sub(lambda match: "".join(f"\\{one}" for one in match[0]), text))
 
-    def linked(self, words: str, href: str) -> str:
-        if not leads(href):
-            return self.literal(words)
+    def render_link(self, words: str, href: str) -> str:
+        if not is_linkable(href):
+            return self.render_literal(words)
         place = href.replace(">", "%3E").replace("<", "%3C")
         if href in (words, f"mailto:{words}"):
-            return f"<{place}>" if words == href else self.literal(words)
-        return f"[{self.literal(words).replace('[', '(').replace(']', ')')}](<{place}>)"
+            return f"<{place}>" if words == href else self.render_literal(words)
+        return f"[{self.render_literal(words).replace('[', '(').replace(']', ')')}](<{place}>)"
 
 
-def plain(markdown: str) -> str:
-    """The text without any marks: bullets, aligned tables, addresses behind the words that lead to them."""
-    return _Plain().text(markdown)
+def to_plain_text(markdown: str) -> str:
+    """Convert markdown to text without marks: bullets, aligned tables, addresses after the words that link to
+    them.
+    """
+    return _Plain().render_text(markdown)
 
 
-def slack(markdown: str) -> str:
-    """The text in Slack's mrkdwn."""
-    return _Slack().text(markdown)
+def to_slack(markdown: str) -> str:
+    """Convert markdown to Slack's mrkdwn."""
+    return _Slack().render_text(markdown)
 
 
-def discord(markdown: str) -> str:
-    """The text in Discord's markdown."""
-    return _Discord().text(markdown)
+def to_discord(markdown: str) -> str:
+    """Convert markdown to Discord's markdown."""
+    return _Discord().render_text(markdown)

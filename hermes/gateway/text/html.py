@@ -1,13 +1,13 @@
-"""Markdown as HTML, for Matrix and e-mail: few tags, nothing of the text's own, nothing that is fetched."""
+"""Markdown as HTML, for Matrix and e-mail: few tags, no raw HTML of the text, nothing that is fetched."""
 
 from collections.abc import Sequence
 from html import escape
 
-from hermes.gateway.text.dialect import leads, tame
-from hermes.markup.blocks import Kind
+from hermes.gateway.text.dialect import defuse_mentions, is_linkable
+from hermes.markup.blocks import BlockKind
 from hermes.markup.containers import QUOTE
-from hermes.markup.document import Part, is_marker, parts_of
-from hermes.markup.inline import Span, spans_of
+from hermes.markup.document import MarkdownPart, is_marker, parse_parts
+from hermes.markup.inline import Span, parse_spans
 
 _TAGS = (("strong", "strong"), ("emphasis", "em"), ("strike", "del"))
 _PAGE = (
@@ -16,51 +16,51 @@ _PAGE = (
 )
 
 
-def fragment(markdown: str) -> str:
-    """The text as HTML with nothing but the tags that Matrix allows (`org.matrix.custom.html`)."""
-    return _Writer().written(parts_of(markdown))
+def to_html_fragment(markdown: str) -> str:
+    """Convert markdown to HTML with only the tags that Matrix allows (`org.matrix.custom.html`)."""
+    return _Writer().write_parts(parse_parts(markdown))
 
 
-def page(markdown: str) -> str:
-    """The text as a whole HTML document, for a mail."""
-    return _PAGE.replace("{body}", fragment(markdown))
+def to_html_page(markdown: str) -> str:
+    """Convert markdown to a whole HTML document, for a mail."""
+    return _PAGE.replace("{body}", to_html_fragment(markdown))
 
 
 class _Writer:
     def __init__(self) -> None:
         self._out: list[str] = []
         self._open: list[str] = []
-        """What is open, outermost first: `blockquote`, `ul`, `ol`; the two lists with an item open."""
+        """The open elements, outermost first: `blockquote`, `ul`, `ol`; the two lists with an item open."""
 
-    def written(self, parts: Sequence[Part]) -> str:
+    def write_parts(self, parts: Sequence[MarkdownPart]) -> str:
         for part in parts:
-            self._enter(part.around)
-            self._out.append(_body(part))
-        self._leave(0)
+            self._enter_containers(part.containers)
+            self._out.append(_render_part(part))
+        self._close_elements(0)
         return "".join(self._out)
 
-    def _enter(self, around: Sequence[str]) -> None:
-        """Close what a part does not stand in, and open what it does."""
-        self._leave(len(around))
-        for place, one in enumerate(around):
+    def _enter_containers(self, context: Sequence[str]) -> None:
+        """Close the elements that a part does not stand in, and open those that it does."""
+        self._close_elements(len(context))
+        for place, one in enumerate(context):
             known = self._open[place] if place < len(self._open) else ""
-            name = _level(one, known)
+            name = _container_tag(one, known)
             if known != name:
-                self._leave(place)
-                self._out.append(_begin(name, one))
+                self._close_elements(place)
+                self._out.append(_opening_tag(name, one))
                 self._open.append(name)
             elif is_marker(one):
-                self._leave(place + 1)
+                self._close_elements(place + 1)
                 self._out.append("</li><li>")
 
-    def _leave(self, place: int) -> None:
+    def _close_elements(self, place: int) -> None:
         while len(self._open) > place:
             name = self._open.pop()
             self._out.append(f"</li></{name}>" if name != "blockquote" else "</blockquote>")
 
 
-def _level(one: str, known: str) -> str:
-    """What a level of a part's surroundings is in HTML; `known` is what is open there."""
+def _container_tag(one: str, known: str) -> str:
+    """Return the HTML tag of a level of a part's containers; `known` is what is open there."""
     if one == QUOTE:
         return "blockquote"
     if is_marker(one):
@@ -68,62 +68,62 @@ def _level(one: str, known: str) -> str:
     return known if known in ("ol", "ul") else "ul"
 
 
-def _begin(name: str, one: str) -> str:
+def _opening_tag(name: str, one: str) -> str:
     if name == "blockquote":
         return "<blockquote>"
     number = one[:-1]
     return f'<ol start="{int(number)}"><li>' if name == "ol" and number.isdigit() and number != "1" else f"<{name}><li>"
 
 
-def _body(part: Part) -> str:
+def _render_part(part: MarkdownPart) -> str:
     match part.kind:
-        case Kind.HEADING:
-            return f"<h{part.level}>{_words(part.spans)}</h{part.level}>\n"
-        case Kind.RULE:
+        case BlockKind.HEADING:
+            return f"<h{part.level}>{_render_spans(part.spans)}</h{part.level}>\n"
+        case BlockKind.RULE:
             return "<hr>\n"
-        case Kind.CODE:
-            return _code(part)
-        case Kind.TABLE:
-            return _table(part)
-        case Kind.PARAGRAPH if part.around and is_marker(part.around[-1]):
-            return _words(part.spans)
-        case Kind.PARAGRAPH:
-            return f"<p>{_words(part.spans)}</p>\n"
+        case BlockKind.CODE:
+            return _render_code(part)
+        case BlockKind.TABLE:
+            return _render_table(part)
+        case BlockKind.PARAGRAPH if part.containers and is_marker(part.containers[-1]):
+            return _render_spans(part.spans)
+        case BlockKind.PARAGRAPH:
+            return f"<p>{_render_spans(part.spans)}</p>\n"
         case _:
-            return f"<p>{_text(part.text)}</p>\n"
+            return f"<p>{_escape_text(part.text)}</p>\n"
 
 
-def _code(part: Part) -> str:
+def _render_code(part: MarkdownPart) -> str:
     label = "".join(one for one in part.label if one.isalnum() or one in "+-_")
     kind = f' class="language-{label}"' if label else ""
     return f"<pre><code{kind}>{escape(part.text, quote=False)}\n</code></pre>\n"
 
 
-def _table(part: Part) -> str:
+def _render_table(part: MarkdownPart) -> str:
     head, *body = part.rows
     lines = ["<table>"]
     if any(head):
-        lines.append(f"<thead>{_row(head, 'th')}</thead>")
-    lines += ["<tbody>", *(_row(row, "td") for row in body), "</tbody></table>\n"]
+        lines.append(f"<thead>{_render_row(head, 'th')}</thead>")
+    lines += ["<tbody>", *(_render_row(row, "td") for row in body), "</tbody></table>\n"]
     return "\n".join(lines)
 
 
-def _row(cells: Sequence[str], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_words(spans_of(cell))}</{tag}>' for cell in cells)}</tr>"
+def _render_row(cells: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_render_spans(parse_spans(cell))}</{tag}>' for cell in cells)}</tr>"
 
 
-def _words(spans: Sequence[Span]) -> str:
-    return "".join([_span(*one) for one in spans])
+def _render_spans(spans: Sequence[Span]) -> str:
+    return "".join([_render_span(*one) for one in spans])
 
 
-def _span(words: str, style: str, href: str) -> str:
+def _render_span(words: str, style: str, href: str) -> str:
     styles = style.split()
-    text = f"<code>{escape(words, quote=False)}</code>" if "code" in styles else _text(words)
+    text = f"<code>{escape(words, quote=False)}</code>" if "code" in styles else _escape_text(words)
     for name, tag in reversed(_TAGS):
         if name in styles:
             text = f"<{tag}>{text}</{tag}>"
-    return f'<a href="{escape(href)}">{text}</a>' if leads(href) else text
+    return f'<a href="{escape(href)}">{text}</a>' if is_linkable(href) else text
 
 
-def _text(words: str) -> str:
-    return escape(tame(words), quote=False).replace("\n", "<br>\n")
+def _escape_text(words: str) -> str:
+    return escape(defuse_mentions(words), quote=False).replace("\n", "<br>\n")

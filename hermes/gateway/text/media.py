@@ -1,7 +1,9 @@
-"""Files that an answer names: taken out of its text, judged, and opened so that what was judged is what is sent.
+"""Files that an answer names: extracted from its text, checked, and opened so that the checked file is the
+one sent.
 
-A model names a file with `MEDIA:/path` (quoted where the name has spaces), or with a picture's path on a line of its
-own. What may be sent lies in folders that are handed in, is of a kind that people open, and is refused by no rule.
+A model names a file with `MEDIA:/path` (quoted where the name has spaces), or with a picture's path on
+a line of its own. A file may be sent when it lies in given folders, is of a common kind, and is refused
+by no rule.
 """
 
 import os
@@ -14,9 +16,9 @@ from msgspec import Struct
 
 from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
-from hermes.gateway.platform import Fault, SendError
+from hermes.gateway.platform import SendError, SendFault
 from hermes.i18n.messages import phrase, say, translated
-from hermes.markup.source_spans import apart
+from hermes.markup.source_spans import split_code
 from hermes.util.text import escaped
 
 _KINDS = {
@@ -28,7 +30,7 @@ _KINDS = {
     " xlsx pptx doc xls ppt rtf zip tar gz tgz bz2 xz 7z tif tiff heic avif py js ts sh sql ipynb toml ini parquet db3",
 }
 KINDS = {end: kind for kind, ends in _KINDS.items() for end in ends.split()}
-"""What a file is, by the end of its name; what is not here is not sent."""
+"""The kind of a file by its extension; files with other extensions are not sent."""
 _MEDIA_ENDS = "|".join(end for end, kind in KINDS.items() if kind is not MediaKind.DOCUMENT) + "|pdf"
 
 _TAG = re.compile(
@@ -41,24 +43,24 @@ _BARE = re.compile(
 )
 _END = re.compile(r"[.,;:!?)\]}*_]+$")
 _EMPTY_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
-MOST = 20
+MAX_FILES = 20
 """Files of one answer at most."""
 
 
-class Rules(Struct, frozen=True, kw_only=True):
-    """What may be sent."""
+class MediaRules(Struct, frozen=True, kw_only=True):
+    """The rules for files that may be sent."""
 
     roots: tuple[str, ...]
-    """Folders, absolute; files lie in one of them. What is named by a relative path lies in the first."""
-    refused: Callable[[str], str]
-    """Why a file (an absolute, resolved path) may not leave the machine, in English; empty when it may."""
+    """Absolute folders; files lie in one of them. A relative path lies in the first."""
+    refusal_reason: Callable[[str], str]
+    """Return why a file (an absolute, resolved path) may not leave the machine, in English; empty when it may."""
     home: str = ""
-    """What `~` stands for."""
+    """The folder that `~` stands for."""
     limit: int = 50_000_000
     """Bytes of the largest file."""
 
 
-class Sendable(Struct, frozen=True):
+class SendableFile(Struct, frozen=True):
     """A file that may be sent."""
 
     path: str
@@ -66,11 +68,11 @@ class Sendable(Struct, frozen=True):
     kind: MediaKind
 
 
-class Taken(Struct, frozen=True):
+class ExtractedMedia(Struct, frozen=True):
     """An answer without the names of its files."""
 
     text: str
-    files: tuple[Sendable, ...] = ()
+    files: tuple[SendableFile, ...] = ()
     refused: tuple[str, ...] = ()
     """Lines for the person about files that are not sent; they stand in `text` already."""
 
@@ -79,48 +81,50 @@ class MediaRefusedError(HermesError):
     """A file is not sent; the message says why."""
 
 
-def take(markdown: str, rules: Rules) -> Taken:
-    """The answer without its `MEDIA:` tags, local pictures and lines that are a picture's path; code stays as it is.
+def extract_media(markdown: str, rules: MediaRules) -> ExtractedMedia:
+    """Return the answer without its `MEDIA:` tags, local pictures and lines that are a picture's path; code stays.
 
-    What a tag names and may not be sent is told at the end of the text; a mere path that may not be sent stays.
+    A tag's file that may not be sent is named at the end of the text; a mere path that may not be sent stays.
     """
     if "MEDIA:" not in markdown and "/" not in markdown:
-        return Taken(markdown)
-    search = _Search(rules)
+        return ExtractedMedia(markdown)
+    search = _MediaSearch(rules)
     found = []
-    for text, prose in apart(markdown):
+    for text, prose in split_code(markdown):
         if prose:
-            found.append(search.prose(text))
+            found.append(search.extract_from_prose(text))
         elif match := _TAG_IN_CODE.match(text):
-            found.append(search.named(match[1]))
+            found.append(search.extract_named(match[1]))
         else:
             found.append(text)
     if not search.files and not search.refused:
-        return Taken(markdown)
+        return ExtractedMedia(markdown)
     text = _EMPTY_LINES.sub("\n\n", "".join(found)).strip()
     lines = tuple(dict.fromkeys(search.refused))
     if lines:
         text = "\n\n".join(one for one in (text, "\n".join(lines)) if one)
-    return Taken(text, tuple(dict.fromkeys(search.files)), lines)
+    return ExtractedMedia(text, tuple(dict.fromkeys(search.files)), lines)
 
 
-class _Search:
+class _MediaSearch:
     """Finds the files of one answer."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: MediaRules) -> None:
         self._rules = rules
-        self.files: list[Sendable] = []
+        self.files: list[SendableFile] = []
         self.refused: list[str] = []
 
-    def prose(self, text: str) -> str:
-        text = _TAG.sub(self._tag, text) if "MEDIA:" in text else text
-        text = _PICTURE.sub(self._picture, text) if "![" in text else text
-        return _BARE.sub(self._line, text)
+    def extract_from_prose(self, text: str) -> str:
+        text = _TAG.sub(self._replace_tag, text) if "MEDIA:" in text else text
+        text = _PICTURE.sub(self._replace_picture, text) if "![" in text else text
+        return _BARE.sub(self._replace_path_line, text)
 
-    def named(self, path: str) -> str:
-        """Take a file that is to be sent; what stands in its place: nothing."""
+    def extract_named(self, path: str) -> str:
+        """Add a file that is to be sent, or a line about its refusal; return its replacement in the text, which is
+        empty.
+        """
         try:
-            self._add(path)
+            self._add_file(path)
         except MediaRefusedError as error:
             name = escaped(os.path.basename(path.rstrip("/")) or path).replace("`", "'")
             self.refused.append(
@@ -128,75 +132,76 @@ class _Search:
             )
         return ""
 
-    def _add(self, path: str) -> None:
-        if len(set(self.files)) >= MOST:
-            raise MediaRefusedError(phrase("an answer can have {most} files", most=MOST))
-        self.files.append(judge(path, self._rules))
+    def _add_file(self, path: str) -> None:
+        if len(set(self.files)) >= MAX_FILES:
+            raise MediaRefusedError(phrase("an answer can have {most} files", most=MAX_FILES))
+        self.files.append(check_sendable(path, self._rules))
 
-    def _tag(self, match: re.Match[str]) -> str:
+    def _replace_tag(self, match: re.Match[str]) -> str:
         quoted = match[1] or match[2] or match[3]
         if quoted:
-            return self.named(quoted)
+            return self.extract_named(quoted)
         path = match[4]
         spare = _END.search(path)
         if spare:
             path = path[: spare.start()]
-        self.named(path)
+        self.extract_named(path)
         return spare[0] if spare else ""
 
-    def _picture(self, match: re.Match[str]) -> str:
-        self.named(match[2])
+    def _replace_picture(self, match: re.Match[str]) -> str:
+        self.extract_named(match[2])
         return match[1]
 
-    def _line(self, match: re.Match[str]) -> str:
+    def _replace_path_line(self, match: re.Match[str]) -> str:
         try:
-            self._add(match[1].strip())
+            self._add_file(match[1].strip())
         except MediaRefusedError:
             return match[0]
         return ""
 
 
-def judge(path: str, rules: Rules) -> Sendable:
-    """A file that may be sent. Raises MediaRefusedError."""
+def check_sendable(path: str, rules: MediaRules) -> SendableFile:
+    """Return a file that may be sent. Raises MediaRefusedError."""
     if "\0" in path:
         raise MediaRefusedError(phrase("there is no such file"))
     if rules.home and (path == "~" or path.startswith("~/")):
         path = rules.home + path[1:]
     real = os.path.realpath(os.path.join(rules.roots[0] if rules.roots else "/", path))
-    if not any(_inside(real, os.path.realpath(root)) for root in rules.roots):
+    if not any(_is_inside(real, os.path.realpath(root)) for root in rules.roots):
         raise MediaRefusedError(phrase("it is outside of the folders that files are sent from"))
     kind = KINDS.get(os.path.splitext(real)[1][1:].lower())
     if kind is None:
         raise MediaRefusedError(phrase("files of this kind are not sent"))
-    if reason := rules.refused(real):
+    if reason := rules.refusal_reason(real):
         raise MediaRefusedError(reason)
-    open_file(real, rules.limit).close()
-    return Sendable(real, kind)
+    open_checked_file(real, rules.limit).close()
+    return SendableFile(real, kind)
 
 
-def _inside(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def attached(path: str, limit: int) -> BinaryIO:
-    """The file of a message, open. Raises SendError: nothing will make it sendable."""
+def open_attachment(path: str, limit: int) -> BinaryIO:
+    """Open the file of a message. Raises SendError: a retry would not help."""
     try:
-        return open_file(path, limit)
+        return open_checked_file(path, limit)
     except MediaRefusedError as error:
         name = escaped(os.path.basename(path))
         reason = phrase("{name} cannot be sent: {reason}.", name=name, reason=error.message)
-        raise SendError(Fault.FORBIDDEN, reason) from None
+        raise SendError(SendFault.FORBIDDEN, reason) from None
 
 
 def content_of(path: str, limit: int) -> bytes:
-    """The content of a message's file, at most `limit` bytes. Raises SendError."""
-    with attached(path, limit) as file:
+    """Return the content of a message's file, at most `limit` bytes. Raises SendError."""
+    with open_attachment(path, limit) as file:
         return file.read(limit)
 
 
-def open_file(path: str, limit: int) -> BinaryIO:
-    """Open a file that was judged, to send it: never a link, a pipe or a device, at most `limit` bytes. Raises
-    MediaRefusedError."""
+def open_checked_file(path: str, limit: int) -> BinaryIO:
+    """Open a checked file to send it: never a link, a pipe or a device, at most `limit` bytes. Raises
+    MediaRefusedError.
+    """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -206,14 +211,14 @@ def open_file(path: str, limit: int) -> BinaryIO:
             raise MediaRefusedError(phrase("a link stands in its place")) from None
         raise MediaRefusedError(phrase("it cannot be read: {reason}", reason=error.strerror or "?")) from None
     try:
-        _check(number, path, limit)
+        _check_open_file(number, path, limit)
     except BaseException:
         os.close(number)
         raise
     return os.fdopen(number, "rb")
 
 
-def _check(number: int, path: str, limit: int) -> None:
+def _check_open_file(number: int, path: str, limit: int) -> None:
     found = os.fstat(number)
     if not stat.S_ISREG(found.st_mode):
         raise MediaRefusedError(phrase("it is not a regular file"))

@@ -1,4 +1,4 @@
-"""Sessions that work beside the one that is talked with, in the same process; each is told of when it is done."""
+"""Background sessions: they work beside the foreground session, in the same process, and report their end."""
 
 import asyncio
 import logging
@@ -13,13 +13,13 @@ from hermes.i18n.messages import phrase
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 
-MOST = 8
-"""Sessions that work at the same time."""
+MAX_BACKGROUND_SESSIONS = 8
+"""The most background sessions that run at the same time."""
 _LOG = logging.getLogger(__name__)
 
 
-class Task(Struct, eq=False):
-    """One of them. `ended` is None while it works."""
+class BackgroundTask(Struct, eq=False):
+    """One background session with its prompt. `ended` is None while it works."""
 
     number: int
     prompt: str
@@ -31,39 +31,45 @@ class Task(Struct, eq=False):
     done: bool = False
 
 
-Told = Callable[[Task], None]
+TaskCallback = Callable[[BackgroundTask], None]
 
 
-class Background:
-    """All of a process's. `close` is awaited before sessions are closed; it ends those that work."""
+class BackgroundSessions:
+    """The background sessions of a process. `close` is awaited before sessions are closed and ends them."""
 
     def __init__(self, close_session: Callable[[SessionActor], Awaitable[None]]) -> None:
         self._close_session = close_session
-        self.tasks: list[Task] = []
+        self.tasks: list[BackgroundTask] = []
         self._running: set[asyncio.Task[None]] = set()
 
-    def working(self) -> list[Task]:
-        """Those that work now."""
+    def list_running(self) -> list[BackgroundTask]:
+        """List the tasks that are running."""
         return [one for one in self.tasks if not one.done]
 
-    def begin(self, prompt: str, opened: Callable[[], Awaitable[SessionActor]], cwd: str, told: Told) -> Task:
-        """Let a fresh session answer; `told` hears of its end. Raises HermesError when there are too many."""
+    def start_task(
+        self, prompt: str, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
+    ) -> BackgroundTask:
+        """Start a fresh session that answers the prompt; `on_end` is called at its end.
+
+        Raises BusyError when too many run.
+        """
         from hermes.core.errors import BusyError
 
-        if len(self.working()) >= MOST:
+        if len(self.list_running()) >= MAX_BACKGROUND_SESSIONS:
             raise BusyError(
-                phrase("{n} background sessions work already.", n=MOST), phrase("/background stop N ends one of them.")
+                phrase("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
+                phrase("/background stop N ends one of them."),
             )
-        task = Task(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
+        task = BackgroundTask(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
         self.tasks.append(task)
-        running = asyncio.create_task(self._run(task, opened, cwd, told), name=f"background {task.number}")
+        running = asyncio.create_task(self._run_task(task, open_session, cwd, on_end), name=f"background {task.number}")
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return task
 
-    def stop(self, number: int) -> Task:
-        """Stop one. Raises NotFoundError when none of that number works."""
-        found = next((one for one in self.working() if one.number == number), None)
+    def stop_task(self, number: int) -> BackgroundTask:
+        """Stop a task. Raises NotFoundError when no running task has that number."""
+        found = next((one for one in self.list_running() if one.number == number), None)
         if found is None:
             raise NotFoundError(phrase("No background session {n} works.", n=number), phrase("/background lists them."))
         if found.actor is not None:
@@ -71,16 +77,18 @@ class Background:
         return found
 
     async def close(self) -> None:
-        """End all that work."""
+        """Cancel all running tasks and wait for them."""
         running = list(self._running)
         for one in running:
             one.cancel()
         if running:
             await asyncio.wait(running)
 
-    async def _run(self, task: Task, opened: Callable[[], Awaitable[SessionActor]], cwd: str, told: Told) -> None:
+    async def _run_task(
+        self, task: BackgroundTask, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
+    ) -> None:
         try:
-            task.actor = await opened()
+            task.actor = await open_session()
             task.session_id = task.actor.session_id
             task.ended = await task.actor.post(Inbound(text=task.prompt, cwd=cwd))
         except HermesError as error:
@@ -90,4 +98,4 @@ class Background:
             actor, task.actor = task.actor, None
             if actor is not None:
                 await self._close_session(actor)
-        told(task)
+        on_end(task)

@@ -1,4 +1,4 @@
-"""What a process's sessions do by themselves: work towards goals, and answer beside the one that is talked with."""
+"""The background work of a process's sessions: goals they pursue by themselves, and background sessions."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -6,57 +6,62 @@ from typing import TYPE_CHECKING
 from hermes.runtime.actor import SessionActor
 
 if TYPE_CHECKING:
-    from hermes.sessions.background.goals import Pursuit
-    from hermes.sessions.background.sessions import Background
-    from hermes.sessions.services import Premises
-    from hermes.sessions.session_builder import Live
+    from hermes.sessions.background.goals import GoalPursuit
+    from hermes.sessions.background.sessions import BackgroundSessions
+    from hermes.sessions.services import Services
+    from hermes.sessions.session_builder import LiveSession
 
-Look = Callable[[SessionActor], "Live"]
-Close = Callable[[SessionActor], Awaitable[None]]
-Attend = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
+FindLiveSession = Callable[[SessionActor], "LiveSession"]
+CloseSession = Callable[[SessionActor], Awaitable[None]]
+AttachCloser = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
 
-class Beside:
-    """Made for an App when it is first needed, and closed by it before its sessions are. `attend` has something closed
-    before a session is."""
+class BackgroundWork:
+    """The background sessions and goal pursuits of an App, created on first use and closed before its
+    sessions.
 
-    def __init__(self, premises: "Premises", live: Look, close_session: Close, attend: Attend) -> None:
-        self._on = premises
-        self._live = live
+    `attach_closer` has something closed before a session is.
+    """
+
+    def __init__(
+        self, services: "Services", find_live: FindLiveSession, close_session: CloseSession, attach_closer: AttachCloser
+    ) -> None:
+        self._services = services
+        self._find_live = find_live
         self._close_session = close_session
-        self._attend = attend
-        self._background: Background | None = None
-        self._pursuits: dict[object, Pursuit] = {}
+        self._attach_closer = attach_closer
+        self._background: BackgroundSessions | None = None
+        self._pursuits: dict[object, GoalPursuit] = {}
 
     @property
-    def background(self) -> "Background":
-        """The sessions that work beside the one that is talked with."""
+    def background(self) -> "BackgroundSessions":
+        """The background sessions."""
         if self._background is None:
-            from hermes.sessions.background.sessions import Background
+            from hermes.sessions.background.sessions import BackgroundSessions
 
-            self._background = Background(self._close_session)
+            self._background = BackgroundSessions(self._close_session)
         return self._background
 
-    def pursuing(self, actor: object) -> "Pursuit | None":
-        """What a session works towards by itself, where there is such a thing."""
+    def find_pursuit(self, actor: object) -> "GoalPursuit | None":
+        """Return the goal pursuit of a session, or None."""
         return self._pursuits.get(actor)
 
-    async def pursuit(self, actor: SessionActor) -> "Pursuit":
-        """The same, ready to be given a goal."""
+    async def open_pursuit(self, actor: SessionActor) -> "GoalPursuit":
+        """Return the goal pursuit of a session, opened when there is none yet."""
         found = self._pursuits.get(actor)
         if found is None:
-            from hermes.sessions.background.goals import pursuit_of
+            from hermes.sessions.background.goals import open_pursuit
 
-            found = self._pursuits[actor] = await pursuit_of(self._on, self._live(actor))
+            found = self._pursuits[actor] = await open_pursuit(self._services, self._find_live(actor))
 
             async def close() -> None:
                 del self._pursuits[actor]
                 await found.close()
 
-            self._attend(actor, close)
+            self._attach_closer(actor, close)
         return found
 
     async def close(self) -> None:
-        """End the sessions in the background."""
+        """Close the background sessions."""
         if self._background is not None:
             await self._background.close()

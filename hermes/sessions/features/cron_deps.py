@@ -1,4 +1,4 @@
-"""What jobs on a clock stand on in a process, and what they are checked against."""
+"""The dependencies of scheduled jobs in a process, and the checks that jobs must pass."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ from hermes.cron.output import Outputs
 from hermes.cron.scripts import Scripts
 from hermes.i18n.messages import phrase
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.features.skills import catalogue_of
-from hermes.sessions.open_sessions import is_held
+from hermes.sessions.features.skills import build_catalogue
+from hermes.sessions.open_sessions import is_lock_held
 from hermes.sessions.toolset_names import check_toolsets
 from hermes.store.store import Store
 from hermes.util.clock import Clock
@@ -27,8 +27,8 @@ from hermes.util.clock import Clock
 _LOCALTIME = Path("/etc/localtime")
 
 
-class CronBase(Struct, frozen=True, kw_only=True):
-    """What jobs stand on in a process. `process` are the variables that it was started with."""
+class CronDeps(Struct, frozen=True, kw_only=True):
+    """The dependencies of scheduled jobs in a process. `process` holds the variables that it was started with."""
 
     home: Home
     settings: Settings
@@ -39,29 +39,29 @@ class CronBase(Struct, frozen=True, kw_only=True):
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables with those of the home's `.env`."""
+        """The process's variables with those of the home's `.env`."""
         return with_dotenv(self.process, self.home.env_file)
 
     @property
     def outputs(self) -> Outputs:
-        """What jobs said."""
+        """The stored outputs of jobs."""
         return Outputs(self.home.root / "cron" / "output")
 
     @property
     def scripts(self) -> Scripts:
-        """What may run before a job. They get no variable of `.env`."""
+        """The scripts that may run before a job. They get no variable of `.env`."""
         return Scripts(self.home.root / "scripts", self.process, self.redactor.redact)
 
 
-def jobs_of(base: CronBase, *, changed: Callable[[], None] = lambda: None) -> Jobs:
-    """The verbs that make and change jobs; `changed` is told whenever one was."""
+def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) -> Jobs:
+    """Build the operations that create and change jobs; `changed` is called after each change."""
 
-    def known_sets(names: Sequence[str]) -> None:
+    def require_known_toolsets(names: Sequence[str]) -> None:
         check_toolsets(base.settings, tuple(names))
 
-    def known_skills(names: Sequence[str]) -> None:
+    def require_known_skills(names: Sequence[str]) -> None:
         if names:
-            catalogue = catalogue_of(base.home, base.settings, base.environ)
+            catalogue = build_catalogue(base.home, base.settings, base.environ)
             for name in names:
                 catalogue.find(name)
 
@@ -72,21 +72,21 @@ def jobs_of(base: CronBase, *, changed: Callable[[], None] = lambda: None) -> Jo
             scripts=base.scripts,
             outputs=base.outputs,
             platforms=tuple(base.settings.platforms),
-            zone=partial(machine_zone, base.settings, base.process),
-            toolsets=known_sets,
-            skills=known_skills,
+            zone=partial(find_machine_zone, base.settings, base.process),
+            toolsets=require_known_toolsets,
+            skills=require_known_skills,
             changed=changed,
         )
     )
 
 
-def gateway_running(home: Home) -> bool:
-    """Whether a gateway runs, which is who runs jobs."""
-    return is_held(home.locks / "gateway.lock")
+def is_gateway_running(home: Home) -> bool:
+    """Return whether a gateway runs; the gateway runs the scheduled jobs."""
+    return is_lock_held(home.locks / "gateway.lock")
 
 
-def machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
-    """The zone of jobs that name none. Raises ConfigError where nobody can tell it."""
+def find_machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
+    """Return the time zone of jobs that name none. Raises ConfigError when it cannot be determined."""
     link = os.path.realpath(_LOCALTIME).rpartition("/zoneinfo/")[2]
     for name in (settings.cron.timezone, environ.get("TZ", "").lstrip(":"), link.removeprefix("posix/")):
         if name and not name.startswith("/"):

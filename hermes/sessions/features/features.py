@@ -1,4 +1,6 @@
-"""What a session has of all that outlives sessions: the tools and prompt sections of memory, skills and the store."""
+"""The features of a session that outlive it: the tools and prompt sections of memory, skills, jobs and the
+store.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -16,23 +18,25 @@ from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.attachments import Bringer
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.session_tools import Plan
+from hermes.sessions.session_tools import SessionPlan
 from hermes.skills.catalogue import Catalogue, Roots
 from hermes.store.store import Store
-from hermes.tools.taint_marks import Marked
+from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.tool import Tool
-from hermes.tools.toolsets import EVERYTHING, TOOLSETS, resolve
+from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.skills.skills import Skills
 
-Attend = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
-"""Takes part in a session that has just come to life; what it puts on the stack is done once its turns are over."""
+AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
+"""Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last
+turn.
+"""
 
 
-class Shelf(Struct, frozen=True, kw_only=True):
-    """What everything that is kept stands on. `window` is the tokens of the model's window, where they are known."""
+class FeatureDeps(Struct, frozen=True, kw_only=True):
+    """The dependencies of features. `window` is the model's context window in tokens, where it is known."""
 
     home: Home
     settings: Settings
@@ -45,34 +49,34 @@ class Shelf(Struct, frozen=True, kw_only=True):
     catalogues: dict[Roots, Catalogue] = field(default_factory=dict)
     """The catalogue of skills, by where skills are; only the newest is kept."""
 
-    def skills(self) -> "Skills":
-        """The skills, over one catalogue for all sessions as long as they are in the same places."""
-        from hermes.sessions.features.skills import roots_of, skills_over
+    def open_skills(self) -> "Skills":
+        """Return the skills, over one catalogue for all sessions as long as their folders stay the same."""
+        from hermes.sessions.features.skills import skill_roots, skills_from_catalogue
 
-        roots = roots_of(self.home, self.settings)
+        roots = skill_roots(self.home, self.settings)
         found = self.catalogues.get(roots)
         if found is None:
             self.catalogues.clear()
             found = self.catalogues[roots] = Catalogue(roots, self.environ)
-        return skills_over(found, self.home, self.store)
+        return skills_from_catalogue(found, self.home, self.store)
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """What something that is kept adds to a session."""
+class Feature(Struct, frozen=True, kw_only=True):
+    """What a feature adds to a session."""
 
     tools: tuple[Tool, ...] = ()
     sections: tuple[PromptSection, ...] = ()
     needs: Mapping[str, str] = {}
-    """Sections, by name, that say nothing to a session without a tool, by name."""
+    """Prompt sections, by name, that are left out of a session without a tool, by name."""
     bringers: tuple[Bringer, ...] = ()
-    """Who brings something along with a message."""
+    """Functions that add attachments to a message."""
     opening: tuple[Callable[[], Awaitable[None]], ...] = ()
-    """What is done before the session opens."""
-    attending: tuple[Attend, ...] = ()
-    """Who takes part in it."""
+    """Functions that run before the session opens."""
+    attending: tuple[AttendSession, ...] = ()
+    """Functions that take part in the session."""
 
-    def __add__(self, other: "Kept") -> "Kept":
-        return Kept(
+    def __add__(self, other: "Feature") -> "Feature":
+        return Feature(
             tools=self.tools + other.tools,
             sections=self.sections + other.sections,
             needs={**self.needs, **other.needs},
@@ -82,133 +86,147 @@ class Kept(Struct, frozen=True, kw_only=True):
         )
 
 
-def kept_for(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
-    """Everything that the session of `plan` has; files that are `marked` are no project's own words."""
-    owners = [make(plan, shelf) for make in OWNERS]
-    return reduce(Kept.__add__, owners, _surroundings(plan, shelf, marked))
+def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
+    """Build all features of a planned session; `marked` files do not count as the project's own."""
+    owners = [make(plan, deps) for make in FEATURE_BUILDERS]
+    return reduce(Feature.__add__, owners, _surroundings_feature(plan, deps, marked))
 
 
-def vouching(home: Home, marked: Marked) -> Callable[[str], bool]:
-    """Whether a resolved path is vouched for: its folder is, and no stranger's words were put into it."""
+def make_trust_check(home: Home, marked: TaintMarks) -> Callable[[str], bool]:
+    """Return a check whether a resolved path is trusted: its folder is, and no untrusted content was put into
+    it.
+    """
     trust = TrustFile(home.trust_file)
-    return lambda path: trust.vouches(path) and not marked.sources(path)
+    return lambda path: trust.vouches(path) and not marked.find_sources(path)
 
 
-def _surroundings(plan: Plan, shelf: Shelf, marked: Marked) -> Kept:
-    """The machine, and the project in whose folder the session works."""
+def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
+    """Build the prompt sections about the machine and the project in the session's folder."""
     from hermes.context.project import ProjectFiles
     from hermes.context.surroundings import Surroundings
 
-    limit = shelf.settings.context_file_max_chars
-    project = ProjectFiles(plan.cwd, vouching(shelf.home, marked), window=shelf.window, limit=limit)
-    return Kept(sections=(Surroundings(shelf.environ), project))
+    limit = deps.settings.context_file_max_chars
+    project = ProjectFiles(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)
+    return Feature(sections=(Surroundings(deps.environ), project))
 
 
-def _jobs(plan: Plan, shelf: Shelf) -> Kept:
-    """The tool for jobs on a clock, in chats of platforms and where its set is named: it and the two tools that find it
-    are not worth their bytes in every request. The run of a job never has it."""
+def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the tool for scheduled jobs, in chats of platforms and where its tool set is named.
+
+    Elsewhere it and the two tools that find it are not worth their bytes in every request. The run of a job
+    never has it.
+    """
     if plan.options.person:
-        return Kept()  # the run of a job works for the owner
-    asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else shelf.settings.toolsets
-    named = any("cronjob" in resolve(one) for one in asked if one in TOOLSETS or one in EVERYTHING)
+        return Feature()  # the run of a job works for the owner
+    asked = plan.options.enabled_toolsets if plan.options.enabled_toolsets is not None else deps.settings.toolsets
+    named = any("cronjob" in resolve_toolset(one) for one in asked if one in TOOLSETS or one in ALL_TOOLSETS)
     usual = plan.options.enabled_toolsets is None and not asked
-    if shelf.platform == "cron" or not (named or (usual and plan.options.origin)):
-        return Kept()
-    from hermes.sessions.features.cron_deps import CronBase
-    from hermes.sessions.features.cron_tool import session_jobs
+    if deps.platform == "cron" or not (named or (usual and plan.options.origin)):
+        return Feature()
+    from hermes.sessions.features.cron_deps import CronDeps
+    from hermes.sessions.features.cron_tool import build_session_cronjob
 
-    base = CronBase(
-        home=shelf.home,
-        settings=shelf.settings,
-        process=shelf.environ,
-        store=shelf.store,
-        redactor=shelf.redactor,
-        clock=shelf.clock,
+    base = CronDeps(
+        home=deps.home,
+        settings=deps.settings,
+        process=deps.environ,
+        store=deps.store,
+        redactor=deps.redactor,
+        clock=deps.clock,
     )
-    tool, attend = session_jobs(base, plan.options)
-    return Kept(tools=(tool,), attending=(attend,))
+    tool, attend = build_session_cronjob(base, plan.options)
+    return Feature(tools=(tool,), attending=(attend,))
 
 
-def _past(plan: Plan, shelf: Shelf) -> Kept:
-    """The search over all that was ever said to the person whom the session works for, and by them."""
+def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the search over all earlier conversations of the person whom the session works for."""
     if not plan.options.remembers:
-        return Kept()
+        return Feature()
     from hermes.memory.session_search import session_search_tool
 
-    return Kept(tools=(session_search_tool(shelf.store, person=plan.options.person),))
+    return Feature(tools=(session_search_tool(deps.store, person=plan.options.person),))
 
 
-def _memory(plan: Plan, shelf: Shelf) -> Kept:
-    """What is remembered: its files, its tool, and a provider where one is chosen; a provider remembers for the owner
-    alone."""
+def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the memory: its files, its tool, and a provider where one is chosen.
+
+    A provider remembers for the owner alone.
+    """
     person = plan.options.person
-    if not shelf.settings.memory.enabled or not plan.options.remembers:
-        return Kept()
-    from hermes.sessions.features.memory import SessionMemory, journal_of
+    if not deps.settings.memory.enabled or not plan.options.remembers:
+        return Feature()
+    from hermes.sessions.features.memory import SessionMemory, memory_journal
 
-    journal = journal_of(shelf.home, shelf.settings, shelf.store, shelf.redactor, person=person)
-    named = "" if person else shelf.settings.memory.provider.strip()
+    journal = memory_journal(deps.home, deps.settings, deps.store, deps.redactor, person=person)
+    named = "" if person else deps.settings.memory.provider.strip()
     chosen = None
     if named:
         from hermes.memory.provider import Setup, open_provider
 
-        folder = shelf.home.root / "memory"
+        folder = deps.home.root / "memory"
         chosen = open_provider(
             named,
             Setup(
                 session_id=plan.session_id,
-                store=shelf.store,
+                store=deps.store,
                 folder=folder,
-                platform=shelf.platform,
-                environ=shelf.environ,
+                platform=deps.platform,
+                environ=deps.environ,
             ),
         )
-    memory = SessionMemory(shelf.settings, journal, chosen, platform=shelf.platform)
-    return Kept(
+    memory = SessionMemory(deps.settings, journal, chosen, platform=deps.platform)
+    return Feature(
         tools=memory.tools,
         sections=memory.sections,
         needs=memory.needs,
-        bringers=(memory.bring,),
+        bringers=(memory.recall_for_message,),
         opening=(memory.open,),
-        attending=(memory.attend,),
+        attending=(memory.attach_to_session,),
     )
 
 
-async def _measure(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
-    """After each turn count how the skills did that it used."""
+async def _count_skill_outcomes(skills: "Skills", actor: SessionActor, _stack: AsyncExitStack) -> None:
+    """Count after each turn how well the skills did that it used."""
 
-    async def count(state: TurnState, ended: TurnEnded) -> None:
+    async def count_outcomes(state: TurnState, ended: TurnEnded) -> None:
         from hermes.skills.use import ended_well, used_skills
 
         well = ended_well(ended.reason)
         for name in used_skills(state.messages) if well is not None else ():
             await skills.note_outcome(name, helped=bool(well))
 
-    actor.on_turn_end.append(count)
+    actor.on_turn_end.append(count_outcomes)
 
 
-def _skills(plan: Plan, shelf: Shelf) -> Kept:
-    """The skills: their index, their tools, and `/name`; they are the owner's, and others only read them."""
-    from hermes.sessions.features.skills import brought
+def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
+    """Build the skills: their index, their tools, and `/name`; only the owner's sessions may change them."""
+    from hermes.sessions.features.skills import attach_requested_skill
     from hermes.skills.section import SkillsSection
     from hermes.skills.tool import skill_tools
 
     limit = plan.options.toolset_limit
-    if limit is not None and not any("skill_view" in resolve(one) for one in limit if one in (*TOOLSETS, *EVERYTHING)):
-        return Kept()
-    chosen = shelf.settings.skills
-    skills = shelf.skills()
+    if limit is not None and not any(
+        "skill_view" in resolve_toolset(one) for one in limit if one in (*TOOLSETS, *ALL_TOOLSETS)
+    ):
+        return Feature()
+    chosen = deps.settings.skills
+    skills = deps.open_skills()
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
-    return Kept(
+    return Feature(
         tools=skill_tools(skills, writes=writes, automatic=automatic),
         sections=(SkillsSection(skills.catalogue, writes=writes),),
         needs={SkillsSection.name: "skill_view"},
-        bringers=(partial(brought, skills),),
+        bringers=(partial(attach_requested_skill, skills),),
         opening=(skills.settle,),
-        attending=(partial(_measure, skills),),
+        attending=(partial(_count_skill_outcomes, skills),),
     )
 
 
-OWNERS: Sequence[Callable[[Plan, Shelf], Kept]] = (_skills, _past, _memory, _jobs)
-"""Who adds something, in the order in which it stands in the prompt."""
+FEATURE_BUILDERS: Sequence[Callable[[SessionPlan, FeatureDeps], Feature]] = (
+    _skills_feature,
+    _search_feature,
+    _memory_feature,
+    _cron_feature,
+)
+"""The builders of features, in the order of their prompt sections."""

@@ -1,4 +1,4 @@
-"""The memory of a session: its tools, prompt sections and provider."""
+"""The memory of a session, and the operations on memories that every front-end shares."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -22,8 +22,10 @@ from hermes.store.store import Store
 from hermes.tools.tool import Tool
 
 
-def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor, *, person: str = "") -> MemoryJournal:
-    """The memories of a home: its owner's, or those of a person who talks from a chat."""
+def memory_journal(
+    home: Home, settings: Settings, store: Store, redactor: Redactor, *, person: str = ""
+) -> MemoryJournal:
+    """Return the memory journal of a home: its owner's, or that of a person who talks from a chat."""
     chosen = settings.memory
     folder, lock, kind = home.memories, home.locks / "memory.lock", KIND
     if person:
@@ -37,7 +39,10 @@ def journal_of(home: Home, settings: Settings, store: Store, redactor: Redactor,
 
 
 class SessionMemory:
-    """What memory is to one session. `chosen` is its provider, or why there is none; None: none is wanted."""
+    """Memory as one session uses it.
+
+    `chosen` is its provider, or the reason why there is none; None means that no provider is wanted.
+    """
 
     def __init__(
         self,
@@ -51,11 +56,11 @@ class SessionMemory:
         self.journal = journal
         self._platform = platform
         self._actor: SessionActor | None = None
-        self._waiting = [remark] if remark else []
-        """Lines for the person from before there was a session to show them."""
+        self._pending_lines = [remark] if remark else []
+        """Lines for the user from before there was a session to show them."""
         limits = settings.memory
         self._memory = Memory(provider, seconds=limits.provider_timeout, tell=self._tell) if provider else None
-        tool = memory_tool(journal, approval=limits.write_approval, tell=self._tell, wrote=self._wrote)
+        tool = memory_tool(journal, approval=limits.write_approval, tell=self._tell, wrote=self._notify_provider)
         self.tools: tuple[Tool, ...] = (tool,)
         if self._memory is not None:
             from hermes.memory.provided import provided_tools
@@ -64,37 +69,39 @@ class SessionMemory:
         self.sections: tuple[PromptSection, ...] = (
             GuidanceSection(),
             *(MemorySection(book) for book in journal.books.values()),
-            ProviderSection(lambda: self._memory.block if self._memory is not None else "", lambda: self._waiting),
+            ProviderSection(
+                lambda: self._memory.block if self._memory is not None else "", lambda: self._pending_lines
+            ),
         )
         self.needs = {GuidanceSection.name: tool.name}
 
     async def open(self) -> None:
-        """Before the session opens: settle what was left half done, and get the provider ready."""
+        """Settle half-finished changes and open the provider, before the session opens."""
         await self.journal.settle()
         if self._memory is not None:
             await self._memory.open()
 
-    async def attend(self, actor: SessionActor, stack: AsyncExitStack) -> None:
-        """Take part in the session."""
+    async def attach_to_session(self, actor: SessionActor, stack: AsyncExitStack) -> None:
+        """Register the memory's hooks with the live session."""
         self._actor = actor
-        stack.callback(self._leave)
+        stack.callback(self._detach_session)
         memory = self._memory
         if memory is not None:
 
-            async def ended(state: TurnState, end: TurnEnded) -> None:
+            async def after_turn(state: TurnState, end: TurnEnded) -> None:
                 await memory.after_turn(state.user.text, end.text)
 
-            actor.on_turn_end.append(ended)
+            actor.on_turn_end.append(after_turn)
             actor.before_compress.append(memory.pre_compress)
             stack.push_async_callback(memory.close, actor.session_id, actor.conversation.messages)
 
-    def _leave(self) -> None:
+    def _detach_session(self) -> None:
         self._actor = None
         self.tools = ()
         self.sections = ()
 
-    async def bring(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
-        """What the provider recalls about a message."""
+    async def recall_for_message(self, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+        """Return what the provider recalls about a message."""
         if self._memory is None or self._actor is None:
             return ()
         conversation = self._actor.conversation
@@ -106,18 +113,18 @@ class SessionMemory:
             tool_count=len(conversation.frame.tools),
         )
 
-        def known() -> str:
+        def conversation_text() -> str:
             parts = (part for message in conversation.messages for part in message.parts)
             return "\n".join([inbound.text, *(part.text for part in parts if isinstance(part, TextPart))])
 
-        return await self._memory.bring(inbound.text, turn, known)
+        return await self._memory.bring(inbound.text, turn, conversation_text)
 
-    async def _wrote(self, changes: Sequence[Change]) -> None:
+    async def _notify_provider(self, changes: Sequence[Change]) -> None:
         if self._memory is not None:
             await self._memory.wrote(changes)
 
     def _tell(self, line: str) -> None:
         if self._actor is None:
-            self._waiting.append(line)
+            self._pending_lines.append(line)
         else:
             self._actor.notify(Level.WARNING, line)

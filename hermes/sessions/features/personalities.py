@@ -1,4 +1,4 @@
-"""Ways for the agent to be, by name. A person's own of the same name (`personalities` in the settings) goes before."""
+"""Built-in personalities by name. One of the same name in the settings (`personalities`) takes precedence."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""When a session's work is looked back at, and what becomes of what the review wants to keep."""
+"""Review a session's work in the background, and store what the review proposes to keep."""
 
 import asyncio
 import logging
@@ -28,21 +28,21 @@ from hermes.store.revisions import Author
 from hermes.tools.edits import replace_text
 from hermes.util.text import escaped, one_line
 
-_FAILED = phrase("The last turns could not be looked back at for memories; `hermes logs` says why.")
-KEPT = 400
-"""Messages since the last review that are held for the next one."""
+_FAILURE_NOTICE = phrase("The last turns could not be looked back at for memories; `hermes logs` says why.")
+MAX_HELD_MESSAGES = 400
+"""The most messages since the last review that are held for the next one."""
 _LOG = logging.getLogger(__name__)
 
 
-class Intervals(Struct, frozen=True):
-    """After how many turns, or model calls with tools, a review is made; 0: not for that."""
+class ReviewIntervals(Struct, frozen=True):
+    """The number of turns, or of model calls with tools, after which a review is made; 0 disables it."""
 
     turns: int
     steps: int
 
 
-class Reviewing:
-    """The reviews of one session: one at a time, in a task of its own, given up when the session closes."""
+class BackgroundReviewer:
+    """Runs the reviews of one session: one at a time, in its own task, cancelled when the session closes."""
 
     def __init__(
         self,
@@ -53,67 +53,70 @@ class Reviewing:
         notify: Callable[[Level, str], None],
         redactor: Redactor,
         mode: Evolution,
-        intervals: Intervals,
+        intervals: ReviewIntervals,
     ) -> None:
         self._skills = skills
         self._memory = memory
-        self._ask = task
+        self._create_task = task
         self._notify = notify
         self._redactor = redactor
         self._mode = mode
         self._intervals = intervals
-        self._messages: deque[Message] = deque(maxlen=KEPT)
+        self._messages: deque[Message] = deque(maxlen=MAX_HELD_MESSAGES)
         self._sources: dict[str, None] = {}
-        """Whose words stood in the conversation since the last review."""
+        """The sources of untrusted content since the last review."""
         self._turns = 0
         self._steps = 0
         self._session_id = ""
         self._running: asyncio.Task[None] | None = None
-        self._told = False
-        """Whether it was said that a review failed."""
+        self._failure_reported = False
+        """Whether the user was told that a review failed."""
 
     async def after_turn(self, state: TurnState, ended: TurnEnded) -> None:
-        """Note a turn, and begin a review when it is time for one."""
+        """Record a turn, and start a review when one is due."""
         self._session_id = state.session_id
         self._messages.extend(state.messages)
-        self._sources |= dict.fromkeys(state.taint.sources())
+        self._sources |= dict.fromkeys(state.taint.list_sources())
         self._turns += 1
         self._steps += ended.calls if any(message.calls() for message in state.messages) else 0
         due = 0 < self._intervals.turns <= self._turns or 0 < self._intervals.steps <= self._steps
         if due and self._mode is not Evolution.OFF and self._running is None:
-            self._begin()
+            self._start_review()
 
     async def before_compress(self, messages: Sequence[Message]) -> str:
-        """Look back now at what no review has seen yet: it is about to leave the conversation."""
+        """Start a review of the messages that no review has seen, because they are about to leave the
+        conversation.
+        """
         if self._turns and self._mode is not Evolution.OFF and self._running is None:
-            self._begin()
+            self._start_review()
         return ""
 
     async def close(self) -> None:
-        """Give up the review that runs."""
+        """Cancel the review that runs."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
 
-    def _begin(self) -> None:
+    def _start_review(self) -> None:
         messages, sources = tuple(self._messages), tuple(self._sources)
         self._messages.clear()
         self._sources.clear()
         self._turns = self._steps = 0
         self._running = asyncio.create_task(self._review(messages, sources), name="review")
-        self._running.add_done_callback(self._ended)
+        self._running.add_done_callback(self._on_review_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_review_end(self, task: asyncio.Task[None]) -> None:
         self._running = None
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a review failed", exc_info=error)
-            self._failed(Level.WARNING)
+            self._report_failure(Level.WARNING)
 
-    def _failed(self, level: Level) -> None:
-        """Say once in a session that a review came to nothing; the log has why."""
-        if not self._told:
-            self._told = True
-            self._notify(level, _FAILED)
+    def _report_failure(self, level: Level) -> None:
+        """Tell the user once per session that a review failed; the log has the reason."""
+        if not self._failure_reported:
+            self._failure_reported = True
+            """Whether the user was told that a review failed."""
+            self._notify(level, _FAILURE_NOTICE)
 
     async def _review(self, messages: Sequence[Message], sources: Sequence[str]) -> None:
         used = used_skills(messages)
@@ -126,19 +129,19 @@ class Reviewing:
                 continue
         material = Material(
             messages=messages,
-            memory=await self._overview(),
+            memory=await self._memory_overview(),
             index=listing(self._skills.index()),
             bodies=bodies,
         )
-        found = await review(material, self._ask(), _silent)
+        found = await review(material, self._create_task(), _ignore_event)
         if isinstance(found, Failure):
             _LOG.warning("the last turns were not looked back at: %s", found.message)
-            self._failed(Level.INFO)
+            self._report_failure(Level.INFO)
             return
-        await self._kept(found, sources)
+        await self._store_findings(found, sources)
 
-    async def _overview(self) -> str:
-        """The entries that are kept, by file."""
+    async def _memory_overview(self) -> str:
+        """Return the stored entries by file."""
         if self._memory is None:
             return ""
         told = []
@@ -150,8 +153,8 @@ class Reviewing:
             told.append(f"{target.header}\n" + "\n".join(f"- {entry}" for entry in entries))
         return "\n\n".join(told)
 
-    async def _kept(self, found: Findings, sources: Sequence[str]) -> None:
-        """Propose what was found, and say so."""
+    async def _store_findings(self, found: Findings, sources: Sequence[str]) -> None:
+        """Propose the findings, and tell the user."""
         automatic = self._mode is Evolution.AUTOMATIC
         done: list[str] = []
         waiting: list[str] = []
@@ -160,9 +163,9 @@ class Reviewing:
             if self._redactor.redact(str(wish)) != str(wish):
                 continue  # keys and passwords are kept nowhere, and a model that wants to is not argued with
             try:
-                for number in await self._proposed(wish, sources):
-                    applied = automatic and await self._applied(wish, number)
-                    (done if applied else waiting).append(f"{_named(wish)} ({number})")
+                for number in await self._propose_change(wish, sources):
+                    applied = automatic and await self._apply_if_trusted(wish, number)
+                    (done if applied else waiting).append(f"{_summarize_proposal(wish)} ({number})")
             except HermesError as error:  # it does not fit what stands there: the next review may do better
                 _LOG.info("a change that a review wanted cannot be: %s", error)
         said = [f"Kept from the last turns: {', '.join(done)}."] if done else []
@@ -171,64 +174,68 @@ class Reviewing:
         nothing = "The last turns were looked back at: nothing new to keep."
         self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
 
-    async def _proposed(self, wish: MemoryWish | SkillWish, sources: Sequence[str]) -> tuple[int, ...]:
-        """Write a change down; the numbers of its rows. Raises HermesError for one that cannot be."""
-        if isinstance(wish, SkillWish):
-            return (await self._learn(wish, sources),)
+    async def _propose_change(self, proposal: MemoryWish | SkillWish, sources: Sequence[str]) -> tuple[int, ...]:
+        """Store a proposed change and return the ids of its rows. Raises HermesError for one that is not possible."""
+        if isinstance(proposal, SkillWish):
+            return (await self._propose_skill_change(proposal, sources),)
         if self._memory is None:
             return ()
         origin = Origin(
             author=Author.REVIEW,
-            reason=f"it was said: {one_line(wish.evidence, 300)}",
+            reason=f"it was said: {one_line(proposal.evidence, 300)}",
             sources=tuple(sources),
             session_id=self._session_id,
         )
-        operation = Operation(action=wish.action, content=wish.content, old_text=wish.old_text)
-        return (await self._memory.hold(Target(wish.target), (operation,), origin)).ids
+        operation = Operation(action=proposal.action, content=proposal.content, old_text=proposal.old_text)
+        return (await self._memory.hold(Target(proposal.target), (operation,), origin)).ids
 
-    async def _applied(self, wish: MemoryWish | SkillWish, number: int) -> bool:
-        """Write a change without a person's yes, unless strangers' words stand in it or in what it builds on: the row
-        knows, since a proposal is joined to the one that waits."""
-        owner = self._skills if isinstance(wish, SkillWish) else self._memory
+    async def _apply_if_trusted(self, proposal: MemoryWish | SkillWish, number: int) -> bool:
+        """Apply a change without approval, unless it or what it builds on has untrusted sources.
+
+        The row knows the sources, because a proposal is joined to the one that is pending.
+        """
+        owner = self._skills if isinstance(proposal, SkillWish) else self._memory
         if owner is None or (await owner.revision(number)).sources:
             return False
         await owner.apply(number, "automatic")
         return True
 
-    async def _learn(self, wish: SkillWish, sources: Sequence[str]) -> int:
-        """Propose a change of a skill; its number. Raises HermesError for one that cannot be."""
-        base = await self._skills.base(wish.name, self._session_id)
-        if wish.action == "create":
+    async def _propose_skill_change(self, proposal: SkillWish, sources: Sequence[str]) -> int:
+        """Propose a change of a skill and return its id. Raises HermesError for one that is not possible."""
+        base = await self._skills.base(proposal.name, self._session_id)
+        if proposal.action == "create":
             if base is not None:
-                raise UsageError(f"There is a skill {wish.name} already.")
-            after = {MAIN: (wish.content.rstrip() + "\n").encode()}
+                raise UsageError(f"There is a skill {proposal.name} already.")
+            after = {MAIN: (proposal.content.rstrip() + "\n").encode()}
         else:
             text = as_text(base[MAIN]) if base is not None else None
             if base is None or text is None:
-                raise UsageError(f"There is no skill {wish.name}.")
-            changed, _ = replace_text(text, wish.old_string, wish.new_string, everywhere=False, shown=MAIN)
+                raise UsageError(f"There is no skill {proposal.name}.")
+            changed, _ = replace_text(
+                text, proposal.old_string, proposal.new_string, everywhere=False, display_path=MAIN
+            )
             after = {**base, MAIN: changed.encode()}
         return await self._skills.propose(
-            Change(wish.name, after),
+            Change(proposal.name, after),
             author=Author.REVIEW,
-            reason=f"{wish.action}, because it was said: {one_line(wish.evidence, 300)}",
+            reason=f"{proposal.action}, because it was said: {one_line(proposal.evidence, 300)}",
             sources=sources,
             session_id=self._session_id,
         )
 
 
-def _named(wish: MemoryWish | SkillWish) -> str:
-    """A change in a few words."""
-    if isinstance(wish, SkillWish):
-        return f"{wish.action} skill {one_line(escaped(wish.name), 64)}"
-    return f"{wish.action} {wish.target}: {one_line(escaped(wish.content or wish.old_text), 60)}"
+def _summarize_proposal(proposal: MemoryWish | SkillWish) -> str:
+    """Summarize a proposed change in a few words."""
+    if isinstance(proposal, SkillWish):
+        return f"{proposal.action} skill {one_line(escaped(proposal.name), 64)}"
+    return f"{proposal.action} {proposal.target}: {one_line(escaped(proposal.content or proposal.old_text), 60)}"
 
 
-async def _silent(_: Event) -> None:
-    """Pauses of a review are nobody's concern."""
+async def _ignore_event(_: Event) -> None:
+    """Ignore the pauses of a review."""
 
 
-def reviews_of(
+def attach_reviewer(
     actor: SessionActor,
     settings: Settings,
     *,
@@ -236,16 +243,16 @@ def reviews_of(
     memory: MemoryJournal | None,
     redactor: Redactor,
     task: Callable[[], SideTask],
-) -> Reviewing:
-    """The reviews of a live session, told of its turns and its compressions."""
-    reviewing = Reviewing(
+) -> BackgroundReviewer:
+    """Create the reviewer of a live session and attach it to its turns and compressions."""
+    reviewing = BackgroundReviewer(
         skills=skills,
         memory=memory,
         task=task,
         notify=actor.notify,
         redactor=redactor,
         mode=settings.skills.evolution,
-        intervals=Intervals(settings.memory.nudge_interval, settings.skills.creation_nudge_interval),
+        intervals=ReviewIntervals(settings.memory.nudge_interval, settings.skills.creation_nudge_interval),
     )
     actor.on_turn_end.append(reviewing.after_turn)
     actor.before_compress.append(reviewing.before_compress)

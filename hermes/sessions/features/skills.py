@@ -15,23 +15,26 @@ from hermes.skills.skills import Skills
 from hermes.store.store import Store
 
 
-def skills_of(home: Home, settings: Settings, environ: Mapping[str, str], store: Store) -> Skills:
-    """The skills of a home."""
-    return skills_over(catalogue_of(home, settings, environ), home, store)
+def build_skills(home: Home, settings: Settings, environ: Mapping[str, str], store: Store) -> Skills:
+    """Build the skills of a home."""
+    return skills_from_catalogue(build_catalogue(home, settings, environ), home, store)
 
 
-def skills_over(catalogue: Catalogue, home: Home, store: Store) -> Skills:
-    """The skills of a catalogue of this home."""
+def skills_from_catalogue(catalogue: Catalogue, home: Home, store: Store) -> Skills:
+    """Build the skills of a catalogue of this home."""
     return Skills(catalogue, store, own=home.skills, lock=home.locks / "skills.lock")
 
 
-def catalogue_of(home: Home, settings: Settings, environ: Mapping[str, str]) -> Catalogue:
-    """What skills there are; needs no store."""
-    return Catalogue(roots_of(home, settings), environ)
+def build_catalogue(home: Home, settings: Settings, environ: Mapping[str, str]) -> Catalogue:
+    """Build the catalogue of skills; needs no store."""
+    return Catalogue(skill_roots(home, settings), environ)
 
 
-def roots_of(home: Home, settings: Settings) -> Roots:
-    """Where the skills of a home are, and whom it trusts as of now. Raises ConfigError for a damaged trust file."""
+def skill_roots(home: Home, settings: Settings) -> Roots:
+    """Return the folders of a home's skills, and the folders it trusts now.
+
+    Raises ConfigError for a damaged trust file.
+    """
     chosen = settings.skills
     return Roots(
         own=home.skills,
@@ -53,8 +56,8 @@ async def told(skills: Skills, names: Sequence[str]) -> list[TextPart]:
     return found
 
 
-async def brought(skills: Skills, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
-    """The skill that a message asks for by `/name`."""
+async def attach_requested_skill(skills: Skills, inbound: Inbound) -> Sequence[ImagePart | TextPart]:
+    """Return the skill that a message asks for by `/name`."""
     if not inbound.text.startswith("/"):
         return ()
     from hermes.skills.command import named, skill_part

@@ -1,4 +1,7 @@
-"""Transcripts in the form everybody knows: role, content, tool_calls. For exports, trajectories and `AIAgent`."""
+"""Convert transcripts to and from the OpenAI format (role, content, tool_calls).
+
+Used by exports, trajectories and `AIAgent`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,20 +17,24 @@ Plain = dict[str, object]
 
 
 def to_openai(message: Message, *, hidden: bool = False) -> list[Plain]:
-    """One message as dicts; a batch of tool results becomes one dict a result.
+    """Convert one message to dicts; a batch of tool results becomes one dict per result.
 
-    What Hermes itself wrote is left out unless `hidden`.
+    Messages that Hermes itself wrote are left out unless `hidden`.
     """
     if message.synthetic and not hidden:
         return []
     if hidden and not message.synthetic:
         message = msgspec.structs.replace(message, synthetic=True)  # then all of its text counts
     if message.role is Role.TOOL:
-        return _plain_results(message)
-    return [_plain_answer(message) if message.role is Role.ASSISTANT else {"role": "user", "content": _plain(message)}]
+        return _tool_result_dicts(message)
+    return [
+        _assistant_dict(message)
+        if message.role is Role.ASSISTANT
+        else {"role": "user", "content": _content_value(message)}
+    ]
 
 
-def _plain_results(message: Message) -> list[Plain]:
+def _tool_result_dicts(message: Message) -> list[Plain]:
     plain: list[Plain] = [
         {"role": "tool", "tool_call_id": part.call_id, "name": part.name, "content": part.text}
         for part in message.results()
@@ -35,8 +42,8 @@ def _plain_results(message: Message) -> list[Plain]:
     return [*plain, {"role": "user", "content": message.text}] if message.text else plain
 
 
-def _plain_answer(message: Message) -> Plain:
-    result: Plain = {"role": "assistant", "content": _plain(message)}
+def _assistant_dict(message: Message) -> Plain:
+    result: Plain = {"role": "assistant", "content": _content_value(message)}
     if message.reasoning:
         result["reasoning"] = message.reasoning
     calls = [
@@ -50,19 +57,22 @@ def _plain_answer(message: Message) -> Plain:
     return result
 
 
-def _plain(message: Message) -> object:
-    """The content: a string, or a list when there are pictures."""
+def _content_value(message: Message) -> object:
+    """Return the content: a string, or a list when there are pictures."""
     images = [
-        {"type": "image_url", "image_url": {"url": _url(part)}} for part in message.parts if isinstance(part, ImagePart)
+        {"type": "image_url", "image_url": {"url": _image_url(part)}}
+        for part in message.parts
+        if isinstance(part, ImagePart)
     ]
     return [{"type": "text", "text": message.text}, *images] if images else message.text
 
 
 def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
-    """Dicts as messages, made legal on the way: results joined to their calls, neighbours of one role joined.
+    """Convert dicts to messages, and repair their order.
 
-    A result without its call is left out, a call without its result gets one that says so. Raises UsageError for an
-    entry that is not a message at all.
+    Results are joined to their calls, and neighbors of one role are joined. A result without its call is
+    left out, a call without its result gets one that says so. Raises UsageError for an entry that is not a
+    message at all.
     """
     messages: list[Message] = []
     if isinstance(history, str | bytes | Mapping) or not isinstance(history, Iterable):
@@ -74,38 +84,38 @@ def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
         if role == "system":
             continue
         if role == "tool":
-            _take_result(messages, entry)
+            _append_result(messages, entry)
             continue
         if role not in ("user", "assistant"):
             raise UsageError(f"A message of the history has the role {role!r}.", "Roles are user, assistant and tool.")
-        _close(messages)
-        message = _message(Role(role), entry)
+        _complete_batch(messages)
+        message = _parse_message(Role(role), entry)
         if messages and messages[-1].role is message.role:
             joined = msgspec.structs.replace(messages[-1], parts=(*messages[-1].parts, *message.parts))
             messages[-1] = joined
         elif message.parts:
             messages.append(message)
-    _close(messages)
+    _complete_batch(messages)
     return messages
 
 
-def _message(role: Role, entry: Mapping[str, object]) -> Message:
-    parts = _content(entry.get("content"))
+def _parse_message(role: Role, entry: Mapping[str, object]) -> Message:
+    parts = _parse_content(entry.get("content"))
     if role is Role.USER and all(isinstance(part, TextPart) for part in parts):
         return user_message("\n\n".join(part.text for part in parts if isinstance(part, TextPart)))
     if role is Role.ASSISTANT:
-        parts = [*_reasoning(entry.get("reasoning")), *parts, *_calls(entry.get("tool_calls"))]
+        parts = [*_parse_reasoning(entry.get("reasoning")), *parts, *_parse_calls(entry.get("tool_calls"))]
     return Message(role=role, parts=tuple(parts))
 
 
-def _reasoning(text: object) -> list[Part]:
+def _parse_reasoning(text: object) -> list[Part]:
     return [ReasoningPart(text=clean_surrogates(text))] if isinstance(text, str) and text else []
 
 
-def _calls(items: object) -> list[Part]:
+def _parse_calls(items: object) -> list[Part]:
     calls: dict[str, Part] = {}
     for item in items if isinstance(items, list) else ():
-        call = _call(item) if isinstance(item, Mapping) else None
+        call = _parse_call(item) if isinstance(item, Mapping) else None
         if call is not None:
             if call.call_id in calls:  # a result could not tell the two apart
                 call = msgspec.structs.replace(call, call_id=new_call_id())
@@ -113,7 +123,7 @@ def _calls(items: object) -> list[Part]:
     return list(calls.values())
 
 
-def _content(content: object) -> list[Part]:
+def _parse_content(content: object) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(text=clean_surrogates(content))] if content else []
     parts: list[Part] = []
@@ -130,19 +140,19 @@ def _content(content: object) -> list[Part]:
 
 
 def image_from_url(url: str) -> ImagePart:
-    """A picture part from an address or a `data:` URL."""
+    """Return a picture part for an address or a `data:` URL."""
     if url.startswith("data:") and ";base64," in url:
         head, data = url[5:].split(";base64,", 1)
         return ImagePart(media_type=head or "image/png", data=data)
     return ImagePart(url=url)
 
 
-def _call(item: Mapping[str, object]) -> ToolCallPart | None:
+def _parse_call(item: Mapping[str, object]) -> ToolCallPart | None:
     function = item.get("function")
     if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
         return None
     arguments = function.get("arguments")
-    raw = arguments if isinstance(arguments, str) else _json(arguments or {})
+    raw = arguments if isinstance(arguments, str) else _encode_json(arguments or {})
     call_id = item.get("id")
     return ToolCallPart(
         call_id=call_id if isinstance(call_id, str) and call_id else new_call_id(),
@@ -151,15 +161,15 @@ def _call(item: Mapping[str, object]) -> ToolCallPart | None:
     )
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"A message of the history holds what JSON cannot: {error}.") from None
 
 
-def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
-    """Put a result beside the others of its batch; one that no call asked for is dropped."""
+def _append_result(messages: list[Message], entry: Mapping[str, object]) -> None:
+    """Append a result to its batch; drop one that no call asked for."""
     batch = messages[-1] if messages and messages[-1].role is Role.TOOL else None
     before = messages[:-1] if batch is not None else messages
     known = {part.call_id for part in batch.results()} if batch is not None else set()
@@ -168,7 +178,7 @@ def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
     if call is None or call.call_id in known:
         return
     content = entry.get("content")
-    text = content if isinstance(content, str) else _json(content)
+    text = content if isinstance(content, str) else _encode_json(content)
     result = ToolResultPart(call_id=call.call_id, name=call.name, text=clean_surrogates(text))
     if batch is None:
         messages.append(Message(role=Role.TOOL, parts=(result,)))
@@ -176,7 +186,7 @@ def _take_result(messages: list[Message], entry: Mapping[str, object]) -> None:
         messages[-1] = msgspec.structs.replace(batch, parts=(*batch.parts, result))
 
 
-def _close(messages: list[Message]) -> None:
+def _complete_batch(messages: list[Message]) -> None:
     """Give every call of the last batch a result, in call order."""
     if not messages:
         return
@@ -195,13 +205,13 @@ def _close(messages: list[Message]) -> None:
         messages.append(Message(role=Role.TOOL, parts=parts))
 
 
-def closed_history(history: Sequence[Mapping[str, object]]) -> list[Message]:
-    """`from_openai`, ending with the assistant's word so that a person's message may follow."""
+def history_for_prompt(history: Sequence[Mapping[str, object]]) -> list[Message]:
+    """Convert dicts like `from_openai`, and end with an assistant message so that a user message may follow."""
     messages = from_openai(history)
     if messages and messages[-1].role is not Role.ASSISTANT:
         messages.append(program_message(Role.ASSISTANT, "(No answer was kept here.)"))
     return messages
 
 
-def _url(part: ImagePart) -> str:
+def _image_url(part: ImagePart) -> str:
     return part.url or f"data:{part.media_type};base64,{part.data}"

@@ -1,4 +1,4 @@
-"""Turns as JSON files, for those who want to look at them or train on them (row RL-02)."""
+"""Write turns as JSON files, for inspection and for training."""
 
 import asyncio
 from pathlib import Path
@@ -16,8 +16,8 @@ async def write_trajectory(
 ) -> Path:
     """Write one turn to `folder` and return the file's path. Raises OSError.
 
-    The file holds the system prompt, the turn's messages as the model saw them (synthetic ones included), the outcome
-    and the tokens used.
+    The file holds the system prompt, the turn's messages as the model saw them (synthetic ones included),
+    the outcome and the tokens used.
     """
     document = {
         "session_id": session_id,
@@ -32,9 +32,9 @@ async def write_trajectory(
     }
     file = folder / f"{session_id}_{ended.turn_id}.json"
 
-    def write() -> None:
+    def write_file() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(file, msgspec.json.format(msgspec.json.encode(document)) + b"\n", mode=0o600, sync=False)
 
-    await asyncio.to_thread(write)
+    await asyncio.to_thread(write_file)
     return file

@@ -1,4 +1,4 @@
-"""What came of a turn, under the keys that people know."""
+"""Build the result of a turn as a plain dict with the documented keys."""
 
 from hermes.core.events import TurnEnded
 from hermes.core.messages import Role
@@ -10,8 +10,8 @@ from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.util.text import shown_address
 
 
-def turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
-    """The turn's result as a plain dict; `messages` is the session's whole visible transcript."""
+def build_turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
+    """Return the turn's result as a plain dict; `messages` is the session's whole visible transcript."""
     usage = ended.usage
     transcript = actor.conversation.messages
     reasoning = next((message.reasoning for message in reversed(transcript) if message.role is Role.ASSISTANT), "")

@@ -1,7 +1,8 @@
-"""`AIAgent`: the agent as a plain synchronous object, for scripts and notebooks.
+"""The synchronous API: `AIAgent`, the agent as a plain object for scripts and notebooks.
 
-It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
-thread. Everything it does goes through the same runtime as every other front-end; the callbacks are views of events.
+It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be
+called from any thread. It uses the same runtime as every other front-end; the callbacks are views of
+its events.
 """
 
 import asyncio
@@ -24,14 +25,14 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.formats.openai_format import Plain, closed_history
+from hermes.sessions.formats.openai_format import Plain, history_for_prompt
 from hermes.sessions.library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 T = TypeVar("T")
 MAX_ITERATIONS = 90
 TOOL_DELAY = 1.0
-"""The defaults that programs know of such agents; the signature shows them."""
+"""The defaults that callers of such agents know; the signature shows them."""
 
 
 @dataclass(kw_only=True)
@@ -47,47 +48,51 @@ class AIAgent(Callbacks):
     provider: str = ""
     """A provider of the catalogue, or `custom` with `base_url`."""
     base_url: str = ""
-    """Where the provider is."""
+    """The address of the provider's API."""
     api_key: str = field(default="", repr=False)
-    """The provider's key."""
+    """The API key of the provider."""
     api_mode: str = ""
-    """The wire: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
+    """The API format: `chat_completions`, `responses` (`codex_responses`) or `anthropic_messages`."""
     context_length: int | None = None
-    """Tokens of the model's window."""
+    """The size of the model's context window in tokens."""
     max_iterations: int = MAX_ITERATIONS
-    """Model calls that one turn may make; left at the default: as configured (`agent.max_turns`, 90)."""
+    """Model calls that one turn may make; the default means: as configured (`agent.max_turns`, 90)."""
     tool_delay: float = TOOL_DELAY
-    """Seconds between tool calls that run one after the other; left at the default: as configured
-    (`agent.tool_delay`, 0)."""
+    """Seconds between tool calls that run one after the other; the default means: as configured
+    (`agent.tool_delay`, 0).
+    """
     enabled_toolsets: Sequence[str] | None = None
-    """Tool sets that are on; None: the default ones."""
+    """The tool sets that are on; None means the default ones."""
     disabled_toolsets: Sequence[str] | None = None
     """Tool sets that stay off."""
     reasoning_config: Mapping[str, object] | None = None
     """`{"effort": "low" | "medium" | "high"}`."""
     max_tokens: int | None = None
-    """The most tokens of one answer."""
+    """The most tokens that one answer may have."""
     temperature: float | None = None
-    """Randomness of answers."""
+    """The sampling temperature."""
     credential_pool: Sequence[str] | None = field(default=None, repr=False)
-    """Several keys for the provider, beside `api_key` when that is given: one that is at its limit rests, and another
-    is taken (`credential_pool_strategies` says which)."""
+    """Several keys for the provider, beside `api_key` when that is given. A key that is at its limit rests and
+    another is used (`credential_pool_strategies` says which).
+    """
     fallback_model: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None = None
-    """Who stands in when the first model fails: a name, or provider, model, base_url, api_key; or several of them."""
+    """The fallback models for when the first model fails: a name, or provider, model, base_url, api_key; or
+    several of them.
+    """
     platform: str = "api"
-    """The kind of front-end, for the prompt's hint on form."""
+    """The kind of front-end; the prompt says which form of answer suits it."""
     session_id: str = ""
-    """A session to go on with, or the name of the one to make; empty: a fresh one."""
+    """The session to continue, or the id of a new one; empty starts a fresh session."""
     allow: Sequence[str] = ()
-    """Patterns of commands that need no question."""
+    """Patterns of commands that run without approval."""
     ephemeral_system_prompt: str = ""
-    """More of a system prompt, sent with every request and never stored."""
+    """An addition to the system prompt that is sent with every request and never stored."""
     prefill_messages: Sequence[Mapping[str, object]] | None = None
     """Messages (`role`, `content`) that come first in every request and are never stored."""
     save_trajectories: bool = False
-    """Whether every turn is also written as JSON to the home's `trajectories/`."""
+    """Whether every turn is also written as JSON to `trajectories/` in the home."""
     cwd: str = ""
-    """The folder to work in; empty: the process's own."""
+    """The working folder; empty means that of the process."""
 
     def __post_init__(self) -> None:
         if isinstance(self.credential_pool, str) or not all(isinstance(key, str) for key in self.credential_pool or ()):
@@ -101,11 +106,11 @@ class AIAgent(Callbacks):
         self._task_id = ""
         self._interrupt_message: str | None = None
         self._unjoined: list[str] = []
-        self._saying: asyncio.Task[bool] | None = None
+        self._steering_task: asyncio.Task[bool] | None = None
         self._opening = asyncio.Lock()
 
     def chat(self, message: str) -> str:
-        """Say something and return the final answer's text (empty when the turn was interrupted).
+        """Send a message and return the text of the final answer (empty when the turn was interrupted).
 
         Raises `TurnError`, which says what went wrong and what to do, when the turn gave no text at all.
         """
@@ -124,34 +129,40 @@ class AIAgent(Callbacks):
         *,
         stream_callback: Callable[[str], None] | None = None,
     ) -> Plain:
-        """Run one turn and return what came of it.
+        """Run one turn and return its result.
 
-        `system_message` replaces the built prompt; `conversation_history` (dicts with role and content) goes before
-        the message in a fresh session, else the session's own history is used; `task_id` names an isolated set of
-        resources (working folder, environment, processes): another id than before starts with fresh ones. The result
-        holds `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`, token counts and more.
+        `system_message` replaces the built prompt. `conversation_history` (dicts with role and content) goes
+        before the message in a fresh session; without it the session's own history is used. `task_id` names an
+        isolated set of resources (working folder, environment, processes): another id than before starts with
+        fresh ones. The result holds `final_response`, `messages`, `completed`, `turn_exit_reason`, `api_calls`,
+        token counts and more.
         """
         if not isinstance(user_message, str):
             raise UsageError("user_message must be text.")
-        return self._call(self._turn(user_message, system_message, conversation_history, task_id, stream_callback))
+        return self._run_in_loop(
+            self._run_turn(user_message, system_message, conversation_history, task_id, stream_callback)
+        )
 
     def interrupt(self, message: str | None = None) -> None:
-        """Stop the running turn, from any thread. The result's `interrupt_message` is `message`: send it next."""
+        """Stop the running turn; may be called from any thread.
+
+        `message` comes back as the result's `interrupt_message`, to be sent next.
+        """
         self._interrupt_message = message
         self._interrupted.set()
         if self._loop is not None and self._actor is not None:
             self._loop.call_soon_threadsafe(self._actor.stop)
 
     def steer(self, text: str) -> bool:
-        """Say something to the running turn, from any thread: it joins when the next tools are done.
+        """Add a message to the running turn, from any thread; it joins when the next tools are done.
 
-        False when no turn runs. What could not join stands in the result's `pending_steer`.
+        Returns False when no turn runs. What could not join is in the result's `pending_steer`.
         """
         loop, actor = self._loop, self._actor
         if loop is None or actor is None or not text.strip():
             return False
 
-        async def say() -> bool:
+        async def post_steering() -> bool:
             if not actor.busy:
                 return False
             joined = actor.steer(Inbound(text=text), joins_only=True)
@@ -159,27 +170,30 @@ class AIAgent(Callbacks):
             return True
 
         if threading.current_thread() is self._thread:  # from a callback: the turn is running
-            self._saying = loop.create_task(say())
+            self._steering_task = loop.create_task(post_steering())
             return True
-        return asyncio.run_coroutine_threadsafe(say(), loop).result()
+        return asyncio.run_coroutine_threadsafe(post_steering(), loop).result()
 
     def clear_interrupt(self) -> None:
-        """Forget that an interrupt was asked for."""
+        """Clear the interrupt flag."""
         self._interrupted.clear()
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether an interrupt was asked for since the last turn began."""
+        """Whether an interrupt was requested since the last turn began."""
         return self._interrupted.is_set()
 
     def close(self) -> None:
-        """End what runs, close the store and the connections, end the thread. Calling it twice is fine."""
+        """Stop the running turn, close the store and the connections, and end the thread.
+
+        Calling it twice is fine.
+        """
         self._check_thread()
         with self._lock:
             loop, thread = self._loop, self._thread
             if loop is None or thread is None:
                 return
-            asyncio.run_coroutine_threadsafe(self._shut(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._close_app(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -192,7 +206,7 @@ class AIAgent(Callbacks):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _turn(
+    async def _run_turn(
         self,
         text: str,
         system: str | None,
@@ -205,11 +219,11 @@ class AIAgent(Callbacks):
         self._unjoined.clear()
         async with self._opening:  # two threads that begin at once share one session
             if self._app is None:
-                self._app = await App(process_environment(), self._options()).__aenter__()
+                self._app = await App(process_environment(), self._build_options()).__aenter__()
             app = self._app
             task = task_id or self._task_id
             if self._actor is None or task != self._task_id or history is not None or system is not None:
-                await self._open(app, system, history)
+                await self._open_session(app, system, history)
                 self._task_id = task
             actor = self._actor
         assert actor is not None
@@ -223,14 +237,14 @@ class AIAgent(Callbacks):
         finally:
             unsubscribe()
         await asyncio.sleep(0)  # what could not join is given back in callbacks of the loop
-        result = app.result(actor, ended)
+        result = app.turn_result(actor, ended)
         result["interrupt_message"] = self._interrupt_message if ended.reason is ExitReason.INTERRUPTED else None
         result["pending_steer"] = "\n".join(self._unjoined) or None
-        adapter.step(result)
+        adapter.finish_turn(result)
         return result
 
-    async def _open(self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None) -> None:
-        messages = closed_history(history) if history is not None else None
+    async def _open_session(self, app: App, system: str | None, history: Sequence[Mapping[str, object]] | None) -> None:
+        messages = history_for_prompt(history) if history is not None else None
         actor, self._actor = self._actor, None
         if actor is not None:
             await app.close_session(actor)
@@ -242,10 +256,11 @@ class AIAgent(Callbacks):
             asker=CallbackAsker(self) if self.clarify_callback is not None else None,
         )
         self.session_id = self._actor.session_id
+        """The session to continue, or the id of a new one; empty starts a fresh session."""
         self._actor.approvals.can_ask = self.approval_callback is not None
 
-    def _options(self) -> Options:
-        shared = set(Options.__struct_fields__) & {spec.name for spec in fields(self)}
+    def _build_options(self) -> SessionOptions:
+        shared = set(SessionOptions.__struct_fields__) & {spec.name for spec in fields(self)}
         given = {name: getattr(self, name) for name in shared}
         effort = (self.reasoning_config or {}).get("effort")
         given |= {
@@ -257,13 +272,13 @@ class AIAgent(Callbacks):
             "credential_pool": tuple(self.credential_pool or ()),
             "enabled_toolsets": tuple(self.enabled_toolsets) if self.enabled_toolsets is not None else None,
             "disabled_toolsets": tuple(self.disabled_toolsets or ()),
-            "fallback_models": _references(self.fallback_model),
-            "prefill_messages": tuple(closed_history(self.prefill_messages or ())),
+            "fallback_models": _parse_fallback_models(self.fallback_model),
+            "prefill_messages": tuple(history_for_prompt(self.prefill_messages or ())),
         }
-        return Options(**given)
+        return SessionOptions(**given)
 
-    def _call(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run on the agent's own loop and wait here; Ctrl-C stops the turn and then goes on as usual."""
+    def _run_in_loop(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run a coroutine on the agent's own loop and wait for it; Ctrl-C stops the turn and is raised again."""
         try:
             self._check_thread()
         except UsageError:
@@ -272,7 +287,7 @@ class AIAgent(Callbacks):
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._at_exit = partial(_close, weakref.ref(self))
+                self._at_exit = partial(_close_at_exit, weakref.ref(self))
                 atexit.register(self._at_exit)
                 self._thread = threading.Thread(target=self._loop.run_forever, name="hermes", daemon=True)
                 self._thread.start()
@@ -286,20 +301,20 @@ class AIAgent(Callbacks):
             raise
 
     def _check_thread(self) -> None:
-        """Refuse to wait for the agent's own thread in that thread, which is where callbacks run."""
+        """Raise UsageError in the agent's own thread, where callbacks run: waiting there would never end."""
         if threading.current_thread() is self._thread:
             raise UsageError("An agent cannot be asked or closed from its own callback.", "Do it after the turn.")
 
-    async def _shut(self) -> None:
+    async def _close_app(self) -> None:
         if self._app is not None:
             await self._app.__aexit__(None, None, None)
         self._app = self._actor = None
 
 
-def _references(
+def _parse_fallback_models(
     given: Mapping[str, object] | str | Sequence[Mapping[str, object] | str] | None,
 ) -> tuple[ModelReference, ...]:
-    """The stand-ins that a program names. Raises UsageError for what names none."""
+    """Parse the fallback models that a program names. Raises UsageError for what names none."""
     if not given:
         return ()
     named: list[object] = [given] if isinstance(given, str | Mapping) else list(given)
@@ -312,7 +327,7 @@ def _references(
         ) from None
 
 
-def _close(agent: "weakref.ref[AIAgent]") -> None:
-    """Close an agent that nobody closed, when the interpreter ends."""
+def _close_at_exit(agent: "weakref.ref[AIAgent]") -> None:
+    """Close an agent that is still open when the interpreter ends."""
     if (left := agent()) is not None:
         left.close()

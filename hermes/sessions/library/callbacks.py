@@ -1,7 +1,7 @@
-"""The callbacks that people know from such agents, as views of the event stream.
+"""The callbacks of `AIAgent`, as views of the event stream.
 
-They are called in the agent's own thread, one after the other, and should return at once; one that raises is logged
-and does not disturb the turn.
+They are called in the agent's own thread, one after the other, and should return at once; an exception
+in one is logged and does not disturb the turn.
 """
 
 import asyncio
@@ -21,30 +21,30 @@ _SCOPES = {scope.value: scope for scope in AnswerScope}
 
 @dataclass(kw_only=True)
 class Callbacks:
-    """What a program may want to be told. All are optional."""
+    """The callbacks that a program may set. All are optional."""
 
     tool_progress_callback: Callable[[str, str, str], None] | None = None
     """`(event, tool name, preview)`; event is `tool.started` or `tool.completed`."""
     thinking_callback: Callable[[str], None] | None = None
-    """A text when the model starts to think, an empty one when it has answered."""
+    """Called with a text when the model starts to think, with an empty one when it has answered."""
     reasoning_callback: Callable[[str], None] | None = None
-    """More of the model's reasoning."""
+    """Called with each piece of the model's reasoning."""
     clarify_callback: Callable[[str, list[str]], str] | None = None
     """`(question, choices)` returns the answer to the `clarify` tool."""
     step_callback: Callable[[Mapping[str, object]], None] | None = None
-    """The turn's result, after each turn."""
+    """Called with the turn's result after each turn."""
     stream_delta_callback: Callable[[str], None] | None = None
-    """More of the answer's text."""
+    """Called with each piece of the answer's text."""
     tool_gen_callback: Callable[[str], None] | None = None
-    """The name of a tool whose call has begun to arrive."""
+    """Called with the name of a tool whose call has begun to arrive."""
     status_callback: Callable[[str, str], None] | None = None
     """`(state, detail)`; state is `thinking`, `executing` or `idle`."""
     approval_callback: Callable[[str, str], bool | str] | None = None
-    """`(command, reason)` returns True or `once`, `session`, `always`; anything else means no."""
+    """`(command, reason)` returns True or `once`, `session`, `always`; anything else denies."""
 
 
 class CallbackAdapter:
-    """Turns events into calls of a program's callbacks."""
+    """Calls a program's callbacks for events."""
 
     def __init__(self, callbacks: Callbacks, actor: SessionActor, stream: Callable[[str], None] | None) -> None:
         self._callbacks = callbacks
@@ -52,83 +52,83 @@ class CallbackAdapter:
         self._stream = stream
 
     def __call__(self, event: Event) -> None:
-        """Show one event. Never raises."""
+        """Handle one event. Never raises."""
         try:
-            self._show(event)
+            self._dispatch_event(event)
         except Exception:  # a program's own code may raise anything, and its turn goes on all the same
             logger.exception("a callback failed on %s", type(event).__name__)
 
-    def step(self, result: Mapping[str, object]) -> None:
-        """The turn is over."""
+    def finish_turn(self, result: Mapping[str, object]) -> None:
+        """Call the step callback after a turn."""
         if self._callbacks.step_callback is not None:
             self._callbacks.step_callback(result)
 
-    def _show(self, event: Event) -> None:
-        told = self._callbacks
+    def _dispatch_event(self, event: Event) -> None:
+        callbacks = self._callbacks
         match event:
             case TextDelta():
-                for callback in (told.stream_delta_callback, self._stream):
-                    _tell(callback, event.text)
+                for callback in (callbacks.stream_delta_callback, self._stream):
+                    _call_if_set(callback, event.text)
             case ReasoningDelta():
-                _tell(told.reasoning_callback, event.text)
+                _call_if_set(callbacks.reasoning_callback, event.text)
             case CallStarted():
-                _tell(told.tool_gen_callback, event.name)
+                _call_if_set(callbacks.tool_gen_callback, event.name)
             case RequestStarted():
-                _tell(told.thinking_callback, "thinking")
-                self._status("thinking", "")
+                _call_if_set(callbacks.thinking_callback, "thinking")
+                self._report_status("thinking", "")
             case RequestEnded():
-                _tell(told.thinking_callback, "")
+                _call_if_set(callbacks.thinking_callback, "")
             case ToolStarted():
-                self._progress("tool.started", event.name, event.summary)
-                self._status("executing", event.name)
+                self._report_progress("tool.started", event.name, event.summary)
+                self._report_status("executing", event.name)
             case ToolEnded():
-                self._progress("tool.completed", event.name, one_line(event.preview))
+                self._report_progress("tool.completed", event.name, one_line(event.preview))
             case ApprovalAsked():
-                self._approve(event)
+                self._request_approval(event)
             case TurnEnded():
-                self._status("idle", event.reason.value)
+                self._report_status("idle", event.reason.value)
 
-    def _status(self, state: str, detail: str) -> None:
+    def _report_status(self, state: str, detail: str) -> None:
         if self._callbacks.status_callback is not None:
             self._callbacks.status_callback(state, detail)
 
-    def _progress(self, what: str, name: str, preview: str) -> None:
+    def _report_progress(self, what: str, name: str, preview: str) -> None:
         if self._callbacks.tool_progress_callback is not None:
             self._callbacks.tool_progress_callback(what, name, preview)
 
-    def _approve(self, event: ApprovalAsked) -> None:
-        """Ask in a thread: a person's answer may take long, and the turn's other calls go on meanwhile."""
+    def _request_approval(self, event: ApprovalAsked) -> None:
+        """Ask in a thread: a person may take long to answer, and the turn's other calls go on meanwhile."""
         ask = self._callbacks.approval_callback
         if ask is None:
             return
         asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, event.reason)
 
-        def answered(future: "asyncio.Future[bool | str]") -> None:
+        def deliver_answer(future: "asyncio.Future[bool | str]") -> None:
             said = None if future.cancelled() or future.exception() is not None else future.result()
-            self._actor.approvals.answer(event.approval_id, scope=_scope(said), by="callback")
+            self._actor.approvals.answer(event.approval_id, scope=_parse_scope(said), by="callback")
 
-        asked.add_done_callback(answered)
+        asked.add_done_callback(deliver_answer)
 
 
 class CallbackAsker:
-    """Puts the questions of the `clarify` tool to a program's callback, in a thread of its own."""
+    """Passes the questions of the `clarify` tool to a program's callback, in a thread of its own."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """The callback's answer; None where there is no callback."""
+        """Return the callback's answer, or None where there is no callback."""
         callback = self._callbacks.clarify_callback
         return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
 
 
-def _scope(said: bool | str | None) -> AnswerScope:
-    """The answer that a callback's value stands for."""
-    if said is True:
+def _parse_scope(value: bool | str | None) -> AnswerScope:
+    """Return the approval scope that a callback's value means."""
+    if value is True:
         return AnswerScope.ONCE
-    return _SCOPES.get(said, AnswerScope.DENY) if isinstance(said, str) else AnswerScope.DENY
+    return _SCOPES.get(value, AnswerScope.DENY) if isinstance(value, str) else AnswerScope.DENY
 
 
-def _tell(callback: Callable[[str], None] | None, text: str) -> None:
+def _call_if_set(callback: Callable[[str], None] | None, text: str) -> None:
     if callback is not None:
         callback(text)

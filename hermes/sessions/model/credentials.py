@@ -1,4 +1,6 @@
-"""The keys of each endpoint: what was given, the environment's, and those of the home's `auth.json`."""
+"""The API keys of each endpoint: given ones, those of the environment, and those of the home's
+`auth.json`.
+"""
 
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -23,7 +25,7 @@ from hermes.util.clock import Clock
 
 
 class Credentials:
-    """One process's pools: one for each provider and address, shared by all of its sessions."""
+    """The key pools of a process: one for each provider and address, shared by all of its sessions."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class Credentials:
         ledger: KeyLedger | None = None,
         learn: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`learn` is told the name and the value of every key that is read while the process runs."""
+        """`learn` is called with the name and the value of every key that is read while the process runs."""
         self._home = home
         self._process = process
         self._environ = with_dotenv(process, home.env_file)
@@ -44,26 +46,26 @@ class Credentials:
         self._learn = learn
         self._pools: dict[tuple[str, str, tuple[str, ...]], Keys] = {}
 
-    def keys(self, endpoint: Endpoint, choice: ModelChoice) -> Keys:
-        """The keys for an endpoint that `resolve` made of this choice. Raises ConfigError for an entry that is none."""
+    def keys_for_endpoint(self, endpoint: Endpoint, choice: ModelChoice) -> Keys:
+        """Return the keys of an endpoint that was resolved from this choice. Raises ConfigError for a bad entry."""
         given = tuple(dict.fromkeys(key for key in (choice.api_key and endpoint.api_key, *choice.more_keys) if key))
         place = (pool_name(endpoint), endpoint.base_url, given)
         found = self._pools.get(place)
         if found is None:
-            found = self._pools[place] = self._made(endpoint, choice, given)
+            found = self._pools[place] = self._create_keys(endpoint, choice, given)
         return found
 
-    def pool(self, name: str, slots: list[Slot], title: str) -> KeyPool:
-        """A pool of these slots, with the strategy that the settings name."""
+    def create_pool(self, name: str, slots: list[Slot], title: str) -> KeyPool:
+        """Create a pool of these slots, with the strategy that the settings name."""
         strategies = self._settings.credential_pool_strategies
         strategy = strategies.get(name) or strategies.get(name.partition(":")[0]) or Strategy.FILL_FIRST
         return KeyPool(name, slots, self._clock, title=title, strategy=Strategy(strategy), ledger=self.ledger)
 
-    def slots(self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True) -> list[Slot]:
-        """The places of a provider's keys: its variables, then the home's entries; each value once."""
+    def list_slots(self, name: str, found: ProviderRecord, *, own_address: bool, variables: bool = True) -> list[Slot]:
+        """List the slots of a provider's keys: its variables, then the home's entries; each value once."""
         environ = self._environ if variables else {}
         slots = [
-            Slot(f"env:{place}", self._variable(place, found), label=place, key=key)
+            Slot(f"env:{place}", self._variable_source(place, found), label=place, key=key)
             for place, key in environment_keys(found, environ, own_address=own_address)
         ]
         known = {slot.key for slot in slots}
@@ -80,7 +82,7 @@ class Credentials:
                 )
         return slots
 
-    def _made(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> Keys:
+    def _create_keys(self, endpoint: Endpoint, choice: ModelChoice, given: tuple[str, ...]) -> Keys:
         name, title = pool_name(endpoint), endpoint.record.title
         if endpoint.record.name == "local":
             return OneKey(endpoint.api_key)
@@ -90,27 +92,27 @@ class Credentials:
                 for number, key in enumerate(given, 1)
             ]
         else:
-            slots = self.slots(name, endpoint.record, own_address=at_own_address(choice, self._environ))
-        return self.pool(name, slots, title) if slots else OneKey(endpoint.api_key)
+            slots = self.list_slots(name, endpoint.record, own_address=at_own_address(choice, self._environ))
+        return self.create_pool(name, slots, title) if slots else OneKey(endpoint.api_key)
 
-    def _variable(self, place: str, found: ProviderRecord) -> KeySource:
-        """A place among the provider's variables, read anew from the environment and the `.env` file."""
+    def _variable_source(self, place: str, found: ProviderRecord) -> KeySource:
+        """Return a source that reads one of the provider's variables anew from the environment and `.env`."""
 
-        def current() -> dict[str, str]:
+        def read_variables() -> dict[str, str]:
             return dict(environment_keys(found, with_dotenv(self._process, self._home.env_file)))
 
-        return self._told(Variable(place, current), place)
+        return self._with_learning(Variable(place, read_variables), place)
 
-    def _told(self, source: KeySource, name: str) -> KeySource:
-        return source if self._learn is None else _Told(source, name, self._learn)
+    def _with_learning(self, source: KeySource, name: str) -> KeySource:
+        return source if self._learn is None else _LearningSource(source, name, self._learn)
 
     def _entry_slot(self, entry: AuthEntry) -> Slot:
-        source, key = self._source(entry)
-        source = self._told(source, f"auth.{entry.id}")
+        source, key = self._entry_source(entry)
+        source = self._with_learning(source, f"auth.{entry.id}")
         return Slot(f"auth:{entry.id}", source, label=entry.label, organisation=entry.organisation, key=key)
 
-    def _source(self, entry: AuthEntry) -> tuple[KeySource, str]:
-        """An entry's source, and its key where that costs nothing to know."""
+    def _entry_source(self, entry: AuthEntry) -> tuple[KeySource, str]:
+        """Return an entry's source, and its key where it is known without a cost."""
         match entry.kind:
             case "key":
                 return Given(entry.key, "auth.json"), entry.key
@@ -126,8 +128,8 @@ class Credentials:
         )
 
 
-class _Told:
-    """A source whose keys are told to somebody as they are read."""
+class _LearningSource:
+    """A key source that reports every key it reads."""
 
     def __init__(self, source: KeySource, name: str, learn: Callable[[str, str], None]) -> None:
         self.renewable = source.renewable
@@ -137,29 +139,35 @@ class _Told:
 
     @property
     def shown(self) -> str:
-        """What the source is."""
+        """The description of the source."""
         return self._source.shown
 
     async def read(self) -> str:
-        """The key."""
+        """Read the key."""
         key = await self._source.read()
         self._learn(self._name, key)
         return key
 
 
 def pool_name(endpoint: Endpoint) -> str:
-    """How an endpoint's keys are filed: the provider's name; for a server of one's own, with its host."""
+    """Return the name of an endpoint's key pool: the provider's; for a server of the user's own, with its
+    host.
+    """
     if endpoint.record.name != "custom":
         return endpoint.record.name
     return f"custom:{urlsplit(endpoint.base_url).netloc.rpartition('@')[2].lower()}"
 
 
-def with_stored(choice: ModelChoice, home: Home) -> ModelChoice:
-    """The choice, knowing which providers the home holds keys for. Raises ConfigError for a broken `auth.json`."""
+def with_stored_providers(choice: ModelChoice, home: Home) -> ModelChoice:
+    """Return the choice with the providers that the home holds keys for. Raises ConfigError for a broken
+    `auth.json`.
+    """
     return structs.replace(choice, stored=tuple(read_entries(home)))
 
 
-async def keyed(endpoint: Endpoint, keys: Keys) -> Endpoint:
-    """The endpoint with a key of the pool, for a question beside the calls; as it is when none can be used."""
+async def with_pool_key(endpoint: Endpoint, keys: Keys) -> Endpoint:
+    """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is
+    usable.
+    """
     lease = await keys.lease(endpoint.model)
     return endpoint if isinstance(lease, Failure) else structs.replace(endpoint, api_key=lease.key)

@@ -1,4 +1,4 @@
-"""Which model answers: what was chosen, or the embedded one when nothing is configured at all."""
+"""Opens the model that answers: the chosen one, or the embedded one when nothing is configured."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,8 +14,8 @@ from hermes.providers.http import http_transport
 from hermes.providers.records import record
 from hermes.providers.resolve import ModelChoice, configured, resolve
 from hermes.providers.wire import Endpoint
-from hermes.sessions.model.credentials import with_stored
-from hermes.sessions.options import Options
+from hermes.sessions.model.credentials import with_stored_providers
+from hermes.sessions.options import SessionOptions
 
 LOCAL_NOTICE = (
     "No model is configured, so the small embedded one answers (SmolLM2, 135 million parameters). It shows that "
@@ -24,44 +24,48 @@ LOCAL_NOTICE = (
 )
 
 
-class Model(Struct, frozen=True):
-    """A model that can be called: where it is, how to get there, and what to say about it first."""
+class ModelConnection(Struct, frozen=True):
+    """A model that can be called: its endpoint, its transport, and a notice to show first."""
 
     endpoint: Endpoint
     transport: HttpTransport
     notice: str = ""
     choice: ModelChoice = ModelChoice()
-    """What it was resolved from: this says which keys go there."""
+    """The choice that it was resolved from; it decides which keys are used."""
 
 
 def is_embedded(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
-    """Whether the embedded model answers: it was asked for by name, or nothing else is configured."""
+    """Return whether the embedded model answers: it was asked for by name, or nothing else is configured."""
     return choice.provider == "local" or not configured(choice, environ)
 
 
-def open_model(choice: ModelChoice, environ: Mapping[str, str], *, ca_file: str) -> AbstractAsyncContextManager[Model]:
-    """The model, as a context that closes its connections. Raises ConfigError at once for wrong settings."""
+def open_model(
+    choice: ModelChoice, environ: Mapping[str, str], *, ca_file: str
+) -> AbstractAsyncContextManager[ModelConnection]:
+    """Open a model as a context that closes its connections. Raises ConfigError at once for wrong settings."""
     if is_embedded(choice, environ):
-        return _embedded(named=choice.provider == "local")
-    return _remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
+        return _open_embedded(named=choice.provider == "local")
+    return _open_remote(choice, resolve(choice, environ), http_transport(environ, ca_file=ca_file))
 
 
 @asynccontextmanager
-async def _remote(choice: ModelChoice, endpoint: Endpoint, transport: HttpTransport) -> AsyncIterator[Model]:
+async def _open_remote(
+    choice: ModelChoice, endpoint: Endpoint, transport: HttpTransport
+) -> AsyncIterator[ModelConnection]:
     try:
-        yield Model(endpoint=endpoint, transport=transport, choice=choice)
+        yield ModelConnection(endpoint=endpoint, transport=transport, choice=choice)
     finally:
         await transport.close()
 
 
 @asynccontextmanager
-async def _embedded(*, named: bool) -> AsyncIterator[Model]:
+async def _open_embedded(*, named: bool) -> AsyncIterator[ModelConnection]:
     from hermes.providers.embedded import CONTEXT_LENGTH, embedded_model
 
     async with embedded_model() as served:
         transport = http_transport({}, uds=served.socket)
         try:
-            yield Model(
+            yield ModelConnection(
                 endpoint=Endpoint(
                     record=record("local"),
                     model="smollm2-135m-instruct",
@@ -77,10 +81,11 @@ async def _embedded(*, named: bool) -> AsyncIterator[Model]:
             await transport.close()
 
 
-def choose_model(settings: ModelSettings, options: Options) -> ModelChoice:
-    """What the settings say, overruled by what was given for this run.
+def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoice:
+    """Return the model that the settings choose, overridden by the options of this run.
 
-    A provider or an address given for this run does not inherit the key, address and wire of the configured one.
+    A provider or an address given for this run does not inherit the key, address and API format of the
+    configured one.
     """
     elsewhere = bool(options.base_url) or options.provider not in ("", settings.provider)
     base = ModelSettings(default=settings.default) if elsewhere else settings
@@ -95,8 +100,8 @@ def choose_model(settings: ModelSettings, options: Options) -> ModelChoice:
     )
 
 
-def nothing_configured(options: Options, environ: Mapping[str, str]) -> bool:
-    """Whether neither the command line, nor the settings, nor any key says which model to use."""
+def is_nothing_configured(options: SessionOptions, environ: Mapping[str, str]) -> bool:
+    """Return whether neither the command line, nor the settings, nor any key says which model to use."""
     home = locate_home(environ)
-    choice = with_stored(choose_model(load_settings(home).settings.model, options), home)
+    choice = with_stored_providers(choose_model(load_settings(home).settings.model, options), home)
     return not configured(choice, with_dotenv(environ, home.env_file))

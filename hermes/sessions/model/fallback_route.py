@@ -1,4 +1,4 @@
-"""The models that may answer: the person's choice, and those that stand in for it (`fallback_providers`)."""
+"""The models that may answer: the user's choice and the fallback models (`fallback_providers`)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -11,29 +11,29 @@ from hermes.llm.client import ModelClient
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.epochs import Candidate
-from hermes.sessions.model.endpoint import Model
+from hermes.sessions.model.endpoint import ModelConnection
 
-Frame = Callable[[Endpoint], EpochFrame]
-Open = Callable[[ModelChoice], AbstractAsyncContextManager[Model]]
-ClientFor = Callable[[Model], Awaitable[ModelClient]]
+FrameFactory = Callable[[Endpoint], EpochFrame]
+ModelOpener = Callable[[ModelChoice], AbstractAsyncContextManager[ModelConnection]]
+ClientFactory = Callable[[ModelConnection], Awaitable[ModelClient]]
 
 
-class Models:
-    """The models of a process, each opened when it is first needed; closed with `stack`."""
+class ModelPool:
+    """The models of a process, each opened when it is first needed and closed with `stack`."""
 
-    def __init__(self, choices: Sequence[ModelChoice], opened: Open, stack: AsyncExitStack) -> None:
+    def __init__(self, choices: Sequence[ModelChoice], open_model: ModelOpener, stack: AsyncExitStack) -> None:
         self._choices = tuple(choices)
-        self._open = opened
+        self._open = open_model
         self._stack = stack
-        self._models: dict[int, Model] = {}
+        self._models: dict[int, ModelConnection] = {}
 
     @property
     def length(self) -> int:
-        """How many there are."""
+        """The number of models."""
         return len(self._choices)
 
-    async def at(self, index: int) -> Model:
-        """The model at this place. Raises ConfigError when it cannot be used as it is configured."""
+    async def open_at(self, index: int) -> ModelConnection:
+        """Open the model at this index, once. Raises ConfigError when it cannot be used as it is configured."""
         found = self._models.get(index)
         if found is None:
             choice = self._choices[index]
@@ -46,64 +46,65 @@ class Models:
         return found
 
 
-class SessionRoute:
-    """The `Route` of one session."""
+class SessionModelRoute:
+    """The model route of one session: the chosen model first, then its fallbacks."""
 
-    def __init__(self, models: Models, client: ClientFor, frame: Frame) -> None:
+    def __init__(self, models: ModelPool, client: ClientFactory, frame: FrameFactory) -> None:
         self._models = models
         self._client = client
         self._frame = frame
         self._clients: dict[int, tuple[ModelClient, Endpoint]] = {}
-        self.leader: ModelChoice | None = None
-        """What the first model was chosen by, when the person has chosen one for this session."""
+        self.chosen_model: ModelChoice | None = None
+        """The choice of the first model, when the user has chosen one for this session."""
 
     @property
     def length(self) -> int:
-        """How many models there are."""
+        """The number of models."""
         return self._models.length
 
-    async def lead(self, model: Model) -> None:
-        """Let a model be the first of this session, from the next epoch on."""
+    async def set_first_model(self, model: ModelConnection) -> None:
+        """Use a model as the first of this session, from the next epoch on."""
         self._clients[0] = await self._client(model), model.endpoint
-        self.leader = model.choice
+        self.chosen_model = model.choice
+        """The choice of the first model, when the user has chosen one for this session."""
 
     async def candidate(self, index: int) -> Candidate:
-        """The model at this place, with what an epoch with it is made of as of now."""
+        """Return the model at this index, with the frame of an epoch with it as of now."""
         found = self._clients.get(index)
         if found is None:
-            model = await self._models.at(index)
+            model = await self._models.open_at(index)
             found = self._clients[index] = (await self._client(model), model.endpoint)
         client, endpoint = found
         return Candidate(client, self._frame(endpoint))
 
 
-def openers(models: Models, client: ClientFor) -> list[OpenModel]:
-    """How the models are asked for a side task, one after the other."""
+def model_openers(models: ModelPool, client: ClientFactory) -> list[OpenModel]:
+    """Return functions that open the models for a side task, one after the other."""
 
-    def opening(index: int) -> OpenModel:
-        async def opened() -> ModelClient:
-            return await client(await models.at(index))
+    def opener_at(index: int) -> OpenModel:
+        async def open_client() -> ModelClient:
+            return await client(await models.open_at(index))
 
-        return opened
+        return open_client
 
-    return [opening(index) for index in range(models.length)]
+    return [opener_at(index) for index in range(models.length)]
 
 
-def side_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:
-    """The models that a side task's own settings name."""
+def side_task_choices(settings: SideTaskSettings) -> tuple[ModelChoice, ...]:
+    """Return the models that a side task's own settings name."""
     named: list[ModelReference | str] = []
     if settings.model or settings.default or settings.base_url or settings.provider not in ("", "auto", "main"):
         named.append(settings)
-    return tuple(_choice(one) for one in (*named, *settings.fallback_providers))
+    return tuple(_model_choice(one) for one in (*named, *settings.fallback_providers))
 
 
-def fallbacks(settings: Settings, given: Sequence[ModelReference]) -> tuple[ModelChoice, ...]:
-    """What was given for this run, then what `fallback_providers` (and the older `fallback_model`) name, in order."""
+def fallback_choices(settings: Settings, given: Sequence[ModelReference]) -> tuple[ModelChoice, ...]:
+    """Return the fallback models in order: those of this run, then `fallback_providers` and `fallback_model`."""
     named = [*given, *settings.fallback_providers, *([settings.fallback_model] if settings.fallback_model else [])]
-    return tuple(_choice(one) for one in named)
+    return tuple(_model_choice(one) for one in named)
 
 
-def _choice(one: ModelReference | str) -> ModelChoice:
+def _model_choice(one: ModelReference | str) -> ModelChoice:
     if isinstance(one, str):
         return ModelChoice(model=one)
     return ModelChoice(

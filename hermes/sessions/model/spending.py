@@ -1,4 +1,4 @@
-"""Caps on money and tokens, held against every model call of a session, and what the calls cost."""
+"""Enforce spending caps on every model call of a session, and record what the calls cost."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Grant, Heard
 from hermes.llm.prices import known_price
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.store.ledger import SpendAccess
 from hermes.store.rows import Cap, Held, NoRoom, Spender, Spent, Standing, Wish
 from hermes.util.clock import Clock
@@ -26,33 +26,33 @@ from hermes.util.process_identity import this_process
 
 _LOG = logging.getLogger(__name__)
 
-LEAST_OUTPUT = 1_024
-"""A call for which less than this is left is refused, unless it asks for less itself."""
-ENOUGH_OUTPUT = 4_096
-"""A call that gets less than this waits, as long as calls under way may leave more."""
-DEFAULT_OUTPUT = 8_192
+MIN_OUTPUT_TOKENS = 1_024
+"""A call for which fewer tokens are left is refused, unless it asks for fewer itself."""
+ENOUGH_OUTPUT_TOKENS = 4_096
+"""A call that gets fewer tokens waits, as long as running calls may release more."""
+DEFAULT_OUTPUT_TOKENS = 8_192
 """The most tokens of an answer under a cap where nothing else says: every current model takes that limit."""
-PATIENCE = 60.0
-PERSON = "person"
-"""The name of the cap of one person and day."""
-_SHORTEST_WAIT = 0.05
-_LONGEST_WAIT = 0.5
+MAX_WAIT_SECONDS = 60.0
+PERSON_CAP = "person"
+"""The name of the daily cap of one person."""
+_MIN_POLL_SECONDS = 0.05
+_MAX_POLL_SECONDS = 0.5
 
 
-class Spending:
-    """What one process may spend and has to note: made once for a run, it meters the calls of each session."""
+class ProcessBudget:
+    """The budget of one process: it knows the caps, and creates the meter of each session."""
 
-    def __init__(self, settings: Settings, options: Options, store: SpendAccess, clock: Clock) -> None:
+    def __init__(self, settings: Settings, options: SessionOptions, store: SpendAccess, clock: Clock) -> None:
         self.run_id = new_run_id()
         self.owner = this_process()
         self.store = store
         self.clock = clock
-        self.prices = own_prices(settings)
+        self.prices = configured_prices(settings)
         self._settings = settings
         self._options = options
 
-    def caps(self, session_id: str, options: Options) -> tuple[Cap, ...]:
-        """Every cap that holds for a call of this session, which has these options, now."""
+    def caps_for(self, session_id: str, options: SessionOptions) -> tuple[Cap, ...]:
+        """Return every cap that holds now for a call of this session with these options."""
         caps = configured_caps(self._settings, self.clock.now(), session_id=session_id, run_id=self.run_id)
         run = next((cap for cap in caps if cap.name == "run"), Cap(name="run", column="run_id", value=self.run_id))
         if self._options.max_cost is not None:
@@ -63,13 +63,13 @@ class Spending:
         others = (*(cap for cap in caps if cap.name != "run"), *([own] if own is not None else []))
         return others if run.nano is None and run.tokens is None else (run, *others)
 
-    def meter_for(self, session_id: str, options: Options) -> "SpendMeter":
-        """The meter of the calls of a session with these options."""
+    def create_meter(self, session_id: str, options: SessionOptions) -> "SpendMeter":
+        """Create the meter for the calls of a session with these options."""
         return SpendMeter(self, session_id, options)
 
 
-def own_prices(settings: Settings) -> dict[str, Price]:
-    """The settings' prices."""
+def configured_prices(settings: Settings) -> dict[str, Price]:
+    """Return the prices of the settings."""
     return {
         name: Price(
             input=one.input,
@@ -83,13 +83,14 @@ def own_prices(settings: Settings) -> dict[str, Price]:
 
 
 def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[Cap, ...]:
-    """The settings' caps as they hold now.
+    """Return the caps of the settings as they hold now.
 
-    Day and month begin at midnight where this machine is. They have no end: when the clock goes back, what was spent
-    meanwhile counts for the earlier day too, so that no day's cap opens twice. Run, session and user look at no clock.
+    Day and month begin at local midnight. They have no end: when the clock goes back, what was spent
+    meanwhile counts for the earlier day too, so that no day's cap opens twice. Run, session and user caps
+    use no clock.
     """
     spending = settings.spending
-    day, month = midnights(now)
+    day, month = period_starts(now)
     scopes = (
         (Cap(name="run", column="run_id", value=run_id), spending.run),
         (Cap(name="session", column="session_id", value=session_id), spending.session),
@@ -105,21 +106,23 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
 
 
 def person_cap(person: str, usd: float | None, now: float) -> Cap | None:
-    """What somebody who talks from a chat may spend today, in all their sessions; None: no limit of their own."""
+    """Return what a person who talks from a chat may spend today, in all their sessions; None means no own
+    limit.
+    """
     if not person or usd is None:
         return None
-    return Cap(name=PERSON, column="person", value=person, since=midnights(now)[0], nano=to_nano(usd))
+    return Cap(name=PERSON_CAP, column="person", value=person, since=period_starts(now)[0], nano=to_nano(usd))
 
 
-def midnights(now: float) -> tuple[float, float]:
-    """When this day and this month began where this machine is."""
+def period_starts(now: float) -> tuple[float, float]:
+    """Return when this day and this month began in local time."""
     local = time.localtime(now)
     day = time.mktime((local.tm_year, local.tm_mon, local.tm_mday, 0, 0, 0, 0, 0, -1))
     return day, time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
 
 
-class _Call(Struct, frozen=True):
-    """A call under way: whose, at what price, and what is held for it (0: nothing)."""
+class _MeteredCall(Struct, frozen=True):
+    """A call under way: who makes it, its price, and the reservation held for it (0 for none)."""
 
     who: Spender
     price: Price | None
@@ -131,34 +134,34 @@ class _Call(Struct, frozen=True):
 
 
 class SpendMeter:
-    """The `Meter` of a session. Without a cap nothing is held, and what a call cost is written in passing."""
+    """The `Meter` of a session. Without a cap nothing is reserved, and costs are written asynchronously."""
 
-    def __init__(self, spending: Spending, session_id: str, options: Options) -> None:
+    def __init__(self, spending: ProcessBudget, session_id: str, options: SessionOptions) -> None:
         self._spending = spending
         self._session_id = session_id
         self._options = options
-        self._capped = bool(spending.caps(session_id, options))
+        self._capped = bool(spending.caps_for(session_id, options))
         self._turn_id: str | None = None
         self._cost = Cost()
         self._numbers = count(1)
-        self._calls: dict[int, _Call] = {}
-        self._unwritten: list[asyncio.Future[None]] = []
-        self._failed: HermesError | None = None
+        self._calls: dict[int, _MeteredCall] = {}
+        self._pending_writes: list[asyncio.Future[None]] = []
+        self._write_error: HermesError | None = None
 
     def begin(self, turn_id: str) -> None:
-        """A turn begins."""
+        """Start counting the cost of a turn."""
         self._turn_id = turn_id
         self._cost = Cost()
 
     @property
     def cost(self) -> Cost:
-        """What the calls since `begin` have cost."""
+        """The cost of the calls since `begin`."""
         return self._cost
 
     async def reserve(self, lineage: Lineage, *, final: bool, purpose: str = "turn") -> Grant | Failure:
-        """Leave to make the next call; under a cap once its worst case is held on disk."""
+        """Allow the next call; under a cap once its worst case is reserved on disk."""
         del final  # it counts like any other
-        self._check()
+        self._raise_write_error()
         endpoint = lineage.endpoint
         who = Spender(
             provider=endpoint.record.name,
@@ -169,18 +172,18 @@ class SpendMeter:
             purpose=purpose,
             owner=self._spending.owner,
         )
-        call = _Call(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
+        call = _MeteredCall(who=who, price=known_price(endpoint, self._spending.prices), lineage=lineage)
         if not self._capped:
             # What is known of its size tells the most that it can have cost, should it break off.
-            wish = self._wish(call)
+            wish = self._build_request(call)
             known = structs.replace(call, text_bound=lineage.text_bound, most_input=wish.prompt, output=wish.output)
-            return self._granted(known, None)
-        return await self._held(call)
+            return self._grant(known, None)
+        return await self._reserve_under_caps(call)
 
     def settle(self, grant: Grant, heard: Heard) -> None:
-        """Note what a call cost."""
+        """Record what a call cost."""
         call = self._calls.pop(grant.number)
-        spent = _spent(call, heard) if heard.billed else None
+        spent = _compute_spent(call, heard) if heard.billed else None
         if spent is not None:
             self._cost += spent.cost
         if heard.whole and heard.usage is not None and heard.usage.input > 0:
@@ -188,105 +191,105 @@ class SpendMeter:
         store = self._spending.store
         try:
             if call.held:
-                self._watch(store.settle(call.held, spent))
+                self._track_write(store.settle(call.held, spent))
             elif spent is not None:
-                self._watch(store.record_spend(call.who, spent))
+                self._track_write(store.record_spend(call.who, spent))
         except HermesError as error:
-            self._failed = error
+            self._write_error = error
 
     async def flush(self) -> None:
         """Wait until everything settled is on disk."""
-        while self._unwritten:
-            await asyncio.wait({self._unwritten[0]})
-            self._check()
-        self._check()
+        while self._pending_writes:
+            await asyncio.wait({self._pending_writes[0]})
+            self._raise_write_error()
+        self._raise_write_error()
 
-    def side(self, purpose: str) -> "SideMeter":
-        """The meter of side tasks: the same caps and the same turn, under a purpose of their own."""
-        return SideMeter(self, purpose)
+    def side_meter(self, purpose: str) -> "SideTaskMeter":
+        """Create the meter of side tasks: the same caps and the same turn, under another purpose."""
+        return SideTaskMeter(self, purpose)
 
-    async def _held(self, call: _Call) -> Grant | Failure:
-        """Hold a call's worst case, as soon as there is room for it."""
+    async def _reserve_under_caps(self, call: _MeteredCall) -> Grant | Failure:
+        """Reserve a call's worst case, as soon as there is room for it."""
         spending, lineage = self._spending, call.lineage
-        wish, text_bound = self._wish(call), lineage.text_bound
+        wish, text_bound = self._build_request(call), lineage.text_bound
         clock = spending.clock
-        deadline, pause = clock.monotonic() + PATIENCE, _SHORTEST_WAIT
+        deadline, pause = clock.monotonic() + MAX_WAIT_SECONDS, _MIN_POLL_SECONDS
         while True:
-            caps = spending.caps(self._session_id, self._options)
+            caps = spending.caps_for(self._session_id, self._options)
             if call.price is None and any(cap.nano is not None for cap in caps):
-                return _unpriced(call.who, caps)
-            answer = await self._asked(call.who, wish, caps)
+                return _unpriced_failure(call.who, caps)
+            answer = await self._request_reservation(call.who, wish, caps)
             if isinstance(answer, Held):
                 if answer.tightest is not None:
-                    self._cost += Cost(cap=_told(answer.tightest))
-                held = _Call(call.who, call.price, lineage, answer.id, text_bound, wish.prompt, answer.output)
-                return self._granted(held, answer.output)
+                    self._cost += Cost(cap=_describe_cap(answer.tightest))
+                held = _MeteredCall(call.who, call.price, lineage, answer.id, text_bound, wish.prompt, answer.output)
+                return self._grant(held, answer.output)
             if not answer.may_come or (wish.enough == wish.least and clock.monotonic() >= deadline):
-                self._cost += Cost(cap=_told(answer.tightest))
-                return _refused(answer, wish)
+                self._cost += Cost(cap=_describe_cap(answer.tightest))
+                return _cap_failure(answer, wish)
             if clock.monotonic() >= deadline:
                 wish = structs.replace(wish, enough=wish.least)
                 continue
             await clock.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 1.5, _LONGEST_WAIT)
+            pause = min(pause * 1.5, _MAX_POLL_SECONDS)
 
-    async def _asked(self, who: Spender, wish: Wish, caps: tuple[Cap, ...]) -> Held | NoRoom:
-        """Ask for room. Whoever is stopped meanwhile leaves nothing held."""
-        future = self._spending.store.reserve(who, wish, caps)
+    async def _request_reservation(self, who: Spender, request: Wish, caps: tuple[Cap, ...]) -> Held | NoRoom:
+        """Request a reservation. A caller that is cancelled meanwhile leaves nothing reserved."""
+        future = self._spending.store.reserve(who, request, caps)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            future.add_done_callback(self._give_back)
+            future.add_done_callback(self._release_reservation)
             raise
 
-    def _give_back(self, asked: "asyncio.Future[Held | NoRoom]") -> None:
-        if asked.cancelled() or asked.exception() is not None:
+    def _release_reservation(self, reservation: "asyncio.Future[Held | NoRoom]") -> None:
+        if reservation.cancelled() or reservation.exception() is not None:
             return
-        answer = asked.result()
+        answer = reservation.result()
         if isinstance(answer, Held):
             try:
-                self._watch(self._spending.store.settle(answer.id, None))
+                self._track_write(self._spending.store.settle(answer.id, None))
             except HermesError as error:
-                self._failed = error
+                self._write_error = error
 
-    def _wish(self, call: _Call) -> Wish:
+    def _build_request(self, call: _MeteredCall) -> Wish:
         lineage = call.lineage
         own = lineage.frame.sampling.max_tokens
-        output = own or lineage.endpoint.record.quirks.default_max_tokens or DEFAULT_OUTPUT
+        output = own or lineage.endpoint.record.quirks.default_max_tokens or DEFAULT_OUTPUT_TOKENS
         return Wish(
             prompt=lineage.most_input,
             output=output,
-            enough=min(output, ENOUGH_OUTPUT),
-            least=min(output, LEAST_OUTPUT),
+            enough=min(output, ENOUGH_OUTPUT_TOKENS),
+            least=min(output, MIN_OUTPUT_TOKENS),
             price=call.price,
             share=own is None,
         )
 
-    def _granted(self, call: _Call, max_tokens: int | None) -> Grant:
+    def _grant(self, call: _MeteredCall, max_tokens: int | None) -> Grant:
         number = next(self._numbers)
         self._calls[number] = call
         return Grant(number=number, max_tokens=max_tokens)
 
-    def _watch(self, written: "asyncio.Future[None]") -> None:
-        self._unwritten.append(written)
-        written.add_done_callback(self._written)
+    def _track_write(self, written: "asyncio.Future[None]") -> None:
+        self._pending_writes.append(written)
+        written.add_done_callback(self._on_write_done)
 
-    def _written(self, done: "asyncio.Future[None]") -> None:
-        self._unwritten.remove(done)
+    def _on_write_done(self, done: "asyncio.Future[None]") -> None:
+        self._pending_writes.remove(done)
         error = None if done.cancelled() else done.exception()
         if isinstance(error, HermesError):
-            self._failed = error
+            self._write_error = error
         elif error is not None:
             _LOG.error("what a call cost could not be written", exc_info=error)
 
-    def _check(self) -> None:
-        """Raise what kept a cost from being written, once."""
-        if self._failed is not None:
-            error, self._failed = self._failed, None
+    def _raise_write_error(self) -> None:
+        """Raise the error that kept a cost from being written, once."""
+        if self._write_error is not None:
+            error, self._write_error = self._write_error, None
             raise error
 
 
-class SideMeter:
+class SideTaskMeter:
     """A session's meter for its side tasks."""
 
     def __init__(self, meter: SpendMeter, purpose: str) -> None:
@@ -298,19 +301,19 @@ class SideMeter:
 
     @property
     def cost(self) -> Cost:
-        """What all calls of the turn have cost."""
+        """The cost of all calls of the turn."""
         return self._meter.cost
 
     async def reserve(self, lineage: Lineage, *, final: bool) -> Grant | Failure:
-        """Leave to make a side task's call."""
+        """Allow a side task's call."""
         return await self._meter.reserve(lineage, final=final, purpose=self._purpose)
 
 
-def _spent(call: _Call, heard: Heard) -> Spent:
-    """What a call that was served used and cost."""
+def _compute_spent(call: _MeteredCall, heard: Heard) -> Spent:
+    """Compute what a served call used and cost."""
     usage = heard.usage.bounded() if heard.usage is not None and heard.usage.input > 0 else None
     if usage is None or not heard.whole:
-        return _at_worst(call, usage)
+        return _worst_case_spent(call, usage)
     # Under a cap nothing is free that has a price: who reports 0 may bill elsewhere.
     free = usage.cost_usd == 0 and call.held and call.price is not None and cost(usage, call.price) > 0
     gain = 0 if call.price is None else saved(usage, call.price)
@@ -320,12 +323,15 @@ def _spent(call: _Call, heard: Heard) -> Spent:
         return Spent(usage=usage)
     nano = cost(usage, call.price)
     return Spent(
-        usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_source(call.price), saved=gain)
+        usage=usage, cost=Cost(nano=nano, certainty=Certainty.COMPUTED, source=_price_source(call.price), saved=gain)
     )
 
 
-def _at_worst(call: _Call, usage: Usage | None) -> Spent:
-    """What a call can have cost whose provider has not counted its answer, or, without `usage`, not even its prompt."""
+def _worst_case_spent(call: _MeteredCall, usage: Usage | None) -> Spent:
+    """Compute the most a call can have cost when its provider has not counted its answer.
+
+    Without `usage` not even the prompt was counted.
+    """
     if not call.held and call.price is None:
         return Spent(usage=usage or Usage(input=call.most_input))
     prompt = usage or Usage(input=call.most_input)
@@ -333,14 +339,14 @@ def _at_worst(call: _Call, usage: Usage | None) -> Spent:
     if call.price is None:
         return Spent(usage=used)
     nano = cost(used, call.price) if usage is not None else worst_cost(used.input, used.output, call.price)
-    return Spent(usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_source(call.price)))
+    return Spent(usage=used, cost=Cost(nano=nano, certainty=Certainty.UPPER_BOUND, source=_price_source(call.price)))
 
 
-def _source(price: Price) -> str:
+def _price_source(price: Price) -> str:
     return f"{price.source} {price.as_of}".strip()
 
 
-def _unpriced(who: Spender, caps: tuple[Cap, ...]) -> Failure:
+def _unpriced_failure(who: Spender, caps: tuple[Cap, ...]) -> Failure:
     names = ", ".join(cap.name for cap in caps if cap.nano is not None)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
@@ -351,29 +357,30 @@ def _unpriced(who: Spender, caps: tuple[Cap, ...]) -> Failure:
     )
 
 
-def _refused(answer: NoRoom, wish: Wish) -> Failure:
+def _cap_failure(answer: NoRoom, request: Wish) -> Failure:
     cap = answer.tightest.cap
-    need = f"{wish.prompt + wish.least:,} tokens"
-    if cap.nano is not None and wish.price is not None:
-        need = f"{shown(worst_cost(wish.prompt, wish.least, wish.price))} or {need}"
-    if cap.name == PERSON:
+    need = f"{request.prompt + request.least:,} tokens"
+    if cap.nano is not None and request.price is not None:
+        need = f"{shown(worst_cost(request.prompt, request.least, request.price))} or {need}"
+    if cap.name == PERSON_CAP:
         return Failure(
             kind=FailureKind.SPEND_LIMIT,
             message="What you may spend in a day is spent, or the next model call could go beyond it.",
             hint="It goes on tomorrow; /usage shows how things stand.",
         )
     option = {"run": " or with --max-cost or --max-total-tokens"}.get(cap.name, "")
+    told = _describe_cap(answer.tightest)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
-        message=f"The next model call does not fit under the cap for the {cap.name}: {_told(answer.tightest)}; with a "
-        f"short answer it could cost {need}.",
+        message=f"The next model call does not fit under the cap for the {cap.name}: {told}; with a short answer it "
+        f"could cost {need}.",
         hint=f"Raise `spending.{cap.name}` in config.yaml{option}, or go on in a new session; `hermes usage` shows "
         "what was spent.",
     )
 
 
-def _told(standing: Standing) -> str:
-    """How things stand under a cap, in a line."""
+def _describe_cap(standing: Standing) -> str:
+    """Describe on one line how much of a cap is used."""
     cap, parts = standing.cap, []
     if cap.nano is not None:
         left = max(cap.nano - standing.nano - standing.held_nano, 0)

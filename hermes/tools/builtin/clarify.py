@@ -1,4 +1,4 @@
-"""`clarify`: a question to the person."""
+"""`clarify`: asks the person a question."""
 
 from typing import Annotated
 

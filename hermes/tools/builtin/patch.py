@@ -1,4 +1,4 @@
-"""`patch`: change parts of files; all of a patch or nothing of it."""
+"""`patch`: changes parts of files; all of a patch or nothing of it."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -9,19 +9,19 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, tool
 
 
-def _paths(args: Arguments) -> list[PathUse]:
+def _list_paths(args: Arguments) -> list[PathUse]:
     if args["mode"] == "patch":
-        from hermes.tools.edits import paths_of  # its patterns are read when there is a patch
+        from hermes.tools.edits import find_patch_paths  # its patterns are read when there is a patch
 
-        return [PathUse(path, write=True) for path in paths_of(str(args["patch"] or ""))]
+        return [PathUse(path, write=True) for path in find_patch_paths(str(args["patch"] or ""))]
     return [PathUse(str(args["path"]), write=True)] if args["path"] else []
 
 
-def _summary(args: Arguments) -> str:
-    return "patch " + ", ".join(use.path for use in _paths(args))[:100]
+def _format_summary(args: Arguments) -> str:
+    return "patch " + ", ".join(use.path for use in _list_paths(args))[:100]
 
 
-@tool("file", parallel=Parallel.PATHS, summary=_summary, paths=_paths)
+@tool("file", parallel=Parallel.PATHS, summary=_format_summary, paths=_list_paths)
 async def patch(
     ctx: ToolContext,
     mode: Annotated[
@@ -41,7 +41,9 @@ async def patch(
     if mode == "patch":
         if not patch.strip():
             raise ToolError("Give the patch in `patch`.")
-        return await asyncio.to_thread(patching.patch, ctx, patch)
+        return await asyncio.to_thread(patching.apply_patch, ctx, patch)
     if not path:
         raise ToolError("Give the file in `path`, or set mode to 'patch'.")
-    return await asyncio.to_thread(patching.replace, ctx, path, (old_string, new_string), everywhere=replace_all)
+    return await asyncio.to_thread(
+        patching.replace_in_file, ctx, path, (old_string, new_string), everywhere=replace_all
+    )

@@ -1,4 +1,4 @@
-"""`read_file`: text with line numbers, of any size, a window at a time."""
+"""`read_file`: reads text with line numbers, of any size, a window at a time."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes.core.parts import Provenance, Source
 from hermes.tools import files
-from hermes.tools.files import encoding_of, open_regular, stamp_of
+from hermes.tools.files import detect_encoding, open_regular, stamp_from_status
 from hermes.tools.session import FileStamp, ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
@@ -16,15 +16,17 @@ DEFAULT_LINES = 500
 MAX_LINES = 2_000
 MAX_LINE = 2_000
 MAX_CHARACTERS = 100_000
-_ROOM = 300
-"""Characters kept free for the note at the end."""
-_INLINE = 256 * 1024
-"""Bytes that are read on the event loop: a fraction of a millisecond. Larger files are read in a thread."""
+_NOTE_RESERVE = 300
+"""The characters kept free for the note at the end."""
+_MAX_INLINE_BYTES = 256 * 1024
+"""The bytes that are read on the event loop: a fraction of a millisecond. Larger files are read in a
+thread.
+"""
 _CHUNK = 1024 * 1024
 
 
 class _Window(Struct, frozen=True):
-    """Lines as bytes. `total` is the file's number of lines, None when its end was not reached."""
+    """A window of lines as bytes. `total` is the file's number of lines, None when its end was not reached."""
 
     lines: list[bytes]
     total: int | None
@@ -48,27 +50,27 @@ async def read_file(
     limit: Annotated[int, "Lines to read, at most 2000."] = DEFAULT_LINES,
 ) -> ToolOutput:
     """Read a text file as numbered lines. For a large file use offset and limit, or search_files first."""
-    target = ctx.resolve(path)
+    target = ctx.resolve_path(path)
     first, count = max(1, offset), max(1, min(limit, MAX_LINES))
     with open_regular(target, path, ctx.places) as file:
         status = os.fstat(file.fileno())
-        stamp = stamp_of(status)
-        if status.st_size <= _INLINE:
-            window = _read(file, first, count, stamp)
+        stamp = stamp_from_status(status)
+        if status.st_size <= _MAX_INLINE_BYTES:
+            window = _read_window(file, first, count, stamp)
         else:
-            window = await asyncio.to_thread(_read, file, first, count, stamp)
-    files.remember(ctx.state, target, stamp)
+            window = await asyncio.to_thread(_read_window, file, first, count, stamp)
+    files.remember_stamp(ctx.state, target, stamp)
     nothing = not window.lines and window.total != 0  # a binary file, or a line after the end
     provenance = Provenance(source=Source.FILE, label=path)
-    return ToolOutput(text=_shown(window, first, path), provenance=provenance, failed=nothing)
+    return ToolOutput(text=_format_window(window, first, path), provenance=provenance, failed=nothing)
 
 
-def _read(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:
-    """The window of a file, a chunk in memory at a time; lines are cut at a length nobody reads."""
+def _read_window(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:
+    """Return the window of a file, with one chunk in memory at a time; lines are cut at a length nobody reads."""
     chunk = file.read(_CHUNK)
-    encoding, bom = encoding_of(chunk)
+    encoding, bom = detect_encoding(chunk)
     if encoding.startswith("utf-16"):
-        return _read_wide(file, chunk[2:], encoding, (first, count), stamp)
+        return _read_utf16(file, chunk[2:], encoding, (first, count), stamp)
     chunk = chunk[len(bom) :]
     size = stamp.size
     if not encoding:
@@ -81,7 +83,7 @@ def _read(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:
     while chunk and number < first:
         start = chunk.index(b"\n", start) + 1
         number += 1
-    lines, rest = _collect(file, chunk[start:], count)
+    lines, rest = _collect_lines(file, chunk[start:], count)
     if rest is None:
         return _Window(lines, number - 1 + len(lines), size, encoding, stamp)
     after = file.read(_CHUNK) if len(rest) < _CHUNK else b"more"
@@ -91,8 +93,10 @@ def _read(file: BinaryIO, first: int, count: int, stamp: FileStamp) -> _Window:
     return _Window(lines, total, size, encoding, stamp)
 
 
-def _collect(file: BinaryIO, chunk: bytes, count: int) -> tuple[list[bytes], bytes | None]:
-    """At most `count` lines from here, and what follows them in the chunk; None when the file has ended."""
+def _collect_lines(file: BinaryIO, chunk: bytes, count: int) -> tuple[list[bytes], bytes | None]:
+    """Return at most `count` lines from here, and what follows them in the chunk; None when the file has
+    ended.
+    """
     lines: list[bytes] = []
     held = b""
     while chunk:
@@ -110,8 +114,8 @@ def _collect(file: BinaryIO, chunk: bytes, count: int) -> tuple[list[bytes], byt
     return lines, None
 
 
-def _read_wide(file: BinaryIO, chunk: bytes, encoding: str, window: tuple[int, int], stamp: FileStamp) -> _Window:
-    """UTF-16: decoded as it comes, given back as UTF-8 lines."""
+def _read_utf16(file: BinaryIO, chunk: bytes, encoding: str, window: tuple[int, int], stamp: FileStamp) -> _Window:
+    """Read UTF-16: decoded as it comes, given back as UTF-8 lines."""
     import codecs
 
     first, count = window
@@ -130,29 +134,29 @@ def _read_wide(file: BinaryIO, chunk: bytes, encoding: str, window: tuple[int, i
         chunk = file.read(_CHUNK)
 
 
-def _shown(window: _Window, first: int, path: str) -> str:
+def _format_window(window: _Window, first: int, path: str) -> str:
     if not window.encoding:
         return f"{path} is a binary file of {window.size} bytes; it has no lines to show."
     if not window.lines:
         if window.total == 0:
             return f"{path} is empty."
         return f"{path} has {window.total} lines; line {first} is after its end."
-    text, latin = _decoded(window.lines)
+    text, latin = _decode_lines(window.lines)
     shown: list[str] = []
-    room = MAX_CHARACTERS - _ROOM
+    room = MAX_CHARACTERS - _NOTE_RESERVE
     for number, line in enumerate(text, first):
         row = f"{number}|{line}" if len(line) <= MAX_LINE else f"{number}|{line[:MAX_LINE]} [line cut]"
         room -= len(row) + 1
         if room < 0:
             break
         shown.append(row)
-    notes = _notes(window, first, first - 1 + len(shown), latin=latin)
+    notes = _list_notes(window, first, first - 1 + len(shown), latin=latin)
     if notes:
         shown.append(f"[{'; '.join(notes)}]")
     return "\n".join(shown)
 
 
-def _notes(window: _Window, first: int, last: int, *, latin: bool) -> list[str]:
+def _list_notes(window: _Window, first: int, last: int, *, latin: bool) -> list[str]:
     notes = []
     if window.total is None or last < window.total:
         of = f"of {window.total}" if window.total is not None else f"of more (the file has {window.size} bytes)"
@@ -164,8 +168,10 @@ def _notes(window: _Window, first: int, last: int, *, latin: bool) -> list[str]:
     return notes
 
 
-def _decoded(lines: list[bytes]) -> tuple[list[str], bool]:
-    """The lines as text, and whether they had to be taken for Latin-1. A cut line may end inside a character."""
+def _decode_lines(lines: list[bytes]) -> tuple[list[str], bool]:
+    """Return the lines as text, and whether they had to be read as Latin-1. A cut line may end inside a
+    character.
+    """
     joined = b"\n".join(lines)
     try:
         return [line.rstrip("\r") for line in joined.decode().split("\n")], False

@@ -1,4 +1,6 @@
-"""`search_files`: by content or by name; ripgrep where it is, else a walker of our own with the same output."""
+"""`search_files`: searches by content or by name, with ripgrep where it is, else with our own walker and
+the same output.
+"""
 
 import asyncio
 import contextlib
@@ -16,14 +18,14 @@ from msgspec import Meta, Struct
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
 from hermes.safety.places import Places
-from hermes.tools.files import kind_of
+from hermes.tools.files import get_file_kind
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
-LIMIT = 50
+DEFAULT_LIMIT = 50
 _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
-_LINE = 300
+_MAX_LINE = 300
 _CHUNK = 65_536
 _RG_OPTIONS = (
     *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
@@ -32,19 +34,19 @@ _RG_OPTIONS = (
 
 
 class _Row(Struct, frozen=True):
-    """One record of an engine: a path, and a line of it (`12:text` matched, `12-text` stands beside a match)."""
+    """One record of an engine: a path, and a line of it (`12:text` matched, `12-text` is beside a match)."""
 
     path: str
     rest: str = ""
 
     @property
-    def counts(self) -> bool:
-        """Whether it is one of the things that are limited, not a line around one."""
+    def is_result(self) -> bool:
+        """Whether it is one of the results that are limited, not a line around one."""
         number = len(self.rest) - len(self.rest.lstrip("0123456789"))
         return self.rest[number : number + 1] != "-"
 
 
-class _Job(Struct, frozen=True):
+class _SearchJob(Struct, frozen=True):
     pattern: str
     root: Path
     glob: str
@@ -52,8 +54,8 @@ class _Job(Struct, frozen=True):
     context: int
 
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """The parameters."""
+class SearchFilesParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of `search_files`."""
 
     pattern: Annotated[str, Meta(description="Regular expression; for target files a glob such as *.py.")]
     target: Annotated[Literal["content", "files"], Meta(description="Search in files, or for files by name.")] = (
@@ -61,24 +63,24 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     )
     path: Annotated[str, Meta(description="Folder or file to search.")] = "."
     file_glob: Annotated[str, Meta(description="Only files like this, such as *.py.")] = ""
-    limit: Annotated[int, Meta(description="Most results.")] = LIMIT
+    limit: Annotated[int, Meta(description="Most results.")] = DEFAULT_LIMIT
     offset: Annotated[int, Meta(description="Results to skip.")] = 0
     output_mode: Annotated[
         Literal["content", "files_only", "count"], Meta(description="Lines, file names, or matches a file.")
     ] = "content"
     context: Annotated[int, Meta(description="Lines around each match.")] = 0
 
-    def job(self, root: Path) -> _Job:
-        """What an engine has to do."""
+    def build_job(self, root: Path) -> _SearchJob:
+        """Return the job for an engine."""
         mode = "list" if self.target == "files" else self.output_mode
         context = max(0, min(self.context, _MAX_CONTEXT)) if mode == "content" else 0
-        return _Job(self.pattern, root, self.file_glob, mode, context)
+        return _SearchJob(self.pattern, root, self.file_glob, mode, context)
 
 
-class _Page:
+class _ResultPage:
     """The results that are shown: those after the first `offset`, at most `limit`, with the lines around them."""
 
-    def __init__(self, args: Search, *, single: bool) -> None:
+    def __init__(self, args: SearchFilesParams, *, single: bool) -> None:
         self._first = max(0, args.offset)
         self._end = self._first + max(1, min(args.limit, _MAX_LIMIT))
         self._single = args.path if single else ""
@@ -87,22 +89,22 @@ class _Page:
         self._seen = 0
         self.notes: list[str] = []
 
-    def take(self, row: _Row | None) -> bool:
-        """Take a record; False when the page is full and more follow."""
+    def add_row(self, row: _Row | None) -> bool:
+        """Add a record; return False when the page is full and more follow."""
         if row is None:
             self._lines += ["--"] if self._lines and self._seen >= self._first else []
             return True
-        self._seen += row.counts
+        self._seen += row.is_result
         if self._seen > self._end:
             self.notes.append(f"more follow; go on with offset={self._end}")
             return False
-        if self._seen > self._first or (self._first == 0 and not row.counts):
+        if self._seen > self._first or (self._first == 0 and not row.is_result):
             name = self._single or self._prefix + row.path
-            self._lines.append(f"{name}:{row.rest}"[: len(name) + _LINE] if row.rest else name)
+            self._lines.append(f"{name}:{row.rest}"[: len(name) + _MAX_LINE] if row.rest else name)
         return True
 
-    def text(self) -> str:
-        """The page."""
+    def to_text(self) -> str:
+        """Return the page as text."""
         lines = self._lines
         while lines and lines[-1] == "--":
             lines.pop()
@@ -118,47 +120,49 @@ class _Page:
     summary=lambda args: f"search {args['pattern']} in {args['path']}",
     paths=lambda args: [PathUse(str(args["path"]))],
 )
-async def search_files(ctx: ToolContext, args: Search) -> ToolOutput:
+async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
     """Search file contents or find files by name. Leaves out what git ignores. Sorted by path."""
-    root = ctx.resolve(args.path)
-    kind = kind_of(root)
+    root = ctx.resolve_path(args.path)
+    kind = get_file_kind(root)
     if kind is None:
         raise ToolError(f"{args.path} is no folder and no file that can be searched.")
-    page = _Page(args, single=kind == "file")
-    rows = _rows(args.job(root), ctx)
+    page = _ResultPage(args, single=kind == "file")
+    rows = _find_rows(args.build_job(root), ctx)
     try:
         async with asyncio.timeout(ctx.search_seconds), contextlib.aclosing(rows):
             async for row in rows:
-                if not page.take(row):
+                if not page.add_row(row):
                     break
     except TimeoutError:
         page.notes.append(f"stopped after {ctx.search_seconds:.0f} s; narrow the search")
-    return ToolOutput(text=page.text(), provenance=Provenance(source=Source.FILE, label=args.path))
+    return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
-async def _rows(job: _Job, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
-    """What an engine finds, without files that may not be read; None between groups of lines."""
+async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
+    """Yield the records of an engine, without files that may not be read; None between groups of lines."""
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
     path, shown = "", True
-    async with contextlib.aclosing(_run(_ripgrep(engine, job) if engine else _walker(job), job)) as records:
+    async with contextlib.aclosing(
+        _run_engine(_build_ripgrep_command(engine, job) if engine else _build_walker_command(job), job)
+    ) as records:
         async for row in records:
             if row is not None and row.path != path:
                 path = row.path
-                shown = _wanted(path, job) and not _secret(job.root, path, ctx.places)
+                shown = _is_wanted(path, job) and not _is_secret(job.root, path, ctx.places)
             if row is None or shown:
                 yield row
 
 
-def _wanted(path: str, job: _Job) -> bool:
-    from hermes.tools.walker import fits
+def _is_wanted(path: str, job: _SearchJob) -> bool:
+    from hermes.tools.walker import is_glob_match
 
     if job.mode == "list":
         names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
-        return fits(path, job.glob) and fits(path, names)
-    return fits(path, job.glob)
+        return is_glob_match(path, job.glob) and is_glob_match(path, names)
+    return is_glob_match(path, job.glob)
 
 
-def _secret(root: Path, name: str, places: Places) -> bool:
+def _is_secret(root: Path, name: str, places: Places) -> bool:
     from hermes.safety.path_policy import judge_path
     from hermes.safety.paths import read_refused
     from hermes.safety.shell.findings import Verdict
@@ -172,7 +176,7 @@ def _secret(root: Path, name: str, places: Places) -> bool:
     return False
 
 
-def _ripgrep(engine: str, job: _Job) -> list[str]:
+def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
     command = [engine, *_RG_OPTIONS]
     from hermes.tools.walker import SKIPPED
 
@@ -196,15 +200,15 @@ def _ripgrep(engine: str, job: _Job) -> list[str]:
     return [*command, *kinds.get(job.mode, lines), "--with-filename", "--regexp", job.pattern, "--", where]
 
 
-def _walker(job: _Job) -> list[str]:
+def _build_walker_command(job: _SearchJob) -> list[str]:
     from hermes.tools import walker
 
     pattern = job.pattern if job.mode != "list" else ""
-    given = walker.Job(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
+    given = walker.FileSearchJob(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
     return [sys.executable, "-I", "-S", str(walker.__file__), msgspec.json.encode(given).decode()]
 
 
-async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None, None]:
+async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator[_Row | None, None]:
     """Start an engine and read its records. Leaving early, or a cancellation, kills it."""
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -220,7 +224,7 @@ async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None,
         while chunk := await process.stdout.read(_CHUNK):
             *records, held = (held + chunk).split(end)
             for record in records:
-                yield _row(record)
+                yield _parse_row(record)
         if await process.wait() == 2:
             said = (await process.stderr.read(_CHUNK)).decode("utf-8", "replace")
             if "regex parse error" in said or "error: " in said:
@@ -234,7 +238,7 @@ async def _run(command: Sequence[str], job: _Job) -> AsyncGenerator[_Row | None,
             await process.communicate()
 
 
-def _row(record: bytes) -> _Row | None:
+def _parse_row(record: bytes) -> _Row | None:
     if record == b"--":
         return None
     path, _, rest = record.partition(b"\0")

@@ -1,4 +1,4 @@
-"""`todo`: the model's own list of steps, kept with the session."""
+"""`todo`: keeps the model's own list of steps with the session."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ MAX_CONTENT = 4_000
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
-class Item(Struct, frozen=True):
+class TodoItem(Struct, frozen=True):
     """A step as the model writes it."""
 
     content: str = ""
@@ -29,13 +29,13 @@ class Item(Struct, frozen=True):
 )
 async def todo(
     ctx: ToolContext,
-    todos: Annotated[list[Item] | None, "The steps in order; without them the list is read."] = None,
+    todos: Annotated[list[TodoItem] | None, "The steps in order; without them the list is read."] = None,
     merge: Annotated[bool, "Change items by id and add new ones instead of replacing all."] = False,
 ) -> str:
     """Keep a list of steps for work of three steps or more. Have one in_progress at a time; mark each when done."""
     state = ctx.state
     if todos is not None:
-        state.todos = _merged(state.todos, todos) if merge else _merged([], todos)
+        state.todos = _merge_items(state.todos, todos) if merge else _merge_items([], todos)
     if not state.todos:
         return "The list is empty."
     done = sum(step.status in ("completed", "cancelled") for step in state.todos)
@@ -43,10 +43,10 @@ async def todo(
     return "\n".join([*lines, f"{done} of {len(lines)} done"])
 
 
-def _merged(old: list[Todo], items: list[Item]) -> list[Todo]:
+def _merge_items(old: list[Todo], items: list[TodoItem]) -> list[Todo]:
     steps = {step.id: step for step in old}
     for number, item in enumerate(items, 1):
-        key = item.id or _free(steps, len(old) + number)
+        key = item.id or _find_free_id(steps, len(old) + number)
         known = steps.get(key)
         content = item.content or (known.content if known else "")
         if not content:
@@ -61,7 +61,7 @@ def _merged(old: list[Todo], items: list[Item]) -> list[Todo]:
     return list(steps.values())
 
 
-def _free(steps: dict[str, Todo], start: int) -> str:
+def _find_free_id(steps: dict[str, Todo], start: int) -> str:
     while str(start) in steps:
         start += 1
     return str(start)

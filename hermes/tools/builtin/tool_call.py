@@ -1,4 +1,4 @@
-"""`tool_call`: run a deferred tool. The executor puts the tool itself in this call's place."""
+"""`tool_call`: runs a deferred tool. The executor puts the tool itself in this call's place."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Redirect, tool
 
 
-def _redirect(args: Arguments) -> Redirect:
+def _redirect_call(args: Arguments) -> Redirect:
     given = args["arguments"]
     assert isinstance(given, Raw)
     raw = bytes(given).decode()
@@ -19,7 +19,7 @@ def _redirect(args: Arguments) -> Redirect:
     return Redirect(name=str(args["name"]), arguments=msgspec.json.decode(raw, type=str) if raw[:1] == '"' else raw)
 
 
-@tool("tools", redirect=_redirect, summary=lambda args: str(args["name"]))
+@tool("tools", redirect=_redirect_call, summary=lambda args: str(args["name"]))
 async def tool_call(
     ctx: ToolContext,
     name: Annotated[str, "The tool's name, as tool_search gave it."],

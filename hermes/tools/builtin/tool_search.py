@@ -1,13 +1,13 @@
-"""`tool_search`: find a deferred tool."""
+"""`tool_search`: finds a deferred tool."""
 
 from typing import Annotated
 
-from hermes.tools.session import Found, ToolContext
-from hermes.tools.taint import derived, sources_of
+from hermes.tools.session import FoundTool, ToolContext
+from hermes.tools.taint import provenance_from_sources, sources_from_provenance
 from hermes.tools.tool import Parallel, ToolOutput, tool
 
-LISTED = 100
-"""Names that are listed when nothing matches."""
+MAX_LISTED = 100
+"""The number of names that are listed when nothing matches."""
 
 
 @tool(
@@ -20,20 +20,22 @@ async def tool_search(
     ctx: ToolContext, query: Annotated[str, "What you want to do, in a few words, or a tool's name."]
 ) -> ToolOutput:
     """Find further tools, which are not listed here. Gives their parameters; run one with tool_call."""
-    if ctx.catalogue is None:
+    if ctx.deferred_tools is None:
         return ToolOutput(text="There are no further tools.")
-    missing = await ctx.catalogue.settled()
-    found = ctx.catalogue.search(query, 5)
-    text = "\n\n".join(_shown(one) for one in found)
+    missing = await ctx.deferred_tools.wait_for_tools()
+    found = ctx.deferred_tools.search(query, 5)
+    text = "\n\n".join(_format_tool(one) for one in found)
     if not found:
-        found = ctx.catalogue.search("", LISTED)
+        found = ctx.deferred_tools.search("", MAX_LISTED)
         text = f"Nothing matches. Further tools: {', '.join(one.schema.name for one in found) or 'none'}."
-    strangers = dict.fromkeys(source for one in found if one.origin is not None for source in sources_of(one.origin))
-    return ToolOutput(text=f"{text}\n\n{missing}".rstrip(), provenance=derived(strangers))
+    untrusted_sources = dict.fromkeys(
+        source for one in found if one.origin is not None for source in sources_from_provenance(one.origin)
+    )
+    return ToolOutput(text=f"{text}\n\n{missing}".rstrip(), provenance=provenance_from_sources(untrusted_sources))
 
 
-def _shown(found: Found) -> str:
-    """Only a tool's own entry begins at the left edge."""
+def _format_tool(found: FoundTool) -> str:
+    """Return a tool's entry: only the entry itself begins at the left edge."""
     schema = found.schema
     described = schema.description.replace("\n", "\n    ")
     return f"{schema.name}: {described}\nparameters: {schema.parameters.decode()}"

@@ -1,4 +1,4 @@
-"""`web_search`: ask a search engine."""
+"""`web_search`: asks a search engine."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
 from hermes.web.access import NO_WEB
 
-LIMIT = 5
+DEFAULT_LIMIT = 5
 
 
 @tool(
@@ -21,7 +21,7 @@ LIMIT = 5
 async def web_search(
     ctx: ToolContext,
     query: Annotated[str, "What to look for."],
-    limit: Annotated[int, "Results to give, at most 20."] = LIMIT,
+    limit: Annotated[int, "Results to give, at most 20."] = DEFAULT_LIMIT,
 ) -> ToolOutput:
     """Search the web. Gives titles, addresses and a few words of each; read a page with web_extract."""
     from hermes.web.search import MAX_RESULTS, Search, ask, choose

@@ -1,4 +1,4 @@
-"""`write_file`: a whole file, atomically, in the encoding and line ends that it had."""
+"""`write_file`: writes a whole file, atomically, in the encoding and line ends that it had."""
 
 import asyncio
 import os
@@ -28,44 +28,46 @@ async def write_file(
     content: Annotated[str, "The whole new content."],
 ) -> str:
     """Write a file, replacing all that it held. To change a part of a file use patch."""
-    target = ctx.resolve(path)
-    return await asyncio.to_thread(_write, target, path, content, ctx)
+    target = ctx.resolve_path(path)
+    return await asyncio.to_thread(_write_text, target, path, content, ctx)
 
 
-def _write(target: Path, shown: str, content: str, ctx: ToolContext) -> str:
-    from hermes.tools.syntax import syntax_note
+def _write_text(target: Path, display_path: str, content: str, ctx: ToolContext) -> str:
+    from hermes.tools.syntax import describe_syntax_error
 
-    like, existed = _existing(target, shown, ctx)
-    content = ctx.restored(content, like.text)
+    like, existed = _read_existing(target, display_path, ctx)
+    content = ctx.restore_secrets(content, like.text)
     text = content.replace("\r\n", "\n") if like.newline == "\r\n" else content
-    data = files.encode(msgspec.structs.replace(like, text=text))
-    files.save(target, shown, data, ctx)
+    data = files.encode_text_file(msgspec.structs.replace(like, text=text))
+    files.save_file(target, display_path, data, ctx)
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    said = f"{'Replaced' if existed else 'Created'} {shown}: {len(data)} bytes, {lines} lines."
+    said = f"{'Replaced' if existed else 'Created'} {display_path}: {len(data)} bytes, {lines} lines."
     kept = [like.encoding.upper()] if like.encoding != "utf-8" or like.bom else []
     kept += ["CRLF line ends"] if like.newline == "\r\n" else []
     said += f" Kept {' and '.join(kept)}." if kept else ""
-    notes = (said, files.own_place(ctx, shown), syntax_note(shown, content))
+    notes = (said, files.describe_session_folder(ctx, display_path), describe_syntax_error(display_path, content))
     return " ".join(note for note in notes if note)
 
 
-def _existing(target: Path, shown: str, ctx: ToolContext) -> tuple[TextFile, bool]:
-    """How the file that is there is written, and whether there is one. Raises `ToolError` when it must stay."""
+def _read_existing(target: Path, display_path: str, ctx: ToolContext) -> tuple[TextFile, bool]:
+    """Return how the file that is there is written, and whether there is one. Raises `ToolError` when it must
+    stay.
+    """
     plain = TextFile(text="")
     try:
         status = os.stat(target)
     except FileNotFoundError:
         return plain, False
     except OSError as error:
-        raise ToolError(f"{shown} cannot be written: {error.strerror}.") from None
+        raise ToolError(f"{display_path} cannot be written: {error.strerror}.") from None
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{shown} is a folder. Name a file in it.")
+        raise ToolError(f"{display_path} is a folder. Name a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise ToolError(f"{shown} is no regular file, so it is not written.")
-    files.check_unchanged(target, shown, ctx.state, status)
+        raise ToolError(f"{display_path} is no regular file, so it is not written.")
+    files.check_unchanged(target, display_path, ctx.state, status)
     if status.st_size > files.EDIT_LIMIT:
         return plain, True
-    with files.open_regular(target, shown, ctx.places) as file:
-        found = files.decode(file.read())
+    with files.open_regular(target, display_path, ctx.places) as file:
+        found = files.decode_text_file(file.read())
     # Latin-1 is only a guess for bytes that are not UTF-8; new text is not forced into it.
     return (found if found is not None and found.encoding != "latin-1" else plain), True

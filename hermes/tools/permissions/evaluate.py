@@ -1,4 +1,6 @@
-"""What speaks against a call, from each side that there is: paths, command, addresses, taint, files written before."""
+"""Evaluates a call: collects the facts that speak against it, from paths, command, addresses, taint and
+files written before.
+"""
 
 import os
 import stat
@@ -13,41 +15,41 @@ from hermes.safety.globs import covers, spelled
 from hermes.safety.paths import is_or_below
 from hermes.safety.policy import subjects_of
 from hermes.safety.shell.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
-from hermes.tools.permissions.code_targets import is_interpreter, narrowed
-from hermes.tools.permissions.egress import LEAVES, plain_host, sends_outside, told
-from hermes.tools.permissions.git_config import changes
-from hermes.tools.permissions.git_hooks import is_hooks, programs_of
-from hermes.tools.permissions.read_only import only_looks
+from hermes.tools.permissions.code_targets import can_run_file, is_interpreter
+from hermes.tools.permissions.egress import EGRESS_KINDS, find_outside_sends, host_from_target, name_egress_hosts
+from hermes.tools.permissions.git_config import evaluate_git_config
+from hermes.tools.permissions.git_hooks import is_hook_effect, list_git_programs
+from hermes.tools.permissions.read_only import is_read_only_line
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.taint import derived, placed
+from hermes.tools.taint import format_host, provenance_from_sources
 from hermes.tools.tool import PathUse, Tool
 
 if TYPE_CHECKING:
     from hermes.safety.path_policy import PathJudgement
 
-_CHANGES = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
-_STAYS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
-_SHOWN = 3
-_READ_FOLDERS = frozenset(
+_CHANGING_KINDS = (EffectKind.WRITES, EffectKind.OVERWRITES, EffectKind.DELETES, EffectKind.PERSISTS)
+_PERSISTING_KINDS = (EffectKind.PERSISTS, EffectKind.WRITES, EffectKind.OVERWRITES)
+_MAX_SHOWN = 3
+_FOLDER_READERS = frozenset(
     {
         *("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep", "tar", "bsdtar", "zip", "7z", "7za", "cpio", "pax"),
         *("find", "strings", "git", "file", "scp", "rsync"),
     }
 )
-"""Programs that read, or take along, all that is in a folder."""
-_MOST_PATHS = 2_000
-_LONGEST_PATH = 4_096
-_LINKED = 2
-"""Names of a file from which on another of them may be a protected one."""
+"""Programs that read, or take along, everything in a folder."""
+_MAX_PATHS = 2_000
+_MAX_PATH = 4_096
+_MIN_LINKS = 2
+"""The number of a file's names from which on another of them may be a protected one."""
 _PLACEHOLDER = "it holds a placeholder of a secret, which is not put into commands: name the variable that holds it"
 
 
-_NOTES = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
+_LOCAL_REMOTE_VERBS = (("add",), ("set-url",), ("rename",), ("remove",), ("rm",), ("get-url",))
 
 
-class Weighed(Struct, frozen=True):
-    """All that was found about a call: what speaks against it, what it would do, and what it is shown as."""
+class CallFacts(Struct, frozen=True):
+    """The facts about a call: the findings against it, its effects, and the subject that it is shown as."""
 
     findings: tuple[Finding, ...]
     effects: tuple[Effect, ...]
@@ -56,58 +58,69 @@ class Weighed(Struct, frozen=True):
     line: str
     """The pattern that allows the whole of it, where there is one."""
     subjects: tuple[str, ...]
-    """What a person's own rules are matched against."""
+    """The subjects that a person's own rules are matched against."""
     exported: Mapping[str, str] = {}
     """Variables that earlier commands of the session exported."""
-    looks: bool = False
-    """Whether the command writes no file, for sure."""
+    is_read_only: bool = False
+    """Whether the command is known for sure to write no file."""
 
 
-def weigh(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> Weighed:
-    """Everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
-    command, typed = _typed(tool, arguments, context)
+def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> CallFacts:
+    """Return everything that speaks against a call. `hosts` are patterns of hosts that the person's settings
+    allow.
+    """
+    command, typed = _resolve_command(tool, arguments, context)
     addresses = tuple(tool.hosts(arguments))
     uses = tuple(tool.paths(arguments))
-    findings = [*typed, *tool.doubts(arguments, context.state.taint.sources())]
+    findings = [*typed, *tool.doubts(arguments, context.state.taint.list_sources())]
     # A path is looked up once: what is judged is what may be written, whatever is swapped meanwhile.
-    written = [_path(use, tool.name, context, findings) for use in uses]
-    findings += _addresses(addresses, tool.name, context)
-    own = (*(one for one in written if one is not None), *_own_effects(tool, arguments))
-    findings += _tainted(own, context, hosts, held=False)
+    written = [_judge_path_use(use, tool.name, context, findings) for use in uses]
+    findings += _judge_addresses(addresses, tool.name, context)
+    own = (*(one for one in written if one is not None), *_list_own_effects(tool, arguments))
+    findings += _find_tainted_effects(own, context, hosts, is_contained=False)
     if not command:
         named = (tool.name, *(use.path for use in uses[:1]), *addresses, tool.shown(arguments))
         subject = " ".join(one for one in named if one)
-        return Weighed(tuple(findings), own, subject, "", "", subjects_of(Judgement(), own, subject))
-    cwd, line, judged = _command(command, arguments, context)
+        return CallFacts(tuple(findings), own, subject, "", "", subjects_of(Judgement(), own, subject))
+    cwd, line, judged = _analyze_command(command, arguments, context)
     held = context.backend.contained
-    findings += judged.held(sandboxed=held and not _touches_opened(judged, command, context))
-    kept, settings = changes(judged, context)
+    findings += judged.held(sandboxed=held and not _is_changing_opened(judged, command, context))
+    kept, settings = evaluate_git_config(judged, context)
     findings += kept
-    findings += _placeholder(command, context)
-    for side in (_led_elsewhere, _deletes_elsewhere, _dot_files, _reads_all, _written_before, sends_outside):
+    findings += _find_placeholder(command, context)
+    for side in (
+        _find_linked_paths,
+        _find_linked_deletions,
+        _find_dot_file_writes,
+        _find_secret_reads,
+        _find_own_file_runs,
+        find_outside_sends,
+    ):
         findings += side(judged, context)
-    findings += _never_opened(judged, context, findings)
-    reached = told(judged, context)
-    findings += _tainted(reached, context, hosts, held=held)
-    effects = (*own, *reached, *settings, *_read(judged))
+    findings += _find_closed_paths(judged, context, findings)
+    reached = name_egress_hosts(judged, context)
+    findings += _find_tainted_effects(reached, context, hosts, is_contained=held)
+    effects = (*own, *reached, *settings, *_find_read_files(judged))
     subjects = subjects_of(judged, effects, command)
     exported = context.state.environment
-    looks = tool.name == "terminal" and only_looks(judged)
-    return Weighed(tuple(findings), effects, command, cwd, line, subjects, exported, looks)
+    is_read_only = tool.name == "terminal" and is_read_only_line(judged)
+    return CallFacts(tuple(findings), effects, command, cwd, line, subjects, exported, is_read_only)
 
 
-def _placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
+def _find_placeholder(command: str, context: ToolContext) -> Iterator[Finding]:
     if context.redactor is not None and context.redactor.holds_placeholder(command):
         yield Finding(Verdict.DENY, "placeholder", _PLACEHOLDER, command)
 
 
-def _never_opened(judged: Judgement, context: ToolContext, asked: Sequence[Finding]) -> Iterator[Finding]:
-    """What a sandbox keeps closed whatever a person says is refused where a question would be asked about the line."""
-    if context.backend.name != "sandbox" or not (asked or context.state.taint.sources()):
+def _find_closed_paths(judged: Judgement, context: ToolContext, asked: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield refusals for what a sandbox keeps closed whatever a person says, where a question would be asked
+    about the line.
+    """
+    if context.backend.name != "sandbox" or not (asked or context.state.taint.list_sources()):
         return
     from hermes.safety.paths import write_refused
 
-    changed = {target for effect in judged.effects if effect.kind in _STAYS for target in effect.targets}
+    changed = {target for effect in judged.effects if effect.kind in _PERSISTING_KINDS for target in effect.targets}
     for target in sorted(one for one in changed if one[:1] == "/"):
         real = os.path.realpath(target)
         why = write_refused(real, context.places)
@@ -115,63 +128,68 @@ def _never_opened(judged: Judgement, context: ToolContext, asked: Sequence[Findi
             yield Finding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
 
 
-def _touches_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
-    """Whether a sandboxed command changes a place outside of the workspace that was opened: nothing holds it there."""
-    if command in context.state.openings:
+def _is_changing_opened(judged: Judgement, command: str, context: ToolContext) -> bool:
+    """Return whether a sandboxed command changes an opened place outside of the workspace: the sandbox does
+    not hold it there.
+    """
+    if command in context.state.one_time_writes:
         return True
-    changed = (target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets)
+    changed = (target for effect in judged.effects if effect.kind in _CHANGING_KINDS for target in effect.targets)
     outside = (one for one in changed if one[:1] == "/" and not is_or_below(one, context.places.workspace))
     return any(context.backend.writable(os.path.realpath(one.rstrip("*"))) for one in outside)
 
 
-def _typed(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[Finding]]:
-    """What a call would have a shell do: with all that was typed into its process, where it types into one.
+def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[Finding]]:
+    """Return what a call would have a shell do, with all that was typed into its process where it types into
+    one.
 
-    What reads it need not be a shell, so where no kernel holds it back a person is asked, once a process.
+    The program that reads it need not be a shell, so where no kernel confines it a person is asked, once a
+    process.
     """
     command = tool.command(arguments)
     if tool.name != "process" or not command or context.backend.contained:
         return command, []
     process_id = str(arguments["session_id"])
-    runs, before = context.state.processes.typed(process_id)
+    runs, before = context.state.processes.find_typed_text(process_id)
     reason = f"it types into {runs[:200]!r}, which may run it"
     return before + command, [Finding(Verdict.ASK, "types-into", reason, f"input of {process_id}")] if runs else []
 
 
-def _read(judged: Judgement) -> Iterator[Effect]:
-    """Whatever a command names and is there it may read: what it prints is as strange as that.
+def _find_read_files(judged: Judgement) -> Iterator[Effect]:
+    """Yield an effect for the files that a command names, since it may read them: its output is as untrusted
+    as they are.
 
-    Not the interpreter that it is run by: what that prints is of what it is given.
+    Not the interpreter that runs it: that prints what it is given.
     """
     programs = {os.path.join(one.cwd, one.argv[0]) for one in judged.commands if one.argv and is_interpreter(one)}
-    named = _named(judged) - programs
+    named = _list_named_paths(judged) - programs
     there = tuple(sorted(path for path in named if path[:1] == "/" and os.path.isfile(path)))
     if there:
         yield Effect(EffectKind.READS, (), there)
 
 
-def _own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
-    """What a tool would do by itself, besides writing files and without a command."""
+def _list_own_effects(tool: Tool, arguments: Arguments) -> Iterator[Effect]:
+    """Yield what a tool would do by itself, besides writing files and without a command."""
     for url in tool.hosts(arguments):
-        yield Effect(EffectKind.FETCHES, (tool.name, url), (_host(url),))
+        yield Effect(EffectKind.FETCHES, (tool.name, url), (_host_from_url(url),))
     kept = tool.keeps(arguments)
     if kept:
         yield Effect(EffectKind.PERSISTS, (tool.name,), (kept,))
 
 
-def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]) -> Effect | None:
-    """Judge one path; what it is written as, when it is."""
+def _judge_path_use(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]) -> Effect | None:
+    """Judge one path; return its effect when it is written."""
     from hermes.safety.path_policy import judge_path
 
-    path, outside = use.path, str(context.resolve(use.path))
+    path, outside = use.path, str(context.resolve_path(use.path))
     judged = judge_path(outside, "write" if use.write else "read", str(context.state.cwd), context.places)
     if judged.verdict is Verdict.ALLOW and path.startswith(("file:", "$")):
         judged = judge_path(path, "write" if use.write else "read", str(context.state.cwd), context.places)
     real = judged.real
     named = context.backend.inside(real)
     if judged.verdict is not Verdict.ALLOW:
-        findings.append(_closed(path, judged))
-    elif use.write and _starts_something(real, context):
+        findings.append(_finding_from_path(path, judged))
+    elif use.write and _is_home_dot_file(real, context):
         findings.append(Finding(Verdict.ASK, "dot-file", f"{named} is a setting of some program", f"write {real}"))
     elif use.write and not context.backend.writable(real):
         subject = spelled(("write", f"{os.path.dirname(real)}/*"))
@@ -179,81 +197,85 @@ def _path(use: PathUse, tool: str, context: ToolContext, findings: list[Finding]
     return Effect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
 
-def _closed(path: str, judged: "PathJudgement") -> Finding:
-    """What speaks against a path that is not simply open."""
+def _finding_from_path(path: str, judged: "PathJudgement") -> Finding:
+    """Return what speaks against a path that is not simply open."""
     if judged.verdict is Verdict.DENY:
         return Finding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
     subject = spelled(("write", judged.real))
     return Finding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
 
 
-def _starts_something(path: str, context: ToolContext) -> bool:
-    """Whether a path is one of the home's dot files, outside of the workspace: nobody knows all that run them."""
+def _is_home_dot_file(path: str, context: ToolContext) -> bool:
+    """Return whether a path is one of the home's dot files, outside of the workspace: any program may run
+    those.
+    """
     home, workspace = context.places.home, context.places.workspace
     if not path.startswith(f"{home}/.") or is_or_below(path, context.places.hermes):
         return False
     return not is_or_below(path, workspace) or is_or_below(home, workspace)
 
 
-def _command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
+def _analyze_command(command: str, arguments: Arguments, context: ToolContext) -> tuple[str, str, Judgement]:
     from hermes.safety.shell.commands import analyse  # its tables are read when there is a command to judge
 
     folder = str(arguments.get("workdir") or ".")
-    real = context.real(folder)
-    cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve(folder))
+    real = context.resolve_real_path(folder)
+    cwd = real if real is not None and ".." in folder.split("/") else str(context.resolve_path(folder))
     places = context.places
     if real == places.workspace:
         places = structs.replace(places, workspace=cwd)  # the session's own folder by the name it goes by here
     line = command.strip() if cwd == places.workspace else f"cd {cwd} && {command.strip()}"
     state = context.state
-    judged = analyse(command, cwd, places, state.environment, state.moved)
-    state.moved.update(judged.moved)
+    judged = analyse(command, cwd, places, state.environment, state.moved_paths)
+    state.moved_paths.update(judged.moved)
     return cwd, line, judged
 
 
-def _dot_files(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
-    """Where no kernel holds them back, commands that write the home's dot files ask, whichever program reads those."""
+def _find_dot_file_writes(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Yield a question for each dot file of the home that a command writes, where no kernel confines it."""
     for effect in () if context.backend.contained else judged.effects:
-        for target in effect.targets if effect.kind in _CHANGES else ():
-            if _starts_something(os.path.normpath(target), context) and "/.cache/" not in target:
+        for target in effect.targets if effect.kind in _CHANGING_KINDS else ():
+            if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
                 yield Finding(Verdict.ASK, "dot-file", f"{target} is a setting of some program", spelled((">", target)))
 
 
-def _reads_all(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
-    """Where keys can be read, programs that read a whole folder with keys in it, or a key that they are given, ask."""
+def _find_secret_reads(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Yield a question for each program that reads a key, or a whole folder with keys in it, where keys can be
+    read.
+    """
     if context.backend.contained:
         return
     from hermes.safety.paths import read_refused
 
     for simple in judged.commands:
-        for path in _taken(simple, context):
+        for path in _list_read_paths(simple, context):
             if is_or_below(context.places.home, path) or read_refused(path, context.places):
                 yield Finding(Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", spelled(simple.argv))
                 break
 
 
-def _taken(simple: Simple, context: ToolContext) -> Iterator[str]:
-    """The paths that a program which reads whole folders is given."""
+def _list_read_paths(simple: Simple, context: ToolContext) -> Iterator[str]:
+    """Yield the paths that a program which reads whole folders is given."""
     name = simple.argv[0].rpartition("/")[2] if simple.argv else ""
     if name == "find" and not any("exec" in word or "-ok" in word for word in simple.argv):
         return
-    for word in simple.argv[1:] if name in _READ_FOLDERS else ():
-        if len(word) < _LONGEST_PATH:
+    for word in simple.argv[1:] if name in _FOLDER_READERS else ():
+        if len(word) < _MAX_PATH:
             yield os.path.normpath(context.places.expand(word, simple.cwd))
 
 
-def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
-    """What the analysis of the text cannot see: paths that lead to protected places through links, as they are now.
+def _find_linked_paths(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Yield findings for paths that lead to protected places through links, as they are now.
 
-    In a sandbox the kernel sees it.
+    The analysis of the text cannot see those. In a sandbox the kernel sees them.
     """
     if context.backend.contained:
         return
     from hermes.safety.path_policy import judge_path
 
-    changed = {target for effect in judged.effects if effect.kind in _CHANGES for target in effect.targets}
-    for path in sorted(changed | _named(judged))[:_MOST_PATHS]:
-        real = _other_name(path)
+    changed = {target for effect in judged.effects if effect.kind in _CHANGING_KINDS for target in effect.targets}
+    for path in sorted(changed | _list_named_paths(judged))[:_MAX_PATHS]:
+        real = _resolve_link(path)
         found = judge_path(path, "write" if path in changed else "read", "/", context.places) if real else None
         if found is not None and found.verdict is not Verdict.ALLOW:
             own = is_or_below(real, context.places.hermes)
@@ -261,10 +283,12 @@ def _led_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]
             yield Finding(verdict, "protected-path", f"{path} leads to {real}: {found.reason}", spelled((">", real)))
 
 
-def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
-    """What is deleted by a name in the session's folder, though a link on the way leads out of it as things are now.
+def _find_linked_deletions(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Yield questions for deletions by a name in the session's folder, where a link on the way leads out of it
+    now.
 
-    A link that is named itself is only unlinked, unless a slash or a pattern stands behind it or a search starts there.
+    A link that is named itself is only unlinked, unless a slash or a pattern follows it or a search starts
+    there.
     """
     workspace = os.path.realpath(context.places.workspace)
     for effect in judged.effects if not context.backend.contained else ():
@@ -276,59 +300,66 @@ def _deletes_elsewhere(judged: Judgement, context: ToolContext) -> Iterator[Find
                 yield Finding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", spelled(effect.argv))
 
 
-def _named(judged: Judgement) -> set[str]:
-    """Whatever in the words of a line may be a path, from the folder in which its command would run."""
+def _list_named_paths(judged: Judgement) -> set[str]:
+    """Return whatever in the words of a line may be a path, from the folder in which its command would run."""
     words = ((simple.cwd, word) for simple in judged.commands for word in simple.argv)
-    return {os.path.join(cwd, part) for cwd, word in words for part in _paths(word)}
+    return {os.path.join(cwd, part) for cwd, word in words for part in _split_path_candidates(word)}
 
 
-def _other_name(path: str) -> str:
-    """Where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
+def _resolve_link(path: str) -> str:
+    """Return where a path leads when it is a link, or one of several names of a file; empty when it is
+    neither.
+    """
     if path[:1] != "/" or not os.path.lexists(path):
         return ""
     real = os.path.realpath(path)
     if real != os.path.normpath(path):
         return real
     status = os.lstat(real)
-    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _LINKED else ""
+    return real if stat.S_ISREG(status.st_mode) and status.st_nlink >= _MIN_LINKS else ""
 
 
-def _paths(word: str) -> tuple[str, ...]:
-    """What of a word may be a path: the whole of it, and what stands behind `=`, `@` or an option's letter."""
-    if len(word) > _LONGEST_PATH or not word or "\0" in word:
+def _split_path_candidates(word: str) -> tuple[str, ...]:
+    """Return what of a word may be a path: the whole of it, and what follows `=`, `@` or an option's letter."""
+    if len(word) > _MAX_PATH or not word or "\0" in word:
         return ()
     behind = (word.partition(sign)[2] for sign in "=@")
     return tuple(dict.fromkeys(one for one in (word, *behind) if one))
 
 
-def _written_before(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
-    """Where no kernel holds a command back, running what this session wrote needs a person."""
-    if not context.state.wrote or context.backend.contained:
+def _find_own_file_runs(judged: Judgement, context: ToolContext) -> Iterator[Finding]:
+    """Yield a question for each run of a file that this session wrote, where no kernel confines the command."""
+    if not context.state.written_files or context.backend.contained:
         return
     for effect in judged.effects:
-        found = _own_files(effect, context) if effect.kind is EffectKind.RUNS else ()
+        found = _list_own_files(effect, context) if effect.kind is EffectKind.RUNS else ()
         if found:
-            shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+            shown = ", ".join(found[:_MAX_SHOWN]) + (
+                f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
+            )
             reason = f"it runs what this session wrote: {shown}"
             yield Finding(Verdict.ASK, "runs-own-file", reason, spelled(effect.argv))
 
 
-def _own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
-    """What a command would run of the files that this session wrote, or that were made since it began."""
-    there = (path for path in context.state.wrote if any(_is_in(path, target) for target in effect.targets))
-    found = [path for path in there if narrowed(effect, path, context)]
-    return found or [one for one in effect.targets if _made_since(one, context.state.began)]
+def _list_own_files(effect: Effect, context: ToolContext) -> Sequence[str]:
+    """Return the files a command would run that this session wrote, or that were made since it began."""
+    there = (path for path in context.state.written_files if any(_is_in(path, target) for target in effect.targets))
+    found = [path for path in there if can_run_file(effect, path, context)]
+    return found or [one for one in effect.targets if _has_changed_since(one, context.state.started_at)]
 
 
-def _made_since(path: str, began: float) -> bool:
-    """Whether a file was made, changed, linked or renamed since, by whatever program; its change time cannot be set."""
+def _has_changed_since(path: str, started_at: float) -> bool:
+    """Return whether a file was made, changed, linked or renamed since, by whatever program.
+
+    Its change time cannot be set by a program.
+    """
     if path[:1] != "/":
         return False
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_ctime >= began
+    return stat.S_ISREG(status.st_mode) and status.st_ctime >= started_at
 
 
 def _is_in(path: str, target: str) -> bool:
@@ -336,8 +367,10 @@ def _is_in(path: str, target: str) -> bool:
     return is_or_below(path, target) or is_or_below(path, real)
 
 
-def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
-    """What is wrong with the addresses. Where only some of several are refused, the tool itself leaves those out."""
+def _judge_addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[Finding]:
+    """Return the findings on the addresses. Where only some of several are refused, the tool itself leaves
+    those out.
+    """
     if not addresses:
         return []
     from hermes.safety.urls import UrlPolicy, judge_url
@@ -349,139 +382,154 @@ def _addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> lis
     return [Finding(one.verdict, one.rule, one.reason, f"{tool} {url}") for url, one in judged]
 
 
-def _host(url: str) -> str:
+def _host_from_url(url: str) -> str:
     from hermes.safety.urls import judge_url
 
     return judge_url(url).host
 
 
-def _bare(host: str) -> str:
-    """The name in what a command calls a host, which may come with a user and a port."""
+def _strip_host(host: str) -> str:
+    """Return the name in what a command calls a host, which may come with a user and a port."""
     name = host.rsplit("@", 1)[-1].lower()
     return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
 
 
-def known_host(host: str, context: ToolContext, hosts: Sequence[str], port: int = 0) -> bool:
-    """Whether this host needs no question though text from a stranger stands in the conversation.
+def is_known_host(host: str, context: ToolContext, hosts: Sequence[str], port: int = 0) -> bool:
+    """Return whether this host needs no question though untrusted content is in the conversation.
 
     `port` is 0 where it is not known.
     """
-    bare = _bare(host)
+    bare = _strip_host(host)
     names = (bare, f"{bare}:{port}") if port else (bare,)
-    return context.state.taint.named(placed(bare, port)) or any(
+    return context.state.taint.is_host_named(format_host(bare, port)) or any(
         covers(pattern.lower(), name) for pattern in hosts for name in names
     )
 
 
-def _tainted(effects: Sequence[Effect], context: ToolContext, hosts: Sequence[str], *, held: bool) -> Iterator[Finding]:
-    """While a stranger's text stands in what is sent: what leaves, what stays, and what it would run, need a person.
+def _find_tainted_effects(
+    effects: Sequence[Effect], context: ToolContext, hosts: Sequence[str], *, is_contained: bool
+) -> Iterator[Finding]:
+    """Yield a question for each effect that sends, persists or runs something while untrusted content is in
+    the conversation.
 
-    `held` is for commands in a sandbox: their connections are asked about when they make them, by the host that they
-    really name, and what they run is held by the kernel.
+    `is_contained` is for commands in a sandbox: their connections are asked about when they make them, by
+    the host that they really name, and the kernel confines what they run.
     """
-    sources = context.state.taint.sources()
+    sources = context.state.taint.list_sources()
     if not sources:
         return
     because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
     for effect in effects:
-        if effect.kind in LEAVES:
-            found = () if held else _leaving(effect, context, hosts)
-        elif effect.kind in _STAYS:
-            found = _staying(effect)
+        if effect.kind in EGRESS_KINDS:
+            found = () if is_contained else _describe_egress(effect, context, hosts)
+        elif effect.kind in _PERSISTING_KINDS:
+            found = _describe_persistence(effect)
         else:
-            found = () if held else _running(effect, context)
+            found = () if is_contained else _describe_run(effect, context)
         for rule, reason, subject in found:
             yield Finding(Verdict.ASK, rule, f"{reason} while {because}", subject or spelled(effect.argv))
 
 
-_Said = tuple[str, str, str]
+_TaintReason = tuple[str, str, str]
 
 
-def _leaving(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_Said, ...]:
-    """What there is to say about a connection: nothing when every host of it is known."""
-    strange = [target for target in effect.targets if not known_host(target, context, hosts)]
+def _describe_egress(effect: Effect, context: ToolContext, hosts: Sequence[str]) -> tuple[_TaintReason, ...]:
+    """Return the reason to ask about a connection, or nothing when every host of it is known."""
+    strange = [target for target in effect.targets if not is_known_host(target, context, hosts)]
     if not strange and effect.targets:
         return ()
-    where = ", ".join(plain_host(one) for one in strange[:_SHOWN]) or "a host that cannot be told"
+    where = ", ".join(host_from_target(one) for one in strange[:_MAX_SHOWN]) or "a host that cannot be told"
     return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
 
 
-def _staying(effect: Effect) -> tuple[_Said, ...]:
-    """What there is to say about something that is kept: of files, only those that act later count."""
+def _describe_persistence(effect: Effect) -> tuple[_TaintReason, ...]:
+    """Return the reason to ask about something that is kept: of files, only those that run later count."""
     kept = effect.targets if effect.kind is EffectKind.PERSISTS else [one for one in effect.targets if runs_later(one)]
     if not kept:
         return ()
-    named = ", ".join(kept[:_SHOWN])
+    named = ", ".join(kept[:_MAX_SHOWN])
     return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
 
 
-def _running(effect: Effect, context: ToolContext) -> tuple[_Said, ...]:
-    """What there is to say about files that run: nothing where the person vouches for them, or there are none."""
+def _describe_run(effect: Effect, context: ToolContext) -> tuple[_TaintReason, ...]:
+    """Return the reason to ask about files that run, or nothing where the person trusts them or there are
+    none.
+    """
     if effect.kind is EffectKind.UNKNOWN:
         return (("tainted-run", "it runs files that nobody vouched for", ""),)
     if effect.kind is not EffectKind.RUNS:
         return ()
     files = list(effect.targets)
     told_otherwise = any(name.startswith("GIT_") for name in context.state.environment)
-    if is_hooks(effect) and not told_otherwise and (programs := programs_of(effect)) is not None:
+    if is_hook_effect(effect) and not told_otherwise and (programs := list_git_programs(effect)) is not None:
         files = programs
-    strange = [one for one in files if one[:1] == "/" and _is_strange(one, context)]
+    strange = [one for one in files if one[:1] == "/" and _is_untrusted(one, context)]
     return (
-        (("tainted-run", f"it runs files that nobody vouched for{_listed(strange, context)}", ""),) if strange else ()
+        (("tainted-run", f"it runs files that nobody vouched for{_format_files(strange, context)}", ""),)
+        if strange
+        else ()
     )
 
 
-def _listed(files: Sequence[str], context: ToolContext) -> str:
-    named = [os.path.relpath(one, context.places.workspace) for one in files[:_SHOWN] if os.path.isfile(one)]
+def _format_files(files: Sequence[str], context: ToolContext) -> str:
+    named = [os.path.relpath(one, context.places.workspace) for one in files[:_MAX_SHOWN] if os.path.isfile(one)]
     return f": {', '.join(named)}" if named else ""
 
 
-def _is_strange(path: str, context: ToolContext) -> bool:
-    return bool(context.trust.source(os.path.realpath(path), context.places.workspace))
+def _is_untrusted(path: str, context: ToolContext) -> bool:
+    return bool(context.trust.find_untrusted_folder(os.path.realpath(path), context.places.workspace))
 
 
-def origin(
+def find_provenance(
     effects: Sequence[Effect],
     paths: Iterable[str],
     context: ToolContext,
-    reached: Collection[str] | None,
+    contacted_hosts: Collection[str] | None,
     *,
     runs: bool,
 ) -> Provenance | None:
-    """Where the text that comes of a call is from, when it is a stranger's; None when it can be trusted.
+    """Return where the text that a call returns is from, when it is untrusted; None when it can be trusted.
 
-    Something came from the hosts that were `reached`; None: nobody saw that, and the text of the call is all there is.
-    `runs`: a program made the text, which may be of whatever processes in the background have heard.
+    Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is
+    all there is. `runs`: a program made the text, which may hold whatever background processes have
+    received.
     """
-    spill = f"{os.path.realpath(context.spill)}/"
+    spill = f"{os.path.realpath(context.spill_folder)}/"
     named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)
     files = (*paths, *named)
     processes = context.state.processes
-    heard = processes.heard() if runs else set().union(*(processes.heard(_changed_at(one)) for one in files))
-    hosts = [*(_told_hosts(effects) if reached is None else ()), *sorted(heard.union(reached or ()))]
+    seen_hosts = (
+        processes.list_contacted_hosts()
+        if runs
+        else set().union(*(processes.list_contacted_hosts(_get_change_time(one)) for one in files))
+    )
+    hosts = [
+        *(_list_named_hosts(effects) if contacted_hosts is None else ()),
+        *sorted(seen_hosts.union(contacted_hosts or ())),
+    ]
     sources = dict.fromkeys(f"{Source.WEB}:{host}" for host in hosts)
     for path in files:
-        sources |= dict.fromkeys(_sources_of_file(path, context, spill))
-    return derived(sources)
+        sources |= dict.fromkeys(_list_file_sources(path, context, spill))
+    return provenance_from_sources(sources)
 
 
-def _told_hosts(effects: Iterable[Effect]) -> Iterator[str]:
-    """The hosts that a call reaches by its own words."""
+def _list_named_hosts(effects: Iterable[Effect]) -> Iterator[str]:
+    """Yield the hosts that a call reaches by its own words."""
     for effect in effects:
-        if effect.kind in LEAVES and not _only_notes(effect.argv):
-            yield from map(plain_host, effect.targets or ("a host that cannot be told",))
+        if effect.kind in EGRESS_KINDS and not _is_local_git_command(effect.argv):
+            yield from map(host_from_target, effect.targets or ("a host that cannot be told",))
 
 
-def _only_notes(argv: Sequence[str]) -> bool:
-    """Whether a command of git's only writes an address down, and reaches nobody by it."""
+def _is_local_git_command(argv: Sequence[str]) -> bool:
+    """Return whether a git command only stores an address, and reaches no host by it."""
     verb = argv[:3]
     return verb[:2] == ("git", "config") or (
-        verb[:2] == ("git", "remote") and verb[2:] in _NOTES and not {*argv} & {"-f", "--fetch"}
+        verb[:2] == ("git", "remote") and verb[2:] in _LOCAL_REMOTE_VERBS and not {*argv} & {"-f", "--fetch"}
     )
 
 
-def _changed_at(path: str) -> float:
-    """When a file was changed, by whatever program; before all time when it is no file that is there."""
+def _get_change_time(path: str) -> float:
+    """Return when a file was changed, by whatever program; before all time when it is no file that exists."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -489,15 +537,15 @@ def _changed_at(path: str) -> float:
     return status.st_ctime if stat.S_ISREG(status.st_mode) else -1.0
 
 
-def _sources_of_file(path: str, context: ToolContext, spill: str) -> Sequence[str]:
-    """Whose text a file holds: nobody else's where the person vouches for its folder."""
+def _list_file_sources(path: str, context: ToolContext, spill: str) -> Sequence[str]:
+    """Return the sources of the text that a file holds: none where the person trusts its folder."""
     if path.startswith(spill):
         # A result that was too long for the conversation is as strange as what stands in it.
-        return context.state.taint.sources()
-    made = context.state.wrote.get(path)
+        return context.state.taint.list_sources()
+    made = context.state.written_files.get(path)
     if made:
         return made.split("\n")
-    if made is None and (marked := context.marked.sources(path)):
+    if made is None and (marked := context.taint_marks.find_sources(path)):
         return marked
-    folder = context.trust.source(path, context.places.workspace) if made is None else ""
+    folder = context.trust.find_untrusted_folder(path, context.places.workspace) if made is None else ""
     return (f"{Source.FILE}:{folder}",) if folder else ()

@@ -1,4 +1,6 @@
-"""What stands between a call and its effect: the gate decides, a person answers where it asks."""
+"""The permission gate's types: the gate decides on a call before its effect, a person answers where it
+asks.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,31 +14,34 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
 
 GIT_SETTINGS = ("git", "settings")
-"""The argv of an effect that stands for changing a repository's settings, in a place where they are kept otherwise."""
+"""The argv of an effect that stands for changing a repository's settings where they are kept in another
+place.
+"""
 
 
-class Grant(Struct, frozen=True):
-    """Something that a person allows for the rest of a session.
+class SessionGrant(Struct, frozen=True):
+    """A permission that a person gives for the rest of a session.
 
-    `pattern` is in the language of `hermes.safety.globs`. `seal` is filled where what runs is a file: the grant is
-    for the content that the file had. `places` is a hash of where it all leads: the same words may mean others later.
-    `source` lifts the taint of a source instead.
+    `pattern` is in the language of `hermes.safety.patterns`. `fingerprint` is filled where what runs is a
+    file: the grant is for the content that the file had. `places_hash` is a hash of where it all leads: the
+    same text may mean others later. `source` lifts the taint of a source instead.
     """
 
     pattern: str = ""
-    seal: str = ""
+    fingerprint: str = ""
     source: str = ""
-    places: str = ""
+    places_hash: str = ""
 
 
-class Decision(Struct, frozen=True, kw_only=True):
-    """What may happen with a call.
+class PermissionDecision(Struct, frozen=True, kw_only=True):
+    """The gate's decision about a call.
 
-    `subject` is what a person is shown: the command, or the tool with what it would touch. `seal` is a hash of all that
-    the decision was made on: the command, its folder and variables, where its paths lead, the files that it runs. When
-    any of it is another by the time the call runs, the decision is another one too. `grants` and `always` are what the
-    wider answers would cover; empty where there is no such answer. `pattern` is what would have to be among the allowed
-    patterns for the call to run without a question.
+    `subject` is what a person is shown: the command, or the tool with what it would touch. `fingerprint` is
+    a hash of all that the decision was made on: the command, its folder and variables, where its paths
+    lead, the files that it runs. When any of it is another by the time the call runs, the decision is
+    another one too. `grants` and `always` are what the wider answers would cover; empty where there is no
+    such answer. `pattern` is what would have to be among the allowed patterns for the call to run without a
+    question.
     """
 
     verdict: Verdict
@@ -45,36 +50,38 @@ class Decision(Struct, frozen=True, kw_only=True):
     subject: str = ""
     cwd: str = ""
     pattern: str = ""
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[SessionGrant, ...] = ()
     always: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
-    seal: str = ""
+    fingerprint: str = ""
     offline: bool = False
-    """Whether a sandbox must give it no network: nobody can tell what it would run."""
-    sticks: tuple[str, ...] = ()
-    """What a person's no is about for the rest of the session, where the question is about hosts or paths alone."""
+    """Whether a sandbox must give it no network, because nobody can tell what it would run."""
+    lasting_refusals: tuple[str, ...] = ()
+    """The hosts or paths that a person's no holds for during the rest of the session, where the question is
+    about them alone.
+    """
     hint: str = ""
-    """What would make such questions unnecessary; it is said once a session."""
-    looks: bool = False
-    """Whether the call's command is one that writes no file, for sure."""
+    """What would make such questions unnecessary; it is shown once a session."""
+    is_read_only: bool = False
+    """Whether the call's command is known for sure to write no file."""
 
-    def covers(self, scope: AnswerScope) -> str:
-        """What an answer of this scope would cover, in words; empty where there is no such answer."""
+    def describe_scope(self, scope: AnswerScope) -> str:
+        """Return in words what an answer of this scope would cover; empty where there is no such answer."""
         if scope is AnswerScope.ALWAYS:
             return ", ".join(f"`{pattern}`" for pattern in self.always)
         if scope is not AnswerScope.SESSION:
-            return once_covers(self.rule, self.subject) if scope is AnswerScope.ONCE else ""
+            return describe_once(self.rule, self.subject) if scope is AnswerScope.ONCE else ""
         named = [
             f"everything that text from {grant.source} leads to"
             if grant.source
-            else f"`{grant.pattern}`" + (", while the files that it runs stay unchanged" if grant.seal else "")
+            else f"`{grant.pattern}`" + (", while the files that it runs stay unchanged" if grant.fingerprint else "")
             for grant in self.grants
         ]
         return "; ".join(named)
 
 
-def once_covers(rule: str, subject: str) -> str:
-    """What the answer "once" to such a question covers, in words."""
+def describe_once(rule: str, subject: str) -> str:
+    """Return in words what the answer "once" to such a question covers."""
     if rule == NETWORK:
         return "connections of this one command to that host"
     if rule == OUTSIDE and subject.startswith(f"{WRITE} "):
@@ -85,11 +92,13 @@ def once_covers(rule: str, subject: str) -> str:
 NOBODY = "nobody there to ask"
 TIMED_OUT = "no answer in time"
 WITHDRAWN = "withdrawn"
-"""Who answered, where no person did. Withdrawn: whoever asked waits for no answer any more."""
+"""The answerers where no person answered. Withdrawn: whoever asked waits for no answer any more."""
 NO_PERSON = frozenset({NOBODY, TIMED_OUT, WITHDRAWN})
 NETWORK = "network"
 OUTSIDE = "outside-workspace"
-"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write PATH`."""
+"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write
+PATH`.
+"""
 CONNECT = "connect"
 WRITE = "write"
 
@@ -104,15 +113,17 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     rule: str
     reason: str
     cwd: str = ""
-    seal: str = ""
+    fingerprint: str = ""
     once_covers: str = ""
     session_covers: str = ""
     always_covers: str = ""
     no_covers: str = ""
 
 
-class Answer(Struct, frozen=True):
-    """The person's answer. `by` says whose it is; `note` is for the model (why not, what instead)."""
+class ApprovalAnswer(Struct, frozen=True):
+    """The person's answer to an approval request. `by` says whose it is; `note` is for the model (why not,
+    what instead).
+    """
 
     scope: AnswerScope
     by: str
@@ -127,48 +138,48 @@ class Answer(Struct, frozen=True):
 class Approver(Protocol):
     """Puts approval questions to a person. No answer in time, or nobody there, is an answer: not allowed."""
 
-    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> Answer:
-        """The person's answer, given once to one caller.
+    async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
+        """Return the person's answer, given once to one caller.
 
-        `show` is called once the question is on disk, with the id by which it can be answered: an older one when the
-        same call asked already, before its process died. It is not called when nobody can be asked.
+        `show` is called once the question is on disk, with the id by which it can be answered: an older one
+        when the same call asked already, before its process died. It is not called when nobody can be asked.
         """
         ...
 
 
-class Gate(Protocol):
+class PermissionGate(Protocol):
     """Decides what a call may do. Nothing that a model, a file or a tool says can change what it decides."""
 
-    def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
-        """The decision for a call. Fast, without effects; symlinks are resolved as they are now."""
+    def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> PermissionDecision:
+        """Return the decision for a call. Fast, without effects; symlinks are resolved as they are now."""
         ...
 
-    def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
-        """The decision for a connection that a command in a sandbox wants to make; `name` led to it."""
+    def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> PermissionDecision:
+        """Return the decision for a connection that a command in a sandbox wants to make; `name` led to it."""
         ...
 
-    def opening(self, path: str, context: ToolContext) -> Decision:
-        """The decision for a path that a command in a sandbox wants to write."""
+    def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
+        """Return the decision for a path that a command in a sandbox wants to write."""
         ...
 
-    def refuse(self, decision: Decision) -> None:
+    def remember_refusal(self, decision: PermissionDecision) -> None:
         """Remember what a person's no covers beyond the call."""
         ...
 
-    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
-        """Remember what a person's answer covers beyond the call. Raises HermesError when it cannot be kept."""
+    async def remember_approval(self, decision: PermissionDecision, scope: AnswerScope) -> None:
+        """Remember what a person's answer covers beyond the call. Raises HermesError when it cannot be stored."""
         ...
 
 
-class Reviewer(Protocol):
-    """Looks at a call that the rules allow. It can only make the decision stricter."""
+class CallReviewer(Protocol):
+    """Reviews a call that the rules allow. It can only make the decision stricter."""
 
-    async def review(self, decision: Decision, tool: Tool, arguments: Arguments) -> Decision:
-        """The same decision, or one that asks."""
+    async def review(self, decision: PermissionDecision, tool: Tool, arguments: Arguments) -> PermissionDecision:
+        """Return the same decision, or one that asks."""
         ...
 
 
-def offered(decision: Decision) -> Sequence[AnswerScope]:
-    """The answers that a question has."""
-    wider = [scope for scope in (AnswerScope.SESSION, AnswerScope.ALWAYS) if decision.covers(scope)]
+def list_offered_scopes(decision: PermissionDecision) -> Sequence[AnswerScope]:
+    """Return the answers that a question offers."""
+    wider = [scope for scope in (AnswerScope.SESSION, AnswerScope.ALWAYS) if decision.describe_scope(scope)]
     return (AnswerScope.ONCE, *wider, AnswerScope.DENY)

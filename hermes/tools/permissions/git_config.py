@@ -1,4 +1,6 @@
-"""Commands that change a repository's settings: in a sandbox those are kept, but for what a person lets through."""
+"""Evaluates commands that change a repository's git settings: in a sandbox those apply only after a
+person's approval.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,18 +9,18 @@ from hermes.safety.globs import spelled
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import Effect, EffectKind, Finding, Judgement, Simple, Verdict
 from hermes.tools.permissions.gate import GIT_SETTINGS
-from hermes.tools.permissions.git_hooks import programs_around
+from hermes.tools.permissions.git_hooks import list_repository_programs
 from hermes.tools.session import ToolContext
 
 _RULE = "git-settings"
-_READS = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list")
-_ELSEWHERE = ("--global", "--system", "--file", "-f", "--blob", "--worktree", "--edit", "-e", "edit")
-_TAKES_OUT = ("--unset", "--unset-all", "--remove-section", "unset", "remove-section")
-_WORDS = ("set", "--add", "--replace-all", "--local")
-_REMOTE = ("add", "set-url", "rename", "remove", "rm", "set-branches")
-_UPSTREAM = ("-u", "--set-upstream-to", "--unset-upstream")
-_BESIDE = ("echo", "true", "cd", "pwd")
-_NEVER = "settings that let git run programs are not changed from the sandbox: the person does that"
+_READ_OPTIONS = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "get", "list")
+_OTHER_SCOPE_OPTIONS = ("--global", "--system", "--file", "-f", "--blob", "--worktree", "--edit", "-e", "edit")
+_REMOVAL_OPTIONS = ("--unset", "--unset-all", "--remove-section", "unset", "remove-section")
+_SETTING_WORDS = ("set", "--add", "--replace-all", "--local")
+_REMOTE_VERBS = ("add", "set-url", "rename", "remove", "rm", "set-branches")
+_UPSTREAM_OPTIONS = ("-u", "--set-upstream-to", "--unset-upstream")
+_NEUTRAL_COMMANDS = ("echo", "true", "cd", "pwd")
+_NEVER_CHANGED = "settings that let git run programs are not changed from the sandbox: the person does that"
 BRANCH_DONE = "that is done, but for the branch's section in git's settings, which are kept in the sandbox; go on"
 WHAT_TO_DO = (
     "git's settings are kept in the sandbox: `git config`, `git remote` and `git branch -u`, as a command of their own "
@@ -26,91 +28,96 @@ WHAT_TO_DO = (
 )
 
 
-def changes(judged: Judgement, context: ToolContext) -> tuple[list[Finding], list[Effect]]:
-    """What there is to say about a line of nothing but such commands; nothing where no sandbox keeps the settings.
+def evaluate_git_config(judged: Judgement, context: ToolContext) -> tuple[list[Finding], list[Effect]]:
+    """Return findings and effects of a line of nothing but such commands; nothing where no sandbox keeps the
+    settings.
 
     The effect names the file that the line may change when the person says yes.
     """
-    changing = [one for one in judged.commands if _is_change(one)]
-    file = _one_file(changing, context) if context.backend.name == "sandbox" else ""
-    if not file or not all(_is_change(one) or _does_nothing(one) for one in judged.commands):
+    changing = [one for one in judged.commands if _is_config_change(one)]
+    file = _find_changed_file(changing, context) if context.backend.name == "sandbox" else ""
+    if not file or not all(_is_config_change(one) or _is_neutral_command(one) for one in judged.commands):
         return [], []
-    findings = [_judged(one) for one in changing]
+    findings = [_judge_change(one) for one in changing]
     never = [one for one in findings if one.verdict is Verdict.DENY]
     return (never, []) if never else (findings, [Effect(EffectKind.PERSISTS, GIT_SETTINGS, (file,))])
 
 
-def _one_file(changing: Sequence[Simple], context: ToolContext) -> str:
-    """The file that all of these change; empty where that cannot be told, or there are several."""
-    if any(map(_cannot_be_told, changing)):
+def _find_changed_file(changing: Sequence[Simple], context: ToolContext) -> str:
+    """Return the file that all of these change; empty where that cannot be told, or there are several."""
+    if any(map(_is_undecidable, changing)):
         return ""
-    files = {_file(one.cwd, context) for one in changing}
+    files = {_find_config_file(one.cwd, context) for one in changing}
     return files.pop() if len(files) == 1 else ""
 
 
-def _is_change(one: Simple) -> bool:
+def _is_config_change(one: Simple) -> bool:
     verb, rest = one.argv[1:2], one.argv[2:]
     if one.argv[:1] != ("git",) or not rest:
         return False
     if verb == ("config",):
-        return len(_operands(rest)) > 1 or any(word in _TAKES_OUT for word in rest)
+        return len(_list_operands(rest)) > 1 or any(word in _REMOVAL_OPTIONS for word in rest)
     if verb == ("remote",):
-        return rest[0] in _REMOTE
-    return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM for word in rest)
+        return rest[0] in _REMOTE_VERBS
+    return verb == ("branch",) and any(word.partition("=")[0] in _UPSTREAM_OPTIONS for word in rest)
 
 
-def _does_nothing(one: Simple) -> bool:
-    """Whether a command beside a change is one of which nothing can come."""
+def _is_neutral_command(one: Simple) -> bool:
+    """Return whether a command beside a change can have no effect of its own that matters here."""
     if one.argv[:1] == ("git",):
-        return one.argv[1:2] in (("config",), ("remote",), ("status",)) or _records(one)
-    return one.argv[0] in _BESIDE
+        return one.argv[1:2] in (("config",), ("remote",), ("status",)) or _is_plain_record(one)
+    return one.argv[0] in _NEUTRAL_COMMANDS
 
 
-def _records(one: Simple) -> bool:
-    """Whether it only records changes, in a repository in which nothing but git itself runs by that."""
+def _is_plain_record(one: Simple) -> bool:
+    """Return whether a command only records changes, in a repository in which nothing but git itself runs by
+    that.
+    """
     if one.argv[1:2] not in (("add",), ("commit",), ("log",), ("diff",), ("init",)):
         return False
-    return programs_around(one.cwd) == []
+    return list_repository_programs(one.cwd) == []
 
 
-def _cannot_be_told(one: Simple) -> bool:
-    """Whether a change is of other settings than the repository's, or is only known when it runs."""
-    return any("$" in word or word.partition("=")[0] in _ELSEWHERE for word in one.argv[2:])
+def _is_undecidable(one: Simple) -> bool:
+    """Return whether a change is of other settings than the repository's, or is only known when it runs."""
+    return any("$" in word or word.partition("=")[0] in _OTHER_SCOPE_OPTIONS for word in one.argv[2:])
 
 
-def _operands(rest: Sequence[str]) -> list[str]:
-    if any(word in _READS for word in rest):
+def _list_operands(rest: Sequence[str]) -> list[str]:
+    if any(word in _READ_OPTIONS for word in rest):
         return []
-    return [word for word in rest if not word.startswith("-") and word not in _WORDS]
+    return [word for word in rest if not word.startswith("-") and word not in _SETTING_WORDS]
 
 
-def _judged(one: Simple) -> Finding:
-    """What there is to say about one change: a question, or that it is never made."""
+def _judge_change(one: Simple) -> Finding:
+    """Return the finding on one change: a question, or that it is never made."""
     subject = spelled(one.argv)
-    for name, value in _set(one):
-        if not _harmless(name, value):
-            return Finding(Verdict.DENY, _RULE, f"{name}: {_NEVER}", subject)
+    for name, value in _list_assignments(one):
+        if not _is_harmless_setting(name, value):
+            return Finding(Verdict.DENY, _RULE, f"{name}: {_NEVER_CHANGED}", subject)
     return Finding(Verdict.ASK, _RULE, "it changes the settings of the repository", subject)
 
 
-def _set(one: Simple) -> Iterator[tuple[str, str]]:
+def _list_assignments(one: Simple) -> Iterator[tuple[str, str]]:
     rest = one.argv[2:]
-    if one.argv[1] == "config" and not any(word in _TAKES_OUT for word in rest):
-        name, *values = _operands(rest)
+    if one.argv[1] == "config" and not any(word in _REMOVAL_OPTIONS for word in rest):
+        name, *values = _list_operands(rest)
         yield name, values[0] if values else ""
     elif one.argv[1] == "remote" and rest[0] in ("add", "set-url"):
         named = [word for word in rest[1:] if not word.startswith("-")]
         yield f"remote.{named[0] if named else ''}.url", named[-1] if named else ""
 
 
-def _harmless(name: str, value: str) -> bool:
+def _is_harmless_setting(name: str, value: str) -> bool:
     from hermes.execution.sandbox.planted_files import allowed_setting
 
     return allowed_setting(name, value)
 
 
-def _file(folder: str, context: ToolContext) -> str:
-    """The settings of the repository that a folder of the workspace is in; empty where there is none to be kept."""
+def _find_config_file(folder: str, context: ToolContext) -> str:
+    """Return the settings file of the repository that a folder of the workspace is in; empty where there is
+    none to keep.
+    """
     at, workspace = os.path.realpath(folder), os.path.realpath(context.places.workspace)
     while is_or_below(at, workspace):
         found = os.path.join(at, ".git", "config")

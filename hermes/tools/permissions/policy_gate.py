@@ -1,4 +1,6 @@
-"""The gate: what the rules, the person's policy and the session's grants come to, for each call."""
+"""The permission gate: combines the rules, the person's policy and the session's grants into a decision on
+each call.
+"""
 
 import contextlib
 import logging
@@ -16,7 +18,7 @@ from hermes.core.parts import Source
 from hermes.safety.globs import covers, literal, spelled
 from hermes.safety.policy import OWN, Rule, answered, said_by
 from hermes.safety.shell.findings import Effect, EffectKind, Finding, Verdict
-from hermes.tools.permissions.gate import CONNECT, NETWORK, OUTSIDE, WRITE, Decision, Grant
+from hermes.tools.permissions.gate import CONNECT, NETWORK, OUTSIDE, WRITE, PermissionDecision, SessionGrant
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
@@ -24,30 +26,31 @@ from hermes.tools.tool import Tool
 from hermes.util.text import head_and_tail, is_long
 
 if TYPE_CHECKING:
-    from hermes.tools.permissions.evaluate import Weighed
+    from hermes.tools.permissions.evaluate import CallFacts
 
 _LOG = logging.getLogger(__name__)
 _TAINTED = "tainted-"
 _EGRESS = "tainted-egress"
-_NO_LASTS = (NETWORK, OUTSIDE, _EGRESS)
-"""Rules about a host or a path: a person's no to those is for the session."""
-_PARTS, _PART = 12, 300
+_LASTING_REFUSAL_RULES = (NETWORK, OUTSIDE, _EGRESS)
+"""Rules about a host or a path: a person's no to those holds for the session."""
+_MAX_PARTS, _MAX_PART_CHARACTERS = 12, 300
 """How many words, and characters of each, are named of a command that is too long to be shown."""
-_UNREAD = ("too-long", "unclear")
+_UNJUDGED_RULES = ("too-long", "unclear")
 _LITERAL, _GLOB = re.compile(r"\[([*?\[])\]"), re.compile(r"[*?\[]")
-_SILENT = (EffectKind.READS, EffectKind.WRITES)
-Remember = Callable[[Sequence[str]], Awaitable[None]]
+_UNMENTIONED_KINDS = (EffectKind.READS, EffectKind.WRITES)
+SavePatterns = Callable[[Sequence[str]], Awaitable[None]]
 """Writes patterns into the person's settings for good."""
-_ASSIGNS = r"(?:^|[\s;&|({\"'])([A-Z][A-Z0-9_]{1,60}=[^\s;&|)}]*)"
+_ASSIGNMENT = r"(?:^|[\s;&|({\"'])([A-Z][A-Z0-9_]{1,60}=[^\s;&|)}]*)"
 """Assignments to variables that programs see: by custom their names are in capitals."""
 
 
-class Policy(Struct, frozen=True, kw_only=True):
-    """What the person's settings say about calls; nothing that a model, a file or a tool says changes it.
+class ApprovalPolicy(Struct, frozen=True, kw_only=True):
+    """The person's settings about calls; nothing that a model, a file or a tool says changes it.
 
-    `allow` holds patterns that need no answer (`hermes.safety.globs`), also as whole lines; `rules` may be stricter
-    than Hermes. `hosts` are patterns of hosts that need no question under taint. `off_in` names the backend in which
-    nothing is asked; it counts only where that backend holds commands back. None of it lifts a refusal.
+    `allow` holds patterns that need no answer (`hermes.safety.patterns`), also as whole lines; `rules` may
+    be stricter than Hermes. `hosts` are patterns of hosts that need no question under taint. `off_in` names
+    the backend in which nothing is asked; it counts only where that backend confines commands. None of it
+    lifts a refusal.
     """
 
     allow: tuple[str, ...] = ()
@@ -56,218 +59,241 @@ class Policy(Struct, frozen=True, kw_only=True):
     off_in: str = ""
 
 
-class SessionLeave(Struct):
-    """What a person has allowed in one session. It ends with the session and is written nowhere."""
+class SessionGrants(Struct):
+    """The permissions that a person gave in one session. They end with the session and are written nowhere."""
 
-    grants: list[Grant] = field(default_factory=list)
+    grants: list[SessionGrant] = field(default_factory=list)
     always: list[str] = field(default_factory=list)
-    """Patterns that were allowed for good meanwhile."""
-    refused: set[str] = field(default_factory=set)
+    """Patterns that were allowed for good during the session."""
+    refused_subjects: set[str] = field(default_factory=set)
     """Hosts and paths, as subjects of findings, that the person said no to."""
     yolo: bool = False
-    """The person wants no questions in this session. Refusals stand."""
+    """Whether the person wants no questions in this session. Refusals stand."""
 
 
-class RuleGate:
+class PolicyGate:
     """Decides by the rules of `hermes.safety`, the person's policy, and what was allowed in this session.
 
-    Of all that is said about a call the strictest counts. A fault in the analysis is a refusal, never a leave.
-    `remember` writes patterns of an answer "always" into the settings; without it there is no such answer. `vouched`
-    tells whether the person vouches for a folder now.
+    Of all findings about a call the strictest counts. A fault in the analysis is a refusal, never a
+    permission. `remember` writes patterns of an answer "always" into the settings; without it there is no
+    such answer. `is_trusted` tells whether the person trusts a folder now.
     """
 
     def __init__(
         self,
-        policy: Policy | None = None,
+        policy: ApprovalPolicy | None = None,
         *,
-        remember: Remember | None = None,
-        vouched: Callable[[str], bool] | None = None,
+        remember: SavePatterns | None = None,
+        is_trusted: Callable[[str], bool] | None = None,
     ) -> None:
-        self.policy = policy or Policy()
-        self.leave = SessionLeave()
-        self._opened: set[str] = set()
+        self.policy = policy or ApprovalPolicy()
+        self.session_grants = SessionGrants()
+        self._granted_paths: set[str] = set()
         self._remember = remember
-        self._vouched = vouched
+        self._is_trusted = is_trusted
 
-    def decide(self, tool: Tool, arguments: Arguments, context: ToolContext) -> Decision:
-        """The strictest of what there is to say about the call."""
+    def decide_call(self, tool: Tool, arguments: Arguments, context: ToolContext) -> PermissionDecision:
+        """Return the strictest decision that the findings on the call lead to."""
         try:
-            from hermes.tools.permissions.evaluate import weigh  # with what it needs, when there is a first call
+            from hermes.tools.permissions.evaluate import (
+                evaluate_call,  # with what it needs, when there is a first call
+            )
 
-            self.lift(context.state.taint)
-            self._open_allowed(context)
-            return self._settled(weigh(tool, arguments, context, self.policy.hosts), tool.name, context)
+            self.lift_trusted_sources(context.state.taint)
+            self._grant_allowed_paths(context)
+            return self._apply_policy(evaluate_call(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
             reason = f"the gate could not judge it ({type(error).__name__})"
-            return Decision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
+            return PermissionDecision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
 
-    def connection(self, host: str, port: int, context: ToolContext, name: str = "") -> Decision:
-        """A connection that a sandboxed command wants to make: only to hosts that are allowed, else a question."""
-        from hermes.tools.permissions.evaluate import known_host
-        from hermes.tools.taint import placed
+    def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> PermissionDecision:
+        """Decide on a connection that a sandboxed command wants to make: only to hosts that are allowed, else a
+        question.
+        """
+        from hermes.tools.permissions.evaluate import is_known_host
+        from hermes.tools.taint import format_host
 
-        subject = spelled((CONNECT, placed(host, port)))
+        subject = spelled((CONNECT, format_host(host, port)))
         led = f", where {name} leads" if name else ""
-        verdict = Verdict.ALLOW if known_host(host, context, self.policy.hosts, port) else Verdict.ASK
+        verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
         finding = Finding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
-        return self._settled(_only(finding), "terminal", context)
+        return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
-    def opening(self, path: str, context: ToolContext) -> Decision:
-        """A path outside the workspace that a sandboxed command wants to write."""
+    def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
+        """Decide on a path outside the workspace that a sandboxed command wants to write."""
         from hermes.safety.paths import write_refused
 
         subject = spelled((WRITE, f"{path}/*" if os.path.isdir(path) else path))
         refused = write_refused(path, context.places)
         if refused:
-            return Decision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
-        if subject in self.leave.refused:
-            return Decision(verdict=Verdict.DENY, rule=OUTSIDE, reason=_said_no(subject), subject=subject)
+            return PermissionDecision(verdict=Verdict.DENY, rule="protected-path", reason=refused, subject=subject)
+        if subject in self.session_grants.refused_subjects:
+            return PermissionDecision(
+                verdict=Verdict.DENY, rule=OUTSIDE, reason=_format_refusal(subject), subject=subject
+            )
         finding = Finding(Verdict.ASK, OUTSIDE, f"the sandbox kept the command from writing {path}", subject)
-        return self._settled(_only(finding), "terminal", context)
+        return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
-    def refuse(self, decision: Decision) -> None:
+    def remember_refusal(self, decision: PermissionDecision) -> None:
         """Remember a person's no to hosts and paths."""
-        self.leave.refused.update(decision.sticks)
+        self.session_grants.refused_subjects.update(decision.lasting_refusals)
 
-    async def keep(self, decision: Decision, scope: AnswerScope) -> None:
+    async def remember_approval(self, decision: PermissionDecision, scope: AnswerScope) -> None:
         """Remember what an answer covers beyond its call."""
         if scope is AnswerScope.SESSION:
-            self.leave.grants += decision.grants
+            self.session_grants.grants += decision.grants
         elif scope is AnswerScope.ALWAYS and decision.always and self._remember is not None:
             await self._remember(decision.always)
-            self.leave.always += decision.always
+            self.session_grants.always += decision.always
 
-    def lift(self, taint: Taint) -> None:
-        """Let the sources that the person vouched for count no more."""
-        for grant in self.leave.grants:
+    def lift_trusted_sources(self, taint: Taint) -> None:
+        """Lift the taint of the sources that the person trusts."""
+        for grant in self.session_grants.grants:
             if grant.source:
-                taint.lift(grant.source)
-        for source in taint.sources() if self._vouched is not None else ():
+                taint.trust_source(grant.source)
+        for source in taint.list_sources() if self._is_trusted is not None else ():
             kind, _, folder = source.partition(":")
-            if kind == Source.FILE and self._vouched is not None and self._vouched(folder):
-                taint.lift(source)
+            if kind == Source.FILE and self._is_trusted is not None and self._is_trusted(folder):
+                taint.trust_source(source)
 
-    def _settled(self, weighed: "Weighed", tool: str, context: ToolContext) -> Decision:
-        base = Decision(
+    def _apply_policy(self, facts: "CallFacts", tool: str, context: ToolContext) -> PermissionDecision:
+        base = PermissionDecision(
             verdict=Verdict.ALLOW,
-            subject=weighed.subject,
-            cwd=weighed.cwd,
-            effects=weighed.effects,
-            offline=any(effect.kind is EffectKind.UNKNOWN for effect in weighed.effects),
-            looks=weighed.looks,
+            subject=facts.subject,
+            cwd=facts.cwd,
+            effects=facts.effects,
+            offline=any(effect.kind is EffectKind.UNKNOWN for effect in facts.effects),
+            is_read_only=facts.is_read_only,
         )
-        asks = self.standing(weighed, context.state.environment)
+        asks = self.list_objections(facts, context.state.environment)
         never = next((one for one in asks if one.verdict is Verdict.DENY), None)
         if never is not None:
             return structs.replace(base, verdict=Verdict.DENY, rule=never.rule, reason=never.reason)
-        if not asks or self._unasked(context, command=bool(weighed.line)):
+        if not asks or self._is_asking_off(context, command=bool(facts.line)):
             return base
-        if no := self._said_no_before(asks, weighed):
-            return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_said_no(no[1]))
-        return self._question(base, weighed, asks, context, tool)
+        if no := self._find_earlier_refusal(asks, facts):
+            return structs.replace(base, verdict=Verdict.DENY, rule=no[0], reason=_format_refusal(no[1]))
+        return self._build_question(base, facts, asks, context, tool)
 
-    def _open_allowed(self, context: ToolContext) -> None:
+    def _grant_allowed_paths(self, context: ToolContext) -> None:
         """Let commands write the places that the person has allowed by name, from the first command on."""
-        patterns = [*self.policy.allow, *self.leave.always, *(one.pattern for one in self.leave.grants)]
+        patterns = [
+            *self.policy.allow,
+            *self.session_grants.always,
+            *(one.pattern for one in self.session_grants.grants),
+        ]
         patterns += [rule.pattern for rule in self.policy.rules if rule.verdict is Verdict.ALLOW]
-        for path in filter(None, map(place_named, dict.fromkeys(patterns))):
-            if path in self._opened or os.path.realpath(path) != path or not os.path.exists(path):
+        for path in filter(None, map(parse_write_path, dict.fromkeys(patterns))):
+            if path in self._granted_paths or os.path.realpath(path) != path or not os.path.exists(path):
                 continue
-            if self.opening(path, context).verdict is Verdict.ALLOW:
-                self._opened.add(path)
+            if self.decide_write(path, context).verdict is Verdict.ALLOW:
+                self._granted_paths.add(path)
                 with contextlib.suppress(ToolError):  # what is protected stays closed; a command that tries it is told
                     context.backend.grant(path)
 
-    def standing(self, weighed: "Weighed", environment: Mapping[str, str]) -> list[Finding]:
-        """What is left against a call by the person's policy and answers: one refusal, or the questions; or nothing."""
-        findings = [*weighed.findings, *said_by(self.policy.rules, weighed.subjects)]
+    def list_objections(self, facts: "CallFacts", environment: Mapping[str, str]) -> list[Finding]:
+        """Return what is left against a call by the person's policy and answers: one refusal, or the questions; or
+        nothing.
+        """
+        findings = [*facts.findings, *said_by(self.policy.rules, facts.subjects)]
         never = next((one for one in findings if one.verdict is Verdict.DENY), None)
         if never is not None:
             return [never]
         asking = [one for one in findings if one.verdict is Verdict.ASK]
-        runs = _files_run(weighed) if asking and self.leave.grants else ()
-        asks = [one for one in asking if not self._covered(one, runs, weighed)]
-        return [] if asks and self._whole_line(weighed, asks, environment) else asks
+        runs = _list_run_files(facts) if asking and self.session_grants.grants else ()
+        asks = [one for one in asking if not self._is_covered(one, runs, facts)]
+        return [] if asks and self._is_line_allowed(facts, asks, environment) else asks
 
-    def _said_no_before(self, asks: Iterable[Finding], weighed: "Weighed") -> tuple[str, str] | None:
-        """The rule and the host or path that the person said no to in this session; None where there is none."""
-        names = ((one.rule, name) for one in asks for name in _lasting_no(one, weighed))
-        return next((one for one in names if one[1] in self.leave.refused), None)
+    def _find_earlier_refusal(self, asks: Iterable[Finding], facts: "CallFacts") -> tuple[str, str] | None:
+        """Return the rule and the host or path that the person said no to in this session, or None."""
+        names = ((one.rule, name) for one in asks for name in _list_refusal_subjects(one, facts))
+        return next((one for one in names if one[1] in self.session_grants.refused_subjects), None)
 
-    def _question(
-        self, base: Decision, weighed: "Weighed", asks: Sequence[Finding], context: ToolContext, tool: str
-    ) -> Decision:
-        from hermes.tools.permissions.fingerprint import seal
+    def _build_question(
+        self, base: PermissionDecision, facts: "CallFacts", asks: Sequence[Finding], context: ToolContext, tool: str
+    ) -> PermissionDecision:
+        from hermes.tools.permissions.fingerprint import fingerprint_call
 
         state = context.state
         plain = [one for one in asks if not one.rule.startswith(_TAINTED)]
-        taints = state.taint.sources() if len(plain) < len(asks) else ()
-        patterns = _patterns(plain)
-        wider = _grants(plain, taints, weighed)
+        taints = state.taint.list_sources() if len(plain) < len(asks) else ()
+        patterns = _list_patterns(plain)
+        wider = _build_grants(plain, taints, facts)
         return structs.replace(
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
-            reason="; ".join(dict.fromkeys(_reasons(asks, weighed))),
+            reason="; ".join(dict.fromkeys(_list_reasons(asks, facts))),
             grants=wider,
-            always=self._lasting(wider),
-            pattern=patterns[0] if len(patterns) == 1 and not taints else literal(weighed.line),
-            seal=seal(f"{tool} {weighed.subject}", weighed.cwd or str(state.cwd), state, weighed.effects),
-            sticks=_sticks(asks, weighed),
-            hint=_hint(taints),
+            always=self._list_lasting_patterns(wider),
+            pattern=patterns[0] if len(patterns) == 1 and not taints else literal(facts.line),
+            fingerprint=fingerprint_call(f"{tool} {facts.subject}", facts.cwd or str(state.cwd), state, facts.effects),
+            lasting_refusals=_list_lasting_refusals(asks, facts),
+            hint=_build_hint(taints),
         )
 
-    def _lasting(self, grants: Sequence[Grant]) -> tuple[str, ...]:
-        """What an answer for good would cover: nothing where a source or a file's content is a part of it."""
-        if self._remember is None or any(not one.pattern or one.seal for one in grants):
+    def _list_lasting_patterns(self, grants: Sequence[SessionGrant]) -> tuple[str, ...]:
+        """Return what an answer for good would cover: nothing where a source or a file's content is a part of it."""
+        if self._remember is None or any(not one.pattern or one.fingerprint for one in grants):
             return ()
         return tuple(one.pattern for one in grants)
 
-    def _covered(self, finding: Finding, runs: Sequence[str] | None, weighed: "Weighed") -> bool:
+    def _is_covered(self, finding: Finding, runs: Sequence[str] | None, facts: "CallFacts") -> bool:
         if finding.rule.startswith(_TAINTED):
             return any(covers(one, finding.subject) for one in self.policy.allow)
-        patterns = (*self.policy.allow, *self.leave.always)
+        patterns = (*self.policy.allow, *self.session_grants.always)
         # Variables may turn the same words at another cluster, account or database: only the whole line says which.
-        if not _steered(weighed.line) and answered(finding, patterns, self.policy.rules):
+        if not _find_assignments(facts.line) and answered(finding, patterns, self.policy.rules):
             return True
-        grants = [grant for grant in self.leave.grants if grant.pattern and covers(grant.pattern, finding.subject)]
-        led = _led(weighed.effects, finding.subject, _variables(weighed)) if grants else ""
-        return any(grant.places == led and (not grant.seal or grant.seal == _sealed(runs)) for grant in grants)
+        grants = [
+            grant for grant in self.session_grants.grants if grant.pattern and covers(grant.pattern, finding.subject)
+        ]
+        led = _hash_places(facts.effects, finding.subject, _collect_variables(facts)) if grants else ""
+        return any(
+            grant.places_hash == led and (not grant.fingerprint or grant.fingerprint == _fingerprint_run_files(runs))
+            for grant in grants
+        )
 
-    def _whole_line(self, weighed: "Weighed", asks: Iterable[Finding], environment: Mapping[str, str]) -> bool:
-        """Whether the person allowed this very line, letter by letter; their own stricter rules stand."""
-        if not weighed.line or any(one.rule == OWN or one.rule.startswith(_TAINTED) for one in asks):
+    def _is_line_allowed(self, facts: "CallFacts", asks: Iterable[Finding], environment: Mapping[str, str]) -> bool:
+        """Return whether the person allowed this very line, letter by letter; their own stricter rules stand."""
+        if not facts.line or any(one.rule == OWN or one.rule.startswith(_TAINTED) for one in asks):
             return False
-        lines = (*self.policy.allow, *self.leave.always)
-        led = _led(weighed.effects, "", environment) if self.leave.grants else ""
-        granted = (grant.pattern for grant in self.leave.grants if not grant.seal and grant.places == led)
-        return weighed.line in lines or literal(weighed.line) in (*lines, *granted)
+        lines = (*self.policy.allow, *self.session_grants.always)
+        led = _hash_places(facts.effects, "", environment) if self.session_grants.grants else ""
+        granted = (
+            grant.pattern for grant in self.session_grants.grants if not grant.fingerprint and grant.places_hash == led
+        )
+        return facts.line in lines or literal(facts.line) in (*lines, *granted)
 
-    def _unasked(self, context: ToolContext, *, command: bool) -> bool:
-        if self.leave.yolo:
+    def _is_asking_off(self, context: ToolContext, *, command: bool) -> bool:
+        if self.session_grants.yolo:
             return True
         backend = context.backend
         # What a backend holds back is its commands: other tools, and connections, are asked about all the same.
         return command and bool(self.policy.off_in) and backend.contained and backend.name == self.policy.off_in
 
 
-def _grants(plain: Sequence[Finding], sources: Sequence[str], weighed: "Weighed") -> tuple[Grant, ...]:
-    """What an answer for the session covers. Where a part of the call cannot be named, nothing can say what that is."""
-    patterns = _patterns(plain)
+def _build_grants(plain: Sequence[Finding], sources: Sequence[str], facts: "CallFacts") -> tuple[SessionGrant, ...]:
+    """Return what an answer for the session covers; nothing where a part of the call cannot be named."""
+    patterns = _list_patterns(plain)
     if plain and not patterns:
         return ()
-    runs = _files_run(weighed)
+    runs = _list_run_files(facts)
     if runs is None:
         return ()
-    bound = _sealed(runs)
-    led = {literal_or_folder(one): _led(weighed.effects, one.subject, _variables(weighed)) for one in plain}
-    named = (Grant(pattern=one, seal=bound, places=led[one]) for one in patterns)
-    return (*named, *(Grant(source=one) for one in sources))
+    bound = _fingerprint_run_files(runs)
+    led = {
+        pattern_from_finding(one): _hash_places(facts.effects, one.subject, _collect_variables(facts)) for one in plain
+    }
+    named = (SessionGrant(pattern=one, fingerprint=bound, places_hash=led[one]) for one in patterns)
+    return (*named, *(SessionGrant(source=one) for one in sources))
 
 
-def place_named(pattern: str) -> str:
-    """The one place that a pattern `write PLACE` or `write PLACE/*` names, absolute; empty for any other pattern."""
+def parse_write_path(pattern: str) -> str:
+    """Return the one absolute path that a pattern `write PATH` or `write PATH/*` names; empty for any other
+    pattern.
+    """
     verb, _, named = pattern.strip().partition(" ")
     if verb != WRITE:
         return ""
@@ -280,28 +306,30 @@ def place_named(pattern: str) -> str:
     return path if plain and os.path.isabs(path) else ""
 
 
-def _said_no(subject: str) -> str:
+def _format_refusal(subject: str) -> str:
     return f"the person said no to `{subject}` before, and that holds for this session"
 
 
-def _lasting_no(one: Finding, weighed: "Weighed") -> tuple[str, ...]:
-    """The hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
-    if one.rule not in _NO_LASTS:
+def _list_refusal_subjects(one: Finding, facts: "CallFacts") -> tuple[str, ...]:
+    """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about
+    more.
+    """
+    if one.rule not in _LASTING_REFUSAL_RULES:
         return ()
-    if one.rule == OUTSIDE and one.subject != weighed.subject:  # a file tool's: the question names the folder, too
-        written = (effect for effect in weighed.effects if effect.kind is EffectKind.WRITES)
+    if one.rule == OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
+        written = (effect for effect in facts.effects if effect.kind is EffectKind.WRITES)
         return tuple(spelled((WRITE, target)) for effect in written for target in effect.targets)
     return (one.subject,)
 
 
-def _sticks(asks: Sequence[Finding], weighed: "Weighed") -> tuple[str, ...]:
-    """What a no is about beyond the call: where all that is asked is about hosts or paths."""
-    found = [_lasting_no(one, weighed) for one in asks]
+def _list_lasting_refusals(asks: Sequence[Finding], facts: "CallFacts") -> tuple[str, ...]:
+    """Return what a no is about beyond the call: where all that is asked is about hosts or paths."""
+    found = [_list_refusal_subjects(one, facts) for one in asks]
     return tuple(dict.fromkeys(name for names in found for name in names)) if all(found) else ()
 
 
-def _hint(sources: Iterable[str]) -> str:
-    """What spares a person such questions, where the text that stands there is of a folder's files."""
+def _build_hint(sources: Iterable[str]) -> str:
+    """Return how to avoid such questions, where the untrusted text in the conversation is of a folder's files."""
     parted = [(kind, label) for kind, _, label in (one.partition(":") for one in sources)]
     folder = next((label for kind, label in parted if kind == Source.FILE), "")
     if not folder:
@@ -311,81 +339,90 @@ def _hint(sources: Iterable[str]) -> str:
     return f"`hermes trust {named}` stops such questions{others}: its files then count as yours. Do it if you know them"
 
 
-def _reasons(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
-    """Why it is asked; of a command that is too long to be shown whole, with the words that each reason is about."""
-    if not is_long(weighed.subject):
+def _list_reasons(asks: Sequence[Finding], facts: "CallFacts") -> Iterator[str]:
+    """Yield the reasons of a question; for a command too long to be shown whole, with the words that each is
+    about.
+    """
+    if not is_long(facts.subject):
         yield from (one.reason for one in asks)
     else:
-        yield from _with_words(asks, weighed)
+        yield from _quote_reasons(asks, facts)
 
 
-def _with_words(asks: Sequence[Finding], weighed: "Weighed") -> Iterator[str]:
+def _quote_reasons(asks: Sequence[Finding], facts: "CallFacts") -> Iterator[str]:
     for one in asks:
-        words = one.subject if one.subject != weighed.subject else ""
-        yield f"{one.reason} (`{head_and_tail(words, _PART)}`)" if words else one.reason
-    if any(one.rule in _UNREAD for one in asks):
+        words = one.subject if one.subject != facts.subject else ""
+        yield f"{one.reason} (`{head_and_tail(words, _MAX_PART_CHARACTERS)}`)" if words else one.reason
+    if any(one.rule in _UNJUDGED_RULES for one in asks):
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
-        parts = [spelled(one.argv) for one in weighed.effects if one.argv and one.kind not in _SILENT]
-        yield from (f"it has `{head_and_tail(one, _PART)}`" for one in list(dict.fromkeys(parts))[:_PARTS])
+        parts = [spelled(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
+        yield from (
+            f"it has `{head_and_tail(one, _MAX_PART_CHARACTERS)}`" for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
+        )
 
 
-def _steered(line: str) -> list[str]:
-    """The assignments in a line that programs may see, in the order of the line."""
-    return re.findall(_ASSIGNS, line) if "=" in line else []
+def _find_assignments(line: str) -> list[str]:
+    """Return the assignments in a line that programs may see, in the order of the line."""
+    return re.findall(_ASSIGNMENT, line) if "=" in line else []
 
 
-def _variables(weighed: "Weighed") -> Mapping[str, str]:
-    """What steers a call's programs besides their words: what earlier commands exported, and what the line assigns."""
-    return {**weighed.exported, "": " ".join(_steered(weighed.line))}
+def _collect_variables(facts: "CallFacts") -> Mapping[str, str]:
+    """Return what steers a call's programs besides their words: earlier exports, and what the line assigns."""
+    return {**facts.exported, "": " ".join(_find_assignments(facts.line))}
 
 
-def _led(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
-    """Where the effects of a finding's command lead now, as a hash; for a whole line all, with its variables."""
-    from hermes.tools.permissions.fingerprint import text_seal
+def _hash_places(effects: Iterable[Effect], subject: str, variables: Mapping[str, str] | None = None) -> str:
+    """Return a hash of where the effects of a finding's command lead now; for a whole line of all, with its
+    variables.
+    """
+    from hermes.tools.permissions.fingerprint import fingerprint_texts
 
     found = {one for effect in effects if subject in ("", spelled(effect.argv)) for one in effect.targets}
     marks = [text for one in sorted(found) if one[:1] == "/" for text in (one, os.path.realpath(one))]
-    return text_seal(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
+    return fingerprint_texts(*marks, *(f"{name}={value}" for name, value in sorted((variables or {}).items())))
 
 
-def _sealed(runs: Sequence[str] | None) -> str:
-    """The hash of the files that a call runs; empty when it runs none, or they cannot be told."""
-    from hermes.tools.permissions.fingerprint import file_seal
+def _fingerprint_run_files(runs: Sequence[str] | None) -> str:
+    """Return the fingerprint of the files that a call runs; empty when it runs none, or they cannot be told."""
+    from hermes.tools.permissions.fingerprint import fingerprint_files
 
-    return file_seal(runs) if runs else ""
-
-
-def _only(finding: Finding) -> "Weighed":
-    """What is to be said where there is one thing to say."""
-    from hermes.tools.permissions.evaluate import Weighed
-
-    return Weighed((finding,), (), finding.subject, "", "", (finding.subject,))
+    return fingerprint_files(runs) if runs else ""
 
 
-def _patterns(asks: Sequence[Finding]) -> tuple[str, ...]:
-    """The patterns that cover these findings and nothing else; none where one of them has no name."""
+def _facts_from_finding(finding: Finding) -> "CallFacts":
+    """Return the facts of a call with one finding."""
+    from hermes.tools.permissions.evaluate import CallFacts
+
+    return CallFacts((finding,), (), finding.subject, "", "", (finding.subject,))
+
+
+def _list_patterns(asks: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the patterns that cover these findings and nothing else; none where one of them has no name."""
     if any(not one.subject for one in asks):
         return ()
-    return tuple(dict.fromkeys(literal_or_folder(one) for one in asks))
+    return tuple(dict.fromkeys(pattern_from_finding(one) for one in asks))
 
 
-def literal_or_folder(finding: Finding) -> str:
-    """A finding's subject as a pattern; one about a folder's files stands for the folder."""
+def pattern_from_finding(finding: Finding) -> str:
+    """Return a finding's subject as a pattern; one about a folder's files stands for the folder."""
     pattern = literal(finding.subject)
     if finding.rule != OUTSIDE:
         return pattern
     return re.sub(r"/\[\*\]('?)$", r"/*\1", pattern)
 
 
-def _files_run(weighed: "Weighed") -> tuple[str, ...] | None:
-    """The files that the call takes code from; of a folder, those in it that may hold code. None: too many to tell."""
-    from hermes.tools.permissions.fingerprint import code_in
+def _list_run_files(facts: "CallFacts") -> tuple[str, ...] | None:
+    """Return the files that the call takes code from; of a folder, those in it that may hold code.
 
-    found = [one for effect in weighed.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
+    None: too many to tell.
+    """
+    from hermes.tools.permissions.fingerprint import list_code_files
+
+    found = [one for effect in facts.effects if effect.kind is EffectKind.RUNS for one in effect.targets]
     listed: dict[str, None] = {}
     for path in dict.fromkeys(one for one in found if one[:1] == "/"):
-        below = code_in(path) if os.path.isdir(path) else [path]
+        below = list_code_files(path) if os.path.isdir(path) else [path]
         if below is None:
             return None
         listed |= dict.fromkeys(below)

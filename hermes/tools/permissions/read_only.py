@@ -1,9 +1,11 @@
-"""Commands that only look: before those no copy of the folder is made. What is not known to only look may write."""
+"""Recognizes commands that only read: no copy of the folder is made before those. An unknown command may
+write.
+"""
 
 from hermes.safety.shell.findings import EffectKind, Judgement, Simple
 from hermes.safety.shell.words import words
 
-_LOOKERS = words(
+_READ_ONLY_COMMANDS = words(
     """
     < ls cat head tail grep egrep fgrep rg wc pwd echo printf stat file du df which type true false : test [ [[ date
     whoami id uname hostname basename dirname realpath readlink cut tr diff cmp comm nl tac rev column seq sleep cd
@@ -11,41 +13,49 @@ _LOOKERS = words(
     less more whereis groups locale getconf fold fmt expand unexpand paste
     """
 )
-_GIT = words(
+_READ_ONLY_GIT_COMMANDS = words(
     """
     status log diff show rev-parse ls-files blame describe shortlog ls-tree cat-file rev-list grep reflog merge-base
     name-rev for-each-ref count-objects
     """
 )
-_FIND_ACTS = words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
-_WRITING = {"tree": ("-o",), "sort": ("-o", "--output"), "git": ("--output", "-o", "--open-files-in-pager", "-O")}
-_HARMLESS = (EffectKind.READS, EffectKind.FETCHES, EffectKind.SENDS)
-_AWAY = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
+_FIND_ACTIONS = words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
+_OUTPUT_OPTIONS = {
+    "tree": ("-o",),
+    "sort": ("-o", "--output"),
+    "git": ("--output", "-o", "--open-files-in-pager", "-O"),
+}
+_READ_ONLY_EFFECTS = (EffectKind.READS, EffectKind.FETCHES, EffectKind.SENDS)
+_DISCARDING_TARGETS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
-def only_looks(judged: Judgement) -> bool:
-    """Whether nothing of a command line writes a file, as far as its text tells for sure."""
+def is_read_only_line(judged: Judgement) -> bool:
+    """Return whether nothing of a command line writes a file, as far as its text tells for sure."""
     if not judged.commands or any(not one.subject for one in judged.findings):
         return False  # what cannot be told apart into commands is not known
-    if any(one.kind not in _HARMLESS and one.argv[:1] != ("git",) for one in judged.effects if not _away(one.targets)):
+    if any(
+        one.kind not in _READ_ONLY_EFFECTS and one.argv[:1] != ("git",)
+        for one in judged.effects
+        if not _is_discarded(one.targets)
+    ):
         return False
-    return all(map(_looks, judged.commands))
+    return all(map(_is_read_only_command, judged.commands))
 
 
-def _away(targets: tuple[str, ...]) -> bool:
-    return bool(targets) and all(one in _AWAY for one in targets)
+def _is_discarded(targets: tuple[str, ...]) -> bool:
+    return bool(targets) and all(one in _DISCARDING_TARGETS for one in targets)
 
 
-def _looks(one: Simple) -> bool:
+def _is_read_only_command(one: Simple) -> bool:
     name, rest = one.argv[0] if one.argv else "", one.argv[1:]
     if name == ">":
-        return _away(rest)
-    if any(word.startswith(_WRITING.get(name, ("\0",))) for word in rest):
+        return _is_discarded(rest)
+    if any(word.startswith(_OUTPUT_OPTIONS.get(name, ("\0",))) for word in rest):
         return False
     if name == "git":
-        return bool(rest) and rest[0] in _GIT
+        return bool(rest) and rest[0] in _READ_ONLY_GIT_COMMANDS
     if name == "find":
-        return _FIND_ACTS.isdisjoint(rest)
+        return _FIND_ACTIONS.isdisjoint(rest)
     if name == "env":
         return not rest
-    return name in _LOOKERS
+    return name in _READ_ONLY_COMMANDS

@@ -1,4 +1,4 @@
-"""What a session wrote before its process began: read off the calls in its transcript."""
+"""Finds the files that a session wrote before its process began, from the calls in its transcript."""
 
 import os
 from collections.abc import Iterable
@@ -10,34 +10,35 @@ from hermes.tools.registry import Toolbox
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext
 
-_NOT_DONE = (ToolStatus.REFUSED, ToolStatus.INVALID)
+_NOT_RUN_STATUSES = (ToolStatus.REFUSED, ToolStatus.INVALID)
 
 
-def recall_written(messages: Iterable[Message], toolbox: Toolbox, context: ToolContext) -> None:
-    """Note the files that these calls wrote, where a later one could run them unseen.
+def restore_written_files(messages: Iterable[Message], toolbox: Toolbox, context: ToolContext) -> None:
+    """Record the files that these calls wrote, since a later call could run them unseen.
 
-    Which folder a command ran in is not known any more: the workspace is taken for it. In a sandbox nothing is noted.
+    The folder that a command ran in is not known any more: the workspace is assumed. In a sandbox nothing
+    is recorded.
     """
     if context.backend.contained:
         return
-    sources = "\n".join(context.state.taint.sources())
+    sources = "\n".join(context.state.taint.list_sources())
     messages = list(messages)
     results = [part for one in messages for part in one.parts if isinstance(part, ToolResultPart)]
-    undone = {part.call_id for part in results if part.status in _NOT_DONE or _all_or_nothing(part)}
+    undone = {part.call_id for part in results if part.status in _NOT_RUN_STATUSES or _is_failed_write(part)}
     for message in messages:
         for call in message.calls():
             if call.call_id in undone:
                 continue
-            for path in _written(call, toolbox, context):
-                context.state.wrote.setdefault(os.path.realpath(path), sources)
+            for path in _list_written_files(call, toolbox, context):
+                context.state.written_files.setdefault(os.path.realpath(path), sources)
 
 
-def _all_or_nothing(result: ToolResultPart) -> bool:
-    """Whether it is of a tool that writes all or nothing, and failed."""
+def _is_failed_write(result: ToolResultPart) -> bool:
+    """Return whether a result is a failure of a tool that writes all or nothing."""
     return result.status is ToolStatus.ERROR and result.name in ("write_file", "patch")
 
 
-def _written(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list[str]:
+def _list_written_files(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list[str]:
     tool = toolbox.find(call.name)
     if tool is None:
         return []
@@ -45,7 +46,7 @@ def _written(call: ToolCallPart, toolbox: Toolbox, context: ToolContext) -> list
         arguments = tool.parameters.decode(call.arguments)
     except ArgumentsError:
         return []
-    found = [str(context.resolve(use.path)) for use in tool.paths(arguments) if use.write]
+    found = [str(context.resolve_path(use.path)) for use in tool.paths(arguments) if use.write]
     command = tool.command(arguments)
     if command:
         from hermes.safety.shell.commands import analyse

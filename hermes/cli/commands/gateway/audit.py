@@ -2,11 +2,11 @@
 
 import asyncio
 
-from hermes.admin.people.admin import open_people
+from hermes.admin.people.admin import open_people_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
-from hermes.commands.views.people import deed_line
+from hermes.commands.views.people import format_audit_entry
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
@@ -35,10 +35,10 @@ def run(arguments: list[str]) -> int:
     if given.as_json:
         print_json(rows)
     else:
-        print("\n".join(map(deed_line, rows)) or say("Nothing was done yet."))
+        print("\n".join(map(format_audit_entry, rows)) or say("Nothing was done yet."))
     return 0
 
 
 async def _rows(person: str, platform: str, limit: int) -> list[Plain]:
-    async with open_people(process_environment()) as desk:
-        return await desk.audit(person=person, platform=platform, limit=limit)
+    async with open_people_admin(process_environment()) as desk:
+        return await desk.list_audit(person=person, platform=platform, limit=limit)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from hermes.admin.service import process
-from hermes.admin.service.service import Plan, Service, carry_out, kind_here, lines_of
+from hermes.admin.service.service import GatewayService, ServicePlan, detect_service_kind, execute_plan, format_plan
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import complain, failed
 from hermes.cli.log import log_to, redaction
@@ -18,7 +18,7 @@ from hermes.config.home import Home, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say, translated
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.util.text import escaped
 
 _LEVELS = ("info", "warning", "error")
@@ -83,7 +83,7 @@ def _run(_given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> 
     log_to(home.logs, redaction(environ, home))
     # Front-ends know nothing of each other: the gateway is started by its name.
     serve = importlib.import_module("hermes.gateway.run").serve
-    return int(serve(environ, Options(platform="gateway", reviews=True), _told))
+    return int(serve(environ, SessionOptions(platform="gateway", reviews=True), _told))
 
 
 def _told(line: str) -> None:
@@ -92,16 +92,16 @@ def _told(line: str) -> None:
         print(f"{moment} {escaped(translated(line))}", flush=True)
 
 
-def _service(environ: Mapping[str, str], home: Home) -> Service:
+def _service(environ: Mapping[str, str], home: Home) -> GatewayService:
     seconds = load_settings(home).settings.gateway.drain_seconds
-    return Service(home, environ, kind_here(environ), seconds)
+    return GatewayService(home, environ, detect_service_kind(environ), seconds)
 
 
 def _install(given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> int:
     """Show what is to be done, and do it once the person agrees."""
     service = _service(environ, home)
     installs = given.verb == "install"
-    plan = service.install() if installs else service.uninstall()
+    plan = service.plan_install() if installs else service.plan_uninstall()
     _show(plan)
     if given.dry_run:
         print(say("Nothing was done."))
@@ -111,50 +111,50 @@ def _install(given: argparse.Namespace, environ: Mapping[str, str], home: Home) 
         return 2 if agrees is None else 1
     if installs:
         home.ensure()
-        process.end(home, service.patience)
-    carry_out(plan, environ)
+        process.stop_gateway(home, service.stop_seconds)
+    execute_plan(plan, environ)
     print(say("The gateway is installed and runs.") if installs else say("The gateway is no service any more."))
     return 0
 
 
-def _show(plan: Plan) -> None:
-    print("\n".join(escaped(line) for line in lines_of(plan)))
+def _show(plan: ServicePlan) -> None:
+    print("\n".join(escaped(line) for line in format_plan(plan)))
 
 
 def _start(_given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> int:
     service = _service(environ, home)
     home.ensure()
     if service.installed:
-        carry_out(service.start(), environ)
-        pid = process.gateway_pid(home)
+        execute_plan(service.plan_start(), environ)
+        pid = process.find_gateway_pid(home)
     else:
-        pid = process.start_detached(home, service.wish, environ)
+        pid = process.start_detached(home, service.spec, environ)
     print(say("The gateway runs (pid {pid}).", pid=pid))
     return 0
 
 
 def _stop(_given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> int:
     service = _service(environ, home)
-    ran = process.gateway_pid(home) is not None
+    ran = process.find_gateway_pid(home) is not None
     if service.installed:
-        carry_out(service.stop(), environ)
-    process.end(home, service.patience)
+        execute_plan(service.plan_stop(), environ)
+    process.stop_gateway(home, service.stop_seconds)
     print(say("The gateway has ended.") if ran else say("No gateway runs."))
     return 0
 
 
 def _restart(given: argparse.Namespace, environ: Mapping[str, str], home: Home) -> int:
-    if process.gateway_pid(home) is not None:
+    if process.find_gateway_pid(home) is not None:
         _stop(given, environ, home)
     return _start(given, environ, home)
 
 
 def _reload(_given: argparse.Namespace, _environ: Mapping[str, str], home: Home) -> int:
     from hermes.ipc import frames
-    from hermes.ipc.gateway_request import ask_gateway
+    from hermes.ipc.gateway_request import request_gateway
 
-    said = asyncio.run(ask_gateway(home, frames.Reload()))
-    if not isinstance(said, frames.Done):
+    said = asyncio.run(request_gateway(home, frames.ReloadFrame()))
+    if not isinstance(said, frames.DoneFrame):
         complain(say("No gateway runs."))
         return 1
     print(escaped(translated(said.said)))

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from hermes.admin.service.log import Line, follow_lines, log_lines
+from hermes.admin.service.log import GatewayLogEntry, follow_log, read_log
 from hermes.config.home import Home
 from hermes.i18n.formats import moment
 from hermes.i18n.messages import say
@@ -15,7 +15,7 @@ from hermes.util.text import escaped
 
 def show(home: Home, given: argparse.Namespace) -> int:
     """Show the newest lines, and with `-f` those that come."""
-    found = log_lines(home.logs, given.account, given.lines, given.level)
+    found = read_log(home.logs, given.account, given.lines, given.level)
     for line in found:
         _print(line, as_json=given.as_json)
     if given.follow:
@@ -27,12 +27,12 @@ def show(home: Home, given: argparse.Namespace) -> int:
 
 
 async def _follow(home: Home, given: argparse.Namespace) -> None:
-    async for line in follow_lines(home.logs, given.account, given.level):
+    async for line in follow_log(home.logs, given.account, given.level):
         _print(line, as_json=given.as_json)
         sys.stdout.flush()
 
 
-def _print(line: Line, *, as_json: bool) -> None:
+def _print(line: GatewayLogEntry, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(line).decode())
         return

@@ -3,11 +3,11 @@
 import argparse
 import asyncio
 
-from hermes.admin.people.admin import open_people
+from hermes.admin.people.admin import open_people_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
-from hermes.commands.views.people import code_line
+from hermes.commands.views.people import format_pairing_code
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
@@ -52,24 +52,26 @@ def _parser() -> Parser:
 
 async def _done(given: argparse.Namespace) -> None:
     as_json = getattr(given, "as_json", False)
-    async with open_people(process_environment()) as desk:
+    async with open_people_admin(process_environment()) as desk:
         match given.verb:
             case "new":
-                code = await desk.offer(given.role, platform=given.platform, name=given.name, person_id=given.person)
+                code = await desk.create_code(
+                    given.role, platform=given.platform, name=given.name, person_id=given.person
+                )
                 if as_json:
                     print_json({"code": code})
                     return
                 print(code)
                 print(say("They send it to the bot in a direct chat, within an hour. It is not shown again."))
             case "revoke":
-                await desk.revoke(given.code)
+                await desk.revoke_code(given.code)
                 if as_json:
                     print_json({"revoked": given.code})
                 else:
                     print(say("The code counts no more."))
             case _:
-                rows = await desk.codes()
+                rows = await desk.list_codes()
                 if as_json:
                     print_json(rows)
                 else:
-                    print("\n".join(map(code_line, rows)) or say("No code waits."))
+                    print("\n".join(map(format_pairing_code, rows)) or say("No code waits."))

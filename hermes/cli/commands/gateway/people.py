@@ -3,11 +3,11 @@
 import argparse
 import asyncio
 
-from hermes.admin.people.admin import PeopleDesk, open_people
+from hermes.admin.people.admin import PeopleAdmin, open_people_admin
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import agreed, print_json
-from hermes.commands.views.people import person_lines
+from hermes.commands.views.people import format_person
 from hermes.config.environment import process_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import say
@@ -60,44 +60,44 @@ def _parser() -> Parser:
 
 
 async def _done(given: argparse.Namespace) -> int:
-    async with open_people(process_environment()) as desk:
+    async with open_people_admin(process_environment()) as desk:
         match given.verb:
             case "remove":
                 return await _removed(desk, given)
             case "unlink":
-                rows = [await desk.row(await desk.unlink(given.platform, given.account))]
+                rows = [await desk.find_person(await desk.unlink_account(given.platform, given.account))]
             case "show" | "add" | "rename" | "role" | "link":
                 rows = [await _changed(desk, given)]
             case _:
-                rows = await desk.rows()
+                rows = await desk.list_people()
     if getattr(given, "as_json", False):
         print_json(rows if given.verb in (None, "list") else rows[0])
     else:
-        print("\n".join(line for row in rows for line in person_lines(row)))
+        print("\n".join(line for row in rows for line in format_person(row)))
     return 0
 
 
-async def _changed(desk: PeopleDesk, given: argparse.Namespace) -> dict[str, object]:
+async def _changed(desk: PeopleAdmin, given: argparse.Namespace) -> dict[str, object]:
     match given.verb:
         case "add":
-            return await desk.add(given.person, name=given.name, role=given.role)
+            return await desk.add_person(given.person, name=given.name, role=given.role)
         case "rename":
-            return await desk.rename(given.person, given.name)
+            return await desk.rename_person(given.person, given.name)
         case "role":
-            return await desk.give_role(given.person, given.role)
+            return await desk.set_role(given.person, given.role)
         case "link":
-            return await desk.link(given.person, given.platform, given.account)
+            return await desk.link_account(given.person, given.platform, given.account)
         case _:
-            return await desk.row(given.person)
+            return await desk.find_person(given.person)
 
 
-async def _removed(desk: PeopleDesk, given: argparse.Namespace) -> int:
-    name = escaped(await desk.removable(given.person))
+async def _removed(desk: PeopleAdmin, given: argparse.Namespace) -> int:
+    name = escaped(await desk.find_removable_person(given.person))
     question = say("Know {name} no more? They get no answer then.", name=name)
     yes = agreed(question, yes=given.yes, what=say("Removing somebody"))
     if not yes:
         return 2 if yes is None else 1
-    removed = await desk.remove(given.person)
+    removed = await desk.remove_person(given.person)
     if given.as_json:
         print_json({"removed": removed})
     else:

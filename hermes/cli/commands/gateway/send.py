@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 
-from hermes.admin.send import open_desk
+from hermes.admin.send import open_home_services
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
@@ -15,7 +15,7 @@ from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import phrase, say
 from hermes.ipc import frames
-from hermes.ipc.gateway_request import ask_gateway
+from hermes.ipc.gateway_request import request_gateway
 from hermes.util.text import clean_surrogates, escaped
 
 
@@ -53,31 +53,31 @@ async def _sent(given: argparse.Namespace, environ: Mapping[str, str]) -> int:
     # Front-ends know nothing of each other: what the gateway knows of targets is found by its name.
     sending = importlib.import_module("hermes.gateway.send")
     text = clean_surrogates(sys.stdin.read() if given.text == "-" else given.text)
-    file = sending.checked_file(given.file) if given.file else ""
+    file = sending.check_file(given.file) if given.file else ""
     if not text.strip() and not file:
         raise UsageError(phrase("There is nothing to send."), phrase("Give a text, `-` or --file."))
     if not given.now:
-        ask = frames.Send(id=1, to=given.to, text=text, file=file)
-        said = await ask_gateway(locate_home(environ), ask)
-        if isinstance(said, frames.Done):
+        ask = frames.SendFrame(id=1, to=given.to, text=text, file=file)
+        said = await request_gateway(locate_home(environ), ask)
+        if isinstance(said, frames.DoneFrame):
             print(say("It goes out: {where}", where=escaped(said.said)))
             return 0
-    async with open_desk(environ) as desk:
-        saying = sending.Saying(text=text, file=file)
-        plans = sending.plans_for(desk)
+    async with open_home_services(environ) as desk:
+        saying = sending.SendContent(text=text, file=file)
+        plans = sending.load_plans(desk)
         if given.now:
             where = await sending.send_now(given.to, saying, plans, desk)
             print(say("Sent: {where}", where=escaped(where)))
         else:
-            where = await sending.owe(given.to, saying, plans, desk)
+            where = await sending.queue_message(given.to, saying, plans, desk)
             print(say("No gateway runs: it goes out when one does: {where}", where=escaped(where)))
     return 0
 
 
 async def _listed(given: argparse.Namespace) -> int:
     sending = importlib.import_module("hermes.gateway.send")
-    async with open_desk(process_environment()) as desk:
-        chats = await sending.known_chats(desk)
+    async with open_home_services(process_environment()) as desk:
+        chats = await sending.list_known_chats(desk)
     if given.as_json:
         print_json([{"target": target, "name": name, "kind": kind} for target, name, kind in chats])
     elif not chats:

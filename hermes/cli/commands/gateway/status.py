@@ -6,15 +6,15 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from hermes.admin.send import open_desk
+from hermes.admin.send import open_home_services
 from hermes.admin.service import process
-from hermes.admin.service.service import Service, kind_here
+from hermes.admin.service.service import GatewayService, detect_service_kind
 from hermes.cli.output import print_json, size
 from hermes.config.home import locate_home
 from hermes.i18n.formats import span
 from hermes.i18n.messages import say, say_many, translated
 from hermes.ipc import frames
-from hermes.ipc.gateway_request import ask_gateway
+from hermes.ipc.gateway_request import request_gateway
 from hermes.util.text import escaped
 
 
@@ -78,16 +78,16 @@ def _owing(health: _Health) -> None:
 
 async def _found(environ: Mapping[str, str]) -> dict[str, object]:
     home = locate_home(environ)
-    kind = kind_here(environ)
-    service = Service(home, environ, kind, 0.0)
+    kind = detect_service_kind(environ)
+    service = GatewayService(home, environ, kind, 0.0)
     about = {"service": f"{kind.value} ({service.name})" if service.installed else say("not installed")}
-    said = await ask_gateway(home, frames.Status())
-    if isinstance(said, frames.Standing):
+    said = await request_gateway(home, frames.StatusRequestFrame())
+    if isinstance(said, frames.StatusFrame):
         return {"running": True, **said.health, **about}
-    pid = process.gateway_pid(home)
+    pid = process.find_gateway_pid(home)
     if pid is not None:
         return {"running": True, "pid": pid, "wrong": [say("It does not answer on its socket.")], **about}
-    async with open_desk(environ) as desk:
+    async with open_home_services(environ) as desk:
         accounts = desk.settings.platforms
         since = await desk.store.chats.owing_since()
         counts: dict[str, int] = {}

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from hermes.admin.webhooks import WebhookDesk, filters_of, reported_to, shown
+from hermes.admin.webhooks import WebhookAdmin, parse_filters, route_without_secret, sign_report
 from hermes.cli.arguments import Parser
 from hermes.cli.errors import failed
 from hermes.cli.output import print_json
@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     try:
         home = locate_home(process_environment())
         home.check()
-        return _done(WebhookDesk(home), given)
+        return _done(WebhookAdmin(home), given)
     except HermesError as error:
         return failed(error)
 
@@ -78,17 +78,17 @@ def _wishes(parser: argparse.ArgumentParser) -> None:
 _FIELDS = ("prompt", "secret", "scheme", "events", "skills", "deliver", "deliver_only", "role", "model", "per_minute")
 
 
-def _done(desk: WebhookDesk, given: argparse.Namespace) -> int:
+def _done(desk: WebhookAdmin, given: argparse.Namespace) -> int:
     match given.verb:
         case "add":
             return _added(desk, given)
         case "remove":
-            desk.remove(given.name)
+            desk.remove_route(given.name)
             _show(given, {"removed": given.name}, say("Removed."))
         case "test":
             return _tested(desk, given)
         case _:
-            rows = [shown(name, route) for name, route in desk.routes().items()]
+            rows = [route_without_secret(name, route) for name, route in desk.list_routes().items()]
             lines = [f"{row['name']}  {row['role']}  -> {row['deliver']}" for row in rows]
             if getattr(given, "as_json", False):
                 print_json(rows)
@@ -97,22 +97,22 @@ def _done(desk: WebhookDesk, given: argparse.Namespace) -> int:
     return 0
 
 
-def _added(desk: WebhookDesk, given: argparse.Namespace) -> int:
+def _added(desk: WebhookAdmin, given: argparse.Namespace) -> int:
     wishes = {name: getattr(given, name) for name in _FIELDS}
-    filters = filters_of(given.filters or ())
-    route = desk.add(given.name, wishes | ({"filters": filters} if filters else {}))
-    host, port = desk.address(process_environment())
+    filters = parse_filters(given.filters or ())
+    route = desk.add_route(given.name, wishes | ({"filters": filters} if filters else {}))
+    host, port = desk.listen_address(process_environment())
     address = f"http://{host}:{port}/webhooks/{given.name}"
-    row = shown(given.name, route) | {"address": address, "secret": route.secret}
+    row = route_without_secret(given.name, route) | {"address": address, "secret": route.secret}
     _show(given, row, say("Address: {address}\nSecret (shown once): {secret}", address=address, secret=route.secret))
     return 0
 
 
-def _tested(desk: WebhookDesk, given: argparse.Namespace) -> int:
+def _tested(desk: WebhookAdmin, given: argparse.Namespace) -> int:
     """Report something, signed as a program of one's own would; what the gateway answered."""
-    body, route = _payload(given.payload), desk.find(given.name)
-    host, port = desk.address(process_environment())
-    path, headers = reported_to(given.name, route, body, time.time())
+    body, route = _payload(given.payload), desk.find_route(given.name)
+    host, port = desk.listen_address(process_environment())
+    path, headers = sign_report(given.name, route, body, time.time())
     connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
     try:
         connection.request("POST", path, body=body, headers=headers)

@@ -1,1 +1,1 @@
-"""The API server: OpenAI's wire, runs, sessions and jobs over HTTP."""
+"""The API server: OpenAI's API formats, runs, sessions and jobs over HTTP."""

@@ -1,4 +1,4 @@
-"""What there is: models, capabilities, skills, tool sets; and how the gateway is."""
+"""Routes for models, capabilities, skills, tool sets, health and metrics."""
 
 from collections.abc import Callable
 
@@ -7,75 +7,77 @@ from aiohttp import web
 from hermes.admin import toolsets
 from hermes.admin.skills import skill_admin
 from hermes.gateway.http.server import is_loopback
-from hermes.gateway.platforms.api_server.context import Base
-from hermes.gateway.platforms.api_server.errors import ApiError
-from hermes.gateway.platforms.api_server.options import Scope
-from hermes.gateway.platforms.api_server.request_body import CALLER, answer, caller_of
+from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.errors import ApiRequestError
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.request_body import CALLER, caller_of, json_response
 
 
-class Catalogue:
-    """The handlers. `connections` counts what is open."""
+class CatalogRoutes:
+    """The handlers. `count_connections` returns the number of open connections."""
 
-    def __init__(self, base: Base, connections: Callable[[], int]) -> None:
-        self._base = base
-        self._connections = connections
+    def __init__(self, deps: ApiDeps, count_connections: Callable[[], int]) -> None:
+        self._deps = deps
+        self._count_connections = count_connections
 
     def routes(self) -> list[web.RouteDef]:
-        """What is answered where."""
+        """Return the routes and their handlers."""
         return [
-            web.get("/health", self._health),
-            web.get("/v1/health", self._health),
-            web.get("/health/detailed", self._detailed),
-            web.get("/metrics", self._metrics),
-            web.get("/v1/models", self._models),
-            web.get("/v1/models/{id:.+}", self._model),
-            web.get("/v1/capabilities", self._capabilities),
-            web.get("/v1/skills", self._skills),
-            web.get("/v1/toolsets", self._toolsets),
+            web.get("/health", self._get_health),
+            web.get("/v1/health", self._get_health),
+            web.get("/health/detailed", self._get_detailed_health),
+            web.get("/metrics", self._get_metrics),
+            web.get("/v1/models", self._list_models),
+            web.get("/v1/models/{id:.+}", self._get_model),
+            web.get("/v1/capabilities", self._get_capabilities),
+            web.get("/v1/skills", self._list_skills),
+            web.get("/v1/toolsets", self._list_toolsets),
         ]
 
-    async def _health(self, request: web.Request) -> web.Response:
+    async def _get_health(self, request: web.Request) -> web.Response:
         del request
-        return answer({"status": "ok"})
+        return json_response({"status": "ok"})
 
-    async def _detailed(self, request: web.Request) -> web.Response:
-        caller_of(request).need(Scope.ADMIN)
-        api = {"connections": self._connections(), "turns": self._base.seats.taken}
-        return answer({"status": "ok", "api": api, **self._base.front.health()})
+    async def _get_detailed_health(self, request: web.Request) -> web.Response:
+        caller_of(request).require_scope(ApiScope.ADMIN)
+        api = {"connections": self._count_connections(), "turns": self._deps.slots.taken}
+        return json_response({"status": "ok", "api": api, **self._deps.gateway.health_report()})
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _get_metrics(self, request: web.Request) -> web.Response:
         if CALLER in request:
-            caller_of(request).need(Scope.ADMIN)
-        elif not is_loopback(self._base.options.host):
-            raise ApiError(401, "A key is needed here.", code="invalid_api_key")
+            caller_of(request).require_scope(ApiScope.ADMIN)
+        elif not is_loopback(self._deps.options.host):
+            raise ApiRequestError(401, "A key is needed here.", code="invalid_api_key")
         own = (
             "# TYPE hermes_api_connections gauge\n"
-            f"hermes_api_connections {self._connections()}\n"
+            f"hermes_api_connections {self._count_connections()}\n"
             "# TYPE hermes_api_turns gauge\n"
-            f"hermes_api_turns {self._base.seats.taken}\n"
+            f"hermes_api_turns {self._deps.slots.taken}\n"
         )
-        text = self._base.front.metrics() + own
+        text = self._deps.gateway.metrics_text() + own
         return web.Response(text=text, content_type="text/plain", charset="utf-8")
 
-    async def _models(self, request: web.Request) -> web.Response:
+    async def _list_models(self, request: web.Request) -> web.Response:
         del request
-        return answer({"object": "list", "data": [self._shown(name) for name in self._base.rooms.models]})
+        return json_response(
+            {"object": "list", "data": [self._model_object(name) for name in self._deps.sessions.models]}
+        )
 
-    async def _model(self, request: web.Request) -> web.Response:
+    async def _get_model(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]
-        if name not in self._base.rooms.models:
+        if name not in self._deps.sessions.models:
             said = f"The model {name[:80]!r} does not exist here."
-            raise ApiError(404, said, code="model_not_found", param="model")
-        return answer(self._shown(name))
+            raise ApiRequestError(404, said, code="model_not_found", param="model")
+        return json_response(self._model_object(name))
 
-    async def _capabilities(self, request: web.Request) -> web.Response:
+    async def _get_capabilities(self, request: web.Request) -> web.Response:
         caller = caller_of(request)
-        return answer(
+        return json_response(
             {
                 "object": "capabilities",
                 "scopes": sorted(scope.value for scope in caller.scopes),
                 "role": caller.person.role.value,
-                "models": self._base.rooms.models,
+                "models": self._deps.sessions.models,
                 "features": {
                     "chat_completions": True,
                     "responses": True,
@@ -84,22 +86,22 @@ class Catalogue:
                     "files": True,
                     "runs": True,
                     "run_events": True,
-                    "run_approval": Scope.APPROVE in caller.scopes and self._base.rooms.approves(caller),
+                    "run_approval": ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller),
                     "sessions": True,
-                    "jobs": Scope.JOBS in caller.scopes and caller.person.leads,
+                    "jobs": ApiScope.JOBS in caller.scopes and caller.person.can_administer,
                     "caller_tools": False,
                 },
-                "limits": {"body_bytes": self._base.options.body_limit, "turns": self._base.options.turns},
+                "limits": {"body_bytes": self._deps.options.body_limit, "turns": self._deps.options.turns},
             }
         )
 
-    async def _skills(self, request: web.Request) -> web.Response:
-        caller_of(request).need(Scope.ADMIN)
-        return answer({"object": "list", "data": await skill_admin(self._base.app).rows()})
+    async def _list_skills(self, request: web.Request) -> web.Response:
+        caller_of(request).require_scope(ApiScope.ADMIN)
+        return json_response({"object": "list", "data": await skill_admin(self._deps.app).list_skills()})
 
-    async def _toolsets(self, request: web.Request) -> web.Response:
-        caller_of(request).need(Scope.ADMIN)
-        return answer({"object": "list", "data": toolsets.standings(self._base.app.premises.settings)})
+    async def _list_toolsets(self, request: web.Request) -> web.Response:
+        caller_of(request).require_scope(ApiScope.ADMIN)
+        return json_response({"object": "list", "data": toolsets.list_toolsets_of(self._deps.app.services.settings)})
 
-    def _shown(self, name: str) -> dict[str, object]:
-        return {"id": name, "object": "model", "created": int(self._base.began_at), "owned_by": "hermes"}
+    def _model_object(self, name: str) -> dict[str, object]:
+        return {"id": name, "object": "model", "created": int(self._deps.began_at), "owned_by": "hermes"}

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`: https://platform.openai.com/docs/api-reference/chat, streamed and whole."""
+"""`/v1/chat/completions`, streamed and whole: https://platform.openai.com/docs/api-reference/chat"""
 
 import asyncio
 import secrets
@@ -12,15 +12,20 @@ from hermes.core.errors import HermesError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.context import Base
-from hermes.gateway.platforms.api_server.errors import ApiError, as_api, failure_of
-from hermes.gateway.platforms.api_server.event_stream import DONE, KEEP, KEEP_SECONDS, Stream
-from hermes.gateway.platforms.api_server.keys import Caller
-from hermes.gateway.platforms.api_server.message_input import SentFile, conversation, inbound
-from hermes.gateway.platforms.api_server.options import Scope
-from hermes.gateway.platforms.api_server.request_body import answer, caller_of
-from hermes.gateway.platforms.api_server.session_lookup import OURS, Extra, Room, Said
-from hermes.gateway.platforms.api_server.turns import Speech, Turn
+from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.event_stream import DONE, KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
+from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.platforms.api_server.message_input import UploadedFile, build_inbound, parse_conversation
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.request_body import caller_of, json_response
+from hermes.gateway.platforms.api_server.session_lookup import (
+    DEFAULT_MODEL_NAMES,
+    ApiSession,
+    ParsedConversation,
+    SessionExtras,
+)
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
 from hermes.runtime.actor import SessionActor
 
 SESSION_HEADER = "X-Hermes-Session-Id"
@@ -28,13 +33,13 @@ EVENTS_HEADER = "X-Hermes-Events"
 
 
 class StreamOptions(Struct, frozen=True):
-    """What a stream is to hold."""
+    """The stream options of a request."""
 
     include_usage: bool | None = False
 
 
 class ChatRequest(Struct, frozen=True):
-    """A request, as far as it is looked at."""
+    """The body of a request; fields that are not named here are ignored."""
 
     messages: list[object]
     model: str = ""
@@ -52,191 +57,204 @@ class ChatRequest(Struct, frozen=True):
     stop: object = None
 
 
-class Order(Struct, frozen=True, kw_only=True):
-    """A request that was understood."""
+class ParsedChatRequest(Struct, frozen=True, kw_only=True):
+    """A request that passed all checks."""
 
-    caller: Caller
-    said: Said
-    files: list[SentFile]
-    extra: Extra
+    caller: ApiCaller
+    parsed: ParsedConversation
+    files: list[UploadedFile]
+    extras: SessionExtras
     model: str
-    """What the answer calls it."""
+    """The model's name in the answer."""
     name: str
-    """The session that it names; empty: the one in which just that was said."""
+    """The name of the session; empty: the one whose messages are the same."""
     stream: bool = False
-    usage: bool = False
-    events: bool = False
+    with_usage: bool = False
+    with_events: bool = False
 
 
-class Chat:
-    """The handler."""
+class ChatCompletionsHandler:
+    """The handler of chat completions."""
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
 
-    async def completions(self, request: web.Request) -> web.StreamResponse:
-        """One answer."""
+    async def handle_completion(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request."""
         caller = caller_of(request)
-        caller.need(Scope.CHAT)
-        await self._base.admit(caller)
-        asked = await self._base.reader.body(request, ChatRequest)
-        order = self._order(request, caller, asked)
-        with self._base.seats.seat(caller):
-            room = await self._room(order)
-            turn = await begun(self._base, room, order.said, order.files)
+        caller.require_scope(ApiScope.CHAT)
+        await self._deps.admit_turn(caller)
+        asked = await self._deps.reader.read_value(request, ChatRequest)
+        order = self._parse_request(request, caller, asked)
+        with self._deps.slots.take_slot(caller):
+            room = await self._find_session(order)
+            turn = await begin_turn(self._deps, room, order.parsed, order.files)
             about = {SESSION_HEADER: room.name}
             try:
                 if order.stream:
-                    return await self._streamed(request, order, room, turn, about)
-                return await self._whole(order, room, turn, about)
+                    return await self._send_stream(request, order, room, turn, about)
+                return await self._send_whole(order, room, turn, about)
             except (asyncio.CancelledError, ConnectionError):
                 turn.stop()
                 raise
 
-    async def _whole(self, order: Order, room: Room, turn: Turn, headers: dict[str, str]) -> web.Response:
-        ended = await turn.result()
-        failure = failure_of(ended)
+    async def _send_whole(
+        self, parsed: ParsedChatRequest, session: ApiSession, turn: ApiTurn, headers: dict[str, str]
+    ) -> web.Response:
+        ended = await turn.wait_result()
+        failure = turn_failure(ended)
         if failure is not None:
             raise failure
-        text = turn.outlet().whole(ended.text)
-        await marked(self._base, room, order.said, text)
+        text = turn.make_text_filter().filter_whole(ended.text)
+        await mark_session(self._deps, session, parsed.parsed, text)
         message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_of(ended)}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(ended)}
         body = {
-            "id": _fresh_id(),
+            "id": _new_completion_id(),
             "object": "chat.completion",
-            "created": int(self._base.now()),
-            "model": order.model,
+            "created": int(self._deps.current_time()),
+            "model": parsed.model,
             "choices": [choice],
-            "usage": usage_of(ended.usage),
+            "usage": format_chat_usage(ended.usage),
         }
-        if order.events and ended.error:
+        if parsed.with_events and ended.error:
             body["hermes"] = {"reason": ended.reason.value, "error": ended.error}
-        return answer(body, headers=headers)
+        return json_response(body, headers=headers)
 
-    async def _streamed(
-        self, request: web.Request, order: Order, room: Room, turn: Turn, headers: dict[str, str]
+    async def _send_stream(
+        self,
+        request: web.Request,
+        parsed: ParsedChatRequest,
+        session: ApiSession,
+        turn: ApiTurn,
+        headers: dict[str, str],
     ) -> web.StreamResponse:
-        wire = Chunks(order.model, int(self._base.now()), usage=order.usage)
-        speech = Speech(turn)
-        async with Stream(request, headers) as stream:
-            await stream.send(wire.first)
+        wire = ChatChunkEncoder(parsed.model, int(self._deps.current_time()), usage=parsed.with_usage)
+        turn_stream = TurnStream(turn)
+        async with EventStreamResponse(request, headers) as stream:
+            await stream.send(wire.first_chunk)
             try:
-                async for piece in speech.pieces(KEEP_SECONDS):
+                async for piece in turn_stream.iter_pieces(KEEP_ALIVE_SECONDS):
                     if isinstance(piece, str):
-                        await stream.send(wire.text(piece))
+                        await stream.send(wire.encode_text(piece))
                     elif piece is None:
-                        await stream.send(KEEP)
-                    elif order.events and isinstance(piece, ToolStarted | ToolEnded | Refused):
-                        await stream.send(wire.event(piece))
-                await stream.send(await self._end(wire, speech, order, room))
+                        await stream.send(KEEP_ALIVE)
+                    elif parsed.with_events and isinstance(piece, ToolStarted | ToolEnded | Refused):
+                        await stream.send(wire.encode_event(piece))
+                await stream.send(await self._finish_stream(wire, turn_stream, parsed, session))
             except HermesError as error:
-                await stream.send(failed(as_api(error)) + DONE)
+                await stream.send(encode_error(to_api_error(error)) + DONE)
             return stream.response
 
-    async def _end(self, wire: "Chunks", speech: Speech, order: Order, room: Room) -> bytes:
-        """The last events. The session is marked before them: the next request may follow at once."""
-        ended = speech.ended
+    async def _finish_stream(
+        self, encoder: "ChatChunkEncoder", turn_stream: TurnStream, parsed: ParsedChatRequest, session: ApiSession
+    ) -> bytes:
+        """Return the last chunks. The session's state is stored before them: the next request may follow at once."""
+        ended = turn_stream.ended
         assert ended is not None
-        failure = failure_of(ended) if not speech.text else None
+        failure = turn_failure(ended) if not turn_stream.text else None
         if failure is not None:
-            return failed(failure) + DONE
-        await marked(self._base, room, order.said, speech.text)
-        return wire.end(finish_of(ended), ended.usage) + DONE
+            return encode_error(failure) + DONE
+        await mark_session(self._deps, session, parsed.parsed, turn_stream.text)
+        return encoder.encode_end(finish_reason(ended), ended.usage) + DONE
 
-    async def _room(self, order: Order) -> Room:
-        rooms = self._base.rooms
-        if order.name:
-            return await rooms.named(order.caller, order.name, order.extra, history=order.said.before)
-        return await rooms.of_said(order.caller, order.said, order.extra)
+    async def _find_session(self, parsed: ParsedChatRequest) -> ApiSession:
+        rooms = self._deps.sessions
+        if parsed.name:
+            return await rooms.find_or_create(parsed.caller, parsed.name, parsed.extras, history=parsed.parsed.before)
+        return await rooms.find_by_history(parsed.caller, parsed.parsed, parsed.extras)
 
-    def _order(self, request: web.Request, caller: Caller, asked: ChatRequest) -> Order:
-        """What is asked for. Raises ApiError for what the agent cannot do, rather than leaving it out."""
-        _check(asked)
-        model = self._base.rooms.model(asked.model)
-        said, files = conversation(asked.messages)
+    def _parse_request(self, request: web.Request, caller: ApiCaller, asked: ChatRequest) -> ParsedChatRequest:
+        """Parse a request. Raises ApiRequestError for what the agent cannot do, rather than ignoring it."""
+        _check_supported(asked)
+        model = self._deps.sessions.resolve_model(asked.model)
+        said, files = parse_conversation(asked.messages)
         named = request.headers.get(SESSION_HEADER) or (asked.metadata or {}).get("session_id") or ""
         if not named and not said.before:
             named = asked.user or ""
-        return Order(
+        return ParsedChatRequest(
             caller=caller,
-            said=said,
+            parsed=said,
             files=files,
-            extra=Extra(said.system, model),
-            model=asked.model or OURS[0],
+            extras=SessionExtras(said.system, model),
+            model=asked.model or DEFAULT_MODEL_NAMES[0],
             name=str(named),
             stream=bool(asked.stream),
-            usage=bool(asked.stream_options and asked.stream_options.include_usage),
-            events=request.headers.get(EVENTS_HEADER) == "1",
+            with_usage=bool(asked.stream_options and asked.stream_options.include_usage),
+            with_events=request.headers.get(EVENTS_HEADER) == "1",
         )
 
 
-class Chunks:
-    """The events of one streamed answer."""
+class ChatChunkEncoder:
+    """Encodes the chunks of one streamed answer."""
 
     def __init__(self, model: str, created: int, *, usage: bool) -> None:
-        about = {"id": _fresh_id(), "object": "chat.completion.chunk", "created": created, "model": model}
+        about = {"id": _new_completion_id(), "object": "chat.completion.chunk", "created": created, "model": model}
         self._head = b"data: " + msgspec.json.encode(about)[:-1]
-        self._none = b',"usage":null' if usage else b""
+        self._null_usage = b',"usage":null' if usage else b""
         self._usage = usage
 
     @property
-    def first(self) -> bytes:
-        """Who speaks."""
-        return self._chunk(b'{"role":"assistant","content":"","refusal":null}')
+    def first_chunk(self) -> bytes:
+        """The chunk that names the role."""
+        return self._encode_chunk(b'{"role":"assistant","content":"","refusal":null}')
 
-    def text(self, text: str) -> bytes:
-        """More text."""
-        return self._chunk(b'{"content":' + msgspec.json.encode(text) + b"}")
+    def encode_text(self, text: str) -> bytes:
+        """Return a chunk with more text."""
+        return self._encode_chunk(b'{"content":' + msgspec.json.encode(text) + b"}")
 
-    def event(self, event: Event) -> bytes:
-        """Something else that happens, in a field of Hermes' own."""
+    def encode_event(self, event: Event) -> bytes:
+        """Return a chunk with another event, in a field of Hermes' own."""
         return self._head + b',"choices":[],"hermes":' + msgspec.json.encode(event) + b"}\n\n"
 
-    def end(self, finish: str, usage: Usage) -> bytes:
-        """The end, and what it took where that was asked for."""
-        last = self._chunk(b"{}", finish)
+    def encode_end(self, finish: str, usage: Usage) -> bytes:
+        """Return the last chunk, and one with the usage where it was asked for."""
+        last = self._encode_chunk(b"{}", finish)
         if self._usage:
-            last += self._head + b',"choices":[],"usage":' + msgspec.json.encode(usage_of(usage)) + b"}\n\n"
+            last += self._head + b',"choices":[],"usage":' + msgspec.json.encode(format_chat_usage(usage)) + b"}\n\n"
         return last
 
-    def _chunk(self, delta: bytes, finish: str = "") -> bytes:
+    def _encode_chunk(self, delta: bytes, finish: str = "") -> bytes:
         why = b'"%b"' % finish.encode() if finish else b"null"
         return b'%b,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]%b}\n\n' % (
             self._head,
             delta,
             why,
-            self._none,
+            self._null_usage,
         )
 
 
-def failed(error: ApiError) -> bytes:
-    """An error inside a stream."""
+def encode_error(error: ApiRequestError) -> bytes:
+    """Return a chunk with an error."""
     return b"data: " + msgspec.json.encode(error.body) + b"\n\n"
 
 
-async def begun(base: Base, room: Room, said: Said, files: Sequence[SentFile]) -> Turn:
-    """Say to the session what is said now; nobody is there to answer its questions. Raises HermesError."""
-    person = room.caller.person
-    letter = await inbound(said, files, base.rooms.received(person, base.media), base.rooms.cwd(person))
+async def begin_turn(
+    deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, files: Sequence[UploadedFile]
+) -> ApiTurn:
+    """Post the request's message to its session; nobody is there to answer questions. Raises HermesError."""
+    person = session.caller.person
+    message = await build_inbound(
+        parsed, files, deps.sessions.upload_folder(person, deps.media), deps.sessions.working_folder(person)
+    )
 
-    async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
-        await base.rooms.bind(room, actor)
-        await base.note(room.caller, actor.session_id)
-        return actor.post(letter)
+    async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
+        await deps.sessions.bind_name(session, actor)
+        await deps.audit_message(session.caller, actor.session_id)
+        return actor.post(message)
 
-    return await base.turns.begin(room.wish, post)
-
-
-async def marked(base: Base, room: Room, said: Said, text: str) -> None:
-    """Note in which state the session is now, for a program that sends the whole conversation each time."""
-    if room.told:
-        store = base.app.premises.store
-        await store.chats.mark_api_session(room.caller.owner, room.name, mark=said.mark_after(text))
+    return await deps.turns.begin_turn(session.request, post_message)
 
 
-def finish_of(ended: TurnEnded) -> str:
-    """Why the answer ends, in OpenAI's words."""
+async def mark_session(deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, text: str) -> None:
+    """Store the hash of the session's state now, for programs that send the whole conversation each time."""
+    if session.found_by_history:
+        store = deps.app.services.store
+        await store.chats.mark_api_session(session.caller.owner, session.name, mark=parsed.mark_after_answer(text))
+
+
+def finish_reason(ended: TurnEnded) -> str:
+    """Return OpenAI's `finish_reason` of a turn."""
     match ended.reason:
         case ExitReason.TRUNCATED | ExitReason.BUDGET_EXHAUSTED | ExitReason.PARTIAL_STREAM:
             return "length"
@@ -244,8 +262,8 @@ def finish_of(ended: TurnEnded) -> str:
             return "stop"
 
 
-def usage_of(usage: Usage) -> dict[str, object]:
-    """Tokens in the form of chat completions: of all the model calls of the turn together."""
+def format_chat_usage(usage: Usage) -> dict[str, object]:
+    """Return the tokens of all model calls of the turn, in the form of chat completions."""
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -255,8 +273,8 @@ def usage_of(usage: Usage) -> dict[str, object]:
     }
 
 
-def _check(asked: ChatRequest) -> None:
-    """Refuse what would be left out without a word."""
+def _check_supported(asked: ChatRequest) -> None:
+    """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.response_format or {}).get("type", "text")
     wrong = (
         ("n", (asked.n or 1) != 1, "One answer is given; `n` must be 1."),
@@ -269,8 +287,8 @@ def _check(asked: ChatRequest) -> None:
     )
     for param, is_wrong, why in wrong:
         if is_wrong:
-            raise ApiError(400, why, param=param, code="unsupported_parameter")
+            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")
 
 
-def _fresh_id() -> str:
+def _new_completion_id() -> str:
     return f"chatcmpl-{secrets.token_hex(12)}"

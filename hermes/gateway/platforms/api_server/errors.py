@@ -1,4 +1,4 @@
-"""What is answered when something cannot be done: OpenAI's error object, with the right status."""
+"""Errors of the API: OpenAI's error object, with the right status."""
 
 from collections.abc import Mapping
 
@@ -23,8 +23,8 @@ _TYPES = {
 }
 
 
-class ApiError(HermesError):
-    """An answer that is no success: its status, what is wrong, and the field that it is about."""
+class ApiRequestError(HermesError):
+    """An error response: its status, what is wrong, and the field that it is about."""
 
     def __init__(
         self, status: int, message: str, *, code: str = "", param: str = "", headers: Mapping[str, str] | None = None
@@ -55,7 +55,7 @@ _STATUS: tuple[tuple[type[HermesError], int], ...] = (
     (StoreError, 503),
     (ConfigError, 500),
 )
-_ENDS = {
+_TURN_ERRORS = {
     ExitReason.SPEND_LIMIT: (429, "insufficient_quota"),
     ExitReason.PROVIDER_ERROR: (502, "provider_error"),
     ExitReason.RETRIES_EXHAUSTED: (502, "provider_error"),
@@ -64,18 +64,18 @@ _ENDS = {
 }
 
 
-def as_api(error: HermesError) -> ApiError:
-    """Any of our errors as an answer."""
-    if isinstance(error, ApiError):
+def to_api_error(error: HermesError) -> ApiRequestError:
+    """Convert any of Hermes' errors to an error response."""
+    if isinstance(error, ApiRequestError):
         return error
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return ApiError(status, str(error), headers={"Retry-After": "5"} if status == 503 else None)
+    return ApiRequestError(status, str(error), headers={"Retry-After": "5"} if status == 503 else None)
 
 
-def failure_of(ended: TurnEnded) -> ApiError | None:
-    """Why a turn has no answer; None when it has one, if only a part of it."""
+def turn_failure(ended: TurnEnded) -> ApiRequestError | None:
+    """Return why a turn has no answer; None when it has one, even a partial one."""
     if ended.reason.completed or (ended.text and ended.reason is not ExitReason.SPEND_LIMIT):
         return None
-    status, code = _ENDS.get(ended.reason, (500, ended.reason.value))
+    status, code = _TURN_ERRORS.get(ended.reason, (500, ended.reason.value))
     said = ended.error or f"The turn ended without an answer ({ended.reason.value})."
-    return ApiError(status, said, code=code)
+    return ApiRequestError(status, said, code=code)

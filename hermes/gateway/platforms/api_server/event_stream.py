@@ -1,4 +1,4 @@
-"""Server-sent events to a program, which may read slowly, and may go away."""
+"""Server-sent events to programs that may read slowly, or disconnect."""
 
 import asyncio
 from types import TracebackType
@@ -7,19 +7,19 @@ import msgspec
 from aiohttp import web
 
 WRITE_SECONDS = 60.0
-"""How long a program may read nothing before it counts as gone."""
-KEEP_SECONDS = 15.0
-"""Seconds of silence after which a comment is sent, so that nothing on the way takes the line for dead."""
-KEEP = b": keep-alive\n\n"
+"""How long a program may read nothing before it counts as disconnected."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
+KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 
 
-class GoneError(ConnectionError):
-    """The program does not read any more."""
+class ClientGoneError(ConnectionError):
+    """The client does not read any more."""
 
 
-class Stream:
-    """An answer of events, as an async context: its head goes out with the first event."""
+class EventStreamResponse:
+    """A response of server-sent events, as an async context that sends its head on entry."""
 
     def __init__(self, request: web.Request, headers: dict[str, str] | None = None) -> None:
         self._request = request
@@ -27,7 +27,7 @@ class Stream:
         self._response.content_type = "text/event-stream"
         self._response.charset = "utf-8"
 
-    async def __aenter__(self) -> "Stream":
+    async def __aenter__(self) -> "EventStreamResponse":
         await self._response.prepare(self._request)
         return self
 
@@ -39,22 +39,22 @@ class Stream:
 
     @property
     def response(self) -> web.StreamResponse:
-        """What the handler gives back."""
+        """The response that the handler returns."""
         return self._response
 
     async def send(self, data: bytes) -> None:
-        """Send events. Raises GoneError when nobody reads."""
+        """Send events. Raises ClientGoneError when nobody reads."""
         transport = self._request.transport
         if transport is None or transport.is_closing():
-            raise GoneError("the connection is closed")
+            raise ClientGoneError("the connection is closed")
         try:
             async with asyncio.timeout(WRITE_SECONDS):
                 await self._response.write(data)
         except TimeoutError:
             transport.abort()
-            raise GoneError("nothing was read for too long") from None
+            raise ClientGoneError("nothing was read for too long") from None
 
 
-def named_event(kind: str, body: object) -> bytes:
-    """One event of a stream of Hermes' own."""
+def encode_event(kind: str, body: object) -> bytes:
+    """Encode one event of Hermes' own."""
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(body))

@@ -1,4 +1,4 @@
-"""Who asks: keys, compared in constant time, and what each is for."""
+"""API keys, compared in constant time, and the scopes of each."""
 
 import contextlib
 import hashlib
@@ -9,84 +9,87 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from hermes.gateway.people.identity import OWNER_ID, Person, Role
+from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
 from hermes.gateway.platform import PlatformRefusedError
-from hermes.gateway.platforms.api_server.errors import ApiError
-from hermes.gateway.platforms.api_server.options import SHORTEST_KEY, ApiOptions, KeySettings, Scope
+from hermes.gateway.platforms.api_server.errors import ApiRequestError
+from hermes.gateway.platforms.api_server.options import SHORTEST_KEY, ApiOptions, ApiScope, KeySettings
 from hermes.i18n.messages import phrase
 
 _RETRY_AFTER = "1"
 _DEFAULT = "default"
-_GOOD = re.compile(rf"[!-~]{{{SHORTEST_KEY},512}}")
+_VALID_KEY = re.compile(rf"[!-~]{{{SHORTEST_KEY},512}}")
 
 
-class Caller(Struct, frozen=True):
-    """Who holds a key."""
+class ApiCaller(Struct, frozen=True):
+    """The holder of a key."""
 
     name: str
     owner: str
-    """By whom what is kept is found: the account and the key's name."""
-    scopes: frozenset[Scope]
-    person: Person
+    """The account and the key's name, under which the caller's data is stored."""
+    scopes: frozenset[ApiScope]
+    person: PersonIdentity
 
-    def need(self, scope: Scope) -> None:
-        """Raise ApiError when the key is not for that."""
+    def require_scope(self, scope: ApiScope) -> None:
+        """Raise ApiRequestError when the key lacks the scope."""
         if scope not in self.scopes:
-            raise ApiError(403, f"This key is not for that: it lacks the scope {scope.value!r}.", code="missing_scope")
+            raise ApiRequestError(
+                403, f"This key is not for that: it lacks the scope {scope.value!r}.", code="missing_scope"
+            )
 
-    def lead(self, scope: Scope) -> None:
-        """The same, and raise it for who may not look after Hermes."""
-        self.need(scope)
-        if not self.person.leads:
-            raise ApiError(403, "This is for keys of the role owner or admin.", code="missing_role")
+    def require_admin(self, scope: ApiScope) -> None:
+        """Raise ApiRequestError when the key lacks the scope, or the caller is neither owner nor admin."""
+        self.require_scope(scope)
+        if not self.person.can_administer:
+            raise ApiRequestError(403, "This is for keys of the role owner or admin.", code="missing_role")
 
 
-class Keyring:
-    """The keys. Only their hashes are kept."""
+class ApiKeyring:
+    """The keys of the API. Only their hashes are kept."""
 
     def __init__(self, options: ApiOptions, account: str) -> None:
         """Raises PlatformRefusedError for keys that cannot be used."""
-        self._known = [(_digest(one.key), _caller(one, account)) for one in _listed(options)]
+        self._known = [(_digest_key(one.key), _make_caller(one, account)) for one in _check_keys(options)]
 
-    def find(self, authorization: str | None) -> Caller | None:
-        """Who sends this header; every key is compared, so that time tells nothing."""
+    def find_caller(self, authorization: str | None) -> ApiCaller | None:
+        """Return who sends this header; every key is compared, so that the time taken reveals nothing."""
         scheme, _, given = (authorization or "").partition(" ")
-        digest = _digest(given.strip())
-        found: Caller | None = None
+        digest = _digest_key(given.strip())
+        found: ApiCaller | None = None
         for known, caller in self._known:
             if hmac.compare_digest(known, digest):
                 found = caller
         return found if scheme.lower() == "bearer" else None
 
-    def owning(self, owner: str) -> Caller | None:
-        """Who holds the key of what is kept so."""
+    def caller_by_owner(self, owner: str) -> ApiCaller | None:
+        """Return the holder of the key whose data is stored under this name, or None."""
         return next((caller for _, caller in self._known if caller.owner == owner), None)
 
 
-class Seats:
-    """How many turns each key has under way."""
+class TurnSlots:
+    """The number of turns that each key has under way, and its limit."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._taken: Counter[str] = Counter()
 
     @property
     def taken(self) -> int:
-        """How many there are in all."""
+        """The number of turns under way."""
         return self._taken.total()
 
-    def check(self, caller: Caller) -> None:
-        """Raise ApiError when the key has as many as it may have."""
-        if self._taken[caller.name] >= self._most:
-            said = f"This key has {self._most} turns under way already."
-            raise ApiError(429, said, code="too_many_turns", headers={"Retry-After": _RETRY_AFTER})
+    def check_limit(self, caller: ApiCaller) -> None:
+        """Raise ApiRequestError when the key has as many turns as it may have."""
+        if self._taken[caller.name] >= self._limit:
+            said = f"This key has {self._limit} turns under way already."
+            raise ApiRequestError(429, said, code="too_many_turns", headers={"Retry-After": _RETRY_AFTER})
 
     @contextlib.contextmanager
-    def seat(self, caller: Caller, *, promised: bool = False) -> Iterator[None]:
-        """One turn more, for as long as the context lasts. Raises ApiError as `check` does, but for what was promised
-        before."""
+    def take_slot(self, caller: ApiCaller, *, promised: bool = False) -> Iterator[None]:
+        """Take a slot while the context lasts. Raises ApiRequestError as `check_limit` does, unless it was promised
+        before.
+        """
         if not promised:
-            self.check(caller)
+            self.check_limit(caller)
         self._taken[caller.name] += 1
         try:
             yield
@@ -94,8 +97,8 @@ class Seats:
             self._taken[caller.name] -= 1
 
 
-def _listed(options: ApiOptions) -> Sequence[KeySettings]:
-    whole = KeySettings(key=options.key, name=_DEFAULT, scopes=tuple(Scope))
+def _check_keys(options: ApiOptions) -> Sequence[KeySettings]:
+    whole = KeySettings(key=options.key, name=_DEFAULT, scopes=tuple(ApiScope))
     listed = [*([whole] if options.key else []), *options.keys]
     if not listed:
         raise PlatformRefusedError(
@@ -103,7 +106,7 @@ def _listed(options: ApiOptions) -> Sequence[KeySettings]:
             phrase("Put API_SERVER_KEY=... into the home's .env file, {n} characters at least.", n=SHORTEST_KEY),
         )
     for one in listed:
-        if not _GOOD.fullmatch(one.key):
+        if not _VALID_KEY.fullmatch(one.key):
             raise PlatformRefusedError(
                 phrase("The API key {name!r} can be guessed, or cannot be sent.", name=one.name),
                 phrase("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=SHORTEST_KEY),
@@ -114,10 +117,14 @@ def _listed(options: ApiOptions) -> Sequence[KeySettings]:
     return listed
 
 
-def _caller(key: KeySettings, account: str) -> Caller:
-    person = Person(OWNER_ID, key.role) if key.role is Role.OWNER else Person(f"api:{key.name}", key.role, key.name)
-    return Caller(key.name, f"{account}:{key.name}", frozenset(key.scopes), person)
+def _make_caller(key: KeySettings, account: str) -> ApiCaller:
+    person = (
+        PersonIdentity(OWNER_ID, key.role)
+        if key.role is PersonRole.OWNER
+        else PersonIdentity(f"api:{key.name}", key.role, key.name)
+    )
+    return ApiCaller(key.name, f"{account}:{key.name}", frozenset(key.scopes), person)
 
 
-def _digest(key: str) -> bytes:
+def _digest_key(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

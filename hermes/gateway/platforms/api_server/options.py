@@ -5,16 +5,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from hermes.admin.people.identity import PersonRole
 from hermes.core.secret import KeyHolder
-from hermes.gateway.people.identity import Role
-from hermes.gateway.platform import Options
+from hermes.gateway.platform import PlatformOptions
 
 SHORTEST_KEY = 16
 """Characters of a key at least: shorter ones can be guessed."""
 
 
-class Scope(StrEnum):
-    """What a key is for."""
+class ApiScope(StrEnum):
+    """The operations that a key allows."""
 
     CHAT = "chat"
     """Chat completions and responses."""
@@ -36,13 +36,13 @@ class KeySettings(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What a program sends as `Authorization: Bearer KEY`; 16 characters at least."""
     name: str
     """What the key is called: the sessions of its programs are found by it, so a key can be replaced under its name."""
-    scopes: tuple[Scope, ...] = (Scope.CHAT, Scope.RUNS, Scope.SESSIONS)
+    scopes: tuple[ApiScope, ...] = (ApiScope.CHAT, ApiScope.RUNS, ApiScope.SESSIONS)
     """What it is for: `chat`, `runs`, `sessions`, `jobs`, `approve`, `admin`."""
-    role: Role = Role.OWNER
+    role: PersonRole = PersonRole.OWNER
     """What who holds it may do: `owner`, `admin`, `user`, `guest`."""
 
 
-class ApiOptions(Options, KeyHolder, frozen=True, kw_only=True):
+class ApiOptions(PlatformOptions, KeyHolder, frozen=True, kw_only=True):
     """The API server."""
 
     key: str = ""

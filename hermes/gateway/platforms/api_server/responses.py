@@ -1,4 +1,4 @@
-"""`/v1/responses`: answers under ids, from which a conversation goes on."""
+"""`/v1/responses`: stored answers with ids, from which a conversation continues."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,23 +10,35 @@ from msgspec import Struct
 from hermes.core.api import StoredResponse
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import Refused, ToolEnded, ToolStarted
-from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begun, marked
-from hermes.gateway.platforms.api_server.context import Base
-from hermes.gateway.platforms.api_server.errors import ApiError, as_api, failure_of
-from hermes.gateway.platforms.api_server.event_stream import KEEP, KEEP_SECONDS, Stream
-from hermes.gateway.platforms.api_server.keys import Caller
-from hermes.gateway.platforms.api_server.message_input import SentFile, conversation
-from hermes.gateway.platforms.api_server.options import Scope
-from hermes.gateway.platforms.api_server.request_body import answer, caller_of
-from hermes.gateway.platforms.api_server.responses_format import About, Body, Events, fresh, response_object, state_of
-from hermes.gateway.platforms.api_server.session_lookup import OURS, Extra, Room, Said
-from hermes.gateway.platforms.api_server.turns import Speech, Turn
+from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
+from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.event_stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
+from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.platforms.api_server.message_input import UploadedFile, parse_conversation
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.request_body import caller_of, json_response
+from hermes.gateway.platforms.api_server.responses_format import (
+    JsonBody,
+    ResponseEventEncoder,
+    ResponseInfo,
+    build_response,
+    new_id,
+    response_status,
+)
+from hermes.gateway.platforms.api_server.session_lookup import (
+    DEFAULT_MODEL_NAMES,
+    ApiSession,
+    ParsedConversation,
+    SessionExtras,
+)
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
 
-_MOST_BACKGROUND = 1_024
+_MAX_BACKGROUND = 1_024
 
 
 class ResponseRequest(Struct, frozen=True):
-    """A request, as far as it is looked at."""
+    """The body of a request; fields that are not named here are ignored."""
 
     input: str | list[object]
     model: str = ""
@@ -43,216 +55,239 @@ class ResponseRequest(Struct, frozen=True):
     text: dict[str, object] | None = None
 
 
-class Order(Struct, frozen=True, kw_only=True):
-    """A request that was understood."""
+class ParsedResponseRequest(Struct, frozen=True, kw_only=True):
+    """A request that passed all checks."""
 
-    caller: Caller
-    said: Said
-    files: Sequence[SentFile]
-    about: About
-    room: Room
-    events: bool
+    caller: ApiCaller
+    parsed: ParsedConversation
+    files: Sequence[UploadedFile]
+    info: ResponseInfo
+    session: ApiSession
+    with_events: bool
 
 
-class Work(Struct, frozen=True, eq=False):
+class PendingResponse(Struct, frozen=True, eq=False):
     """A response that is being made."""
 
-    order: Order
-    turn: Turn
-    item: str
-    over: asyncio.Event
+    request: ParsedResponseRequest
+    turn: ApiTurn
+    item_id: str
+    ended: asyncio.Event
 
 
-class Responses:
+class ResponseRoutes:
     """The handlers, and the responses that are being made."""
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
-        self._store = base.app.premises.store
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
+        self._store = deps.app.services.store
         self._chats = self._store.chats
-        self._live: dict[tuple[str, str], Work] = {}
-        self._tasks: set[asyncio.Task[Body]] = set()
+        self._live: dict[tuple[str, str], PendingResponse] = {}
+        self._tasks: set[asyncio.Task[JsonBody]] = set()
 
     def routes(self) -> list[web.RouteDef]:
-        """What is answered where."""
+        """Return the routes and their handlers."""
         return [
-            web.post("/v1/responses", self._create),
-            web.get("/v1/responses/{id}", self._get),
-            web.delete("/v1/responses/{id}", self._delete),
-            web.post("/v1/responses/{id}/cancel", self._cancel),
+            web.post("/v1/responses", self._create_response),
+            web.get("/v1/responses/{id}", self._get_response),
+            web.delete("/v1/responses/{id}", self._delete_response),
+            web.post("/v1/responses/{id}/cancel", self._cancel_response),
         ]
 
     async def close(self) -> None:
-        """Stop waiting for what is being made; at the next start it is named as failed."""
+        """Stop waiting for responses that are being made; the next start stores them as failed."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _create(self, request: web.Request) -> web.StreamResponse:
+    async def _create_response(self, request: web.Request) -> web.StreamResponse:
         caller = caller_of(request)
-        caller.need(Scope.CHAT)
-        await self._base.admit(caller)
-        asked = await self._base.reader.body(request, ResponseRequest)
-        _check(asked)
+        caller.require_scope(ApiScope.CHAT)
+        await self._deps.admit_turn(caller)
+        asked = await self._deps.reader.read_value(request, ResponseRequest)
+        _check_supported(asked)
         if asked.background:
-            return await self._background(request, caller, asked)
-        with self._base.seats.seat(caller):
-            order = await self._order(request, caller, asked)
-            work = await self._begun(order)
-            headers = {SESSION_HEADER: order.room.name}
+            return await self._start_background(request, caller, asked)
+        with self._deps.slots.take_slot(caller):
+            order = await self._parse_request(request, caller, asked)
+            work = await self._begin_response(order)
+            headers = {SESSION_HEADER: order.session.name}
             try:
                 if asked.stream:
-                    return await self._streamed(request, work, headers)
-                body = await self._whole(work)
+                    return await self._stream_response(request, work, headers)
+                body = await self._finish_response(work)
             except (asyncio.CancelledError, ConnectionError):
                 work.turn.stop()
                 raise
             finally:
-                self._over(work)
-            return answer(body, headers=headers)
+                self._end_response(work)
+            return json_response(body, headers=headers)
 
-    async def _background(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> web.Response:
-        """Begin a response, and answer at once; it is asked for later."""
+    async def _start_background(self, request: web.Request, caller: ApiCaller, asked: ResponseRequest) -> web.Response:
+        """Start a response, and return it at once; the client polls for it."""
         if asked.stream or asked.store is False:
-            raise ApiError(400, "A response in the background is stored, and not streamed.", param="background")
-        if len(self._tasks) >= _MOST_BACKGROUND:
-            raise ApiError(429, "Too many responses are being made.", headers={"Retry-After": "5"})
-        order = await self._order(request, caller, asked)
-        begun: asyncio.Future[Work] = asyncio.get_running_loop().create_future()
+            raise ApiRequestError(400, "A response in the background is stored, and not streamed.", param="background")
+        if len(self._tasks) >= _MAX_BACKGROUND:
+            raise ApiRequestError(429, "Too many responses are being made.", headers={"Retry-After": "5"})
+        order = await self._parse_request(request, caller, asked)
+        begun: asyncio.Future[PendingResponse] = asyncio.get_running_loop().create_future()
 
-        async def make() -> Body:
-            with self._base.seats.seat(caller):
+        async def make_response() -> JsonBody:
+            with self._deps.slots.take_slot(caller):
                 try:
-                    work = await self._begun(order)
-                    await self._keep(work, response_object(order.about, "in_progress"), "in_progress")
+                    work = await self._begin_response(order)
+                    await self._store_response(work, build_response(order.info, "in_progress"), "in_progress")
                 except BaseException as error:
                     if not begun.done():
                         begun.set_exception(error if isinstance(error, Exception) else NotFoundError("It was stopped."))
                     raise
                 begun.set_result(work)
                 try:
-                    return await self._whole(work)
+                    return await self._finish_response(work)
                 finally:
-                    self._over(work)
+                    self._end_response(work)
 
-        task = asyncio.create_task(make(), name=f"response {order.about.id}")
+        task = asyncio.create_task(make_response(), name=f"response {order.info.id}")
         self._tasks.add(task)
-        task.add_done_callback(self._made)
+        task.add_done_callback(self._on_task_done)
         await asyncio.shield(begun)
-        return answer(response_object(order.about, "queued"), headers={SESSION_HEADER: order.room.name})
+        return json_response(build_response(order.info, "queued"), headers={SESSION_HEADER: order.session.name})
 
-    def _made(self, task: "asyncio.Task[Body]") -> None:
+    def _on_task_done(self, task: "asyncio.Task[JsonBody]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # it stands in the response that is stored
 
-    async def _begun(self, order: Order) -> Work:
-        turn = await begun(self._base, order.room, order.said, order.files)
-        work = Work(order, turn, fresh("msg"), asyncio.Event())
-        self._live[order.caller.name, order.about.id] = work
+    async def _begin_response(self, order: ParsedResponseRequest) -> PendingResponse:
+        turn = await begin_turn(self._deps, order.session, order.parsed, order.files)
+        work = PendingResponse(order, turn, new_id("msg"), asyncio.Event())
+        self._live[order.caller.name, order.info.id] = work
         return work
 
-    def _over(self, work: Work) -> None:
-        self._live.pop((work.order.caller.name, work.order.about.id), None)
-        work.over.set()
+    def _end_response(self, work: PendingResponse) -> None:
+        self._live.pop((work.request.caller.name, work.request.info.id), None)
+        work.ended.set()
 
-    async def _whole(self, work: Work) -> Body:
-        """The response once it is there; it is stored when this returns. Raises ApiError where there is no answer."""
-        ended = await work.turn.result()
-        failure = failure_of(ended)
-        about = work.order.about
+    async def _finish_response(self, work: PendingResponse) -> JsonBody:
+        """Wait for the response, store it and return it. Raises ApiRequestError where there is no answer."""
+        ended = await work.turn.wait_result()
+        failure = turn_failure(ended)
+        about = work.request.info
         if failure is not None and about.background:
             state = "cancelled" if failure.code == "stopped" else "failed"
-            body = response_object(about, state, ended=ended, error=failure)
-            await self._keep(work, body, state)
+            body = build_response(about, state, ended=ended, error=failure)
+            await self._store_response(work, body, state)
             return body
         if failure is not None:
             raise failure
-        text = work.turn.outlet().whole(ended.text)
-        body = response_object(about, state_of(ended), text=text, item=work.item, ended=ended)
-        await self._keep(work, body, state_of(ended))
+        text = work.turn.make_text_filter().filter_whole(ended.text)
+        body = build_response(about, response_status(ended), text=text, item_id=work.item_id, ended=ended)
+        await self._store_response(work, body, response_status(ended))
         return body
 
-    async def _streamed(self, request: web.Request, work: Work, headers: dict[str, str]) -> web.StreamResponse:
-        events, about, speech = Events(work.item), work.order.about, Speech(work.turn)
-        async with Stream(request, headers) as stream:
-            begun = response_object(about, "in_progress")
-            await stream.send(events.whole("response.created", begun) + events.whole("response.in_progress", begun))
+    async def _stream_response(
+        self, request: web.Request, work: PendingResponse, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        events, about, turn_stream = ResponseEventEncoder(work.item_id), work.request.info, TurnStream(work.turn)
+        async with EventStreamResponse(request, headers) as stream:
+            begun = build_response(about, "in_progress")
+            await stream.send(
+                events.encode_response("response.created", begun)
+                + events.encode_response("response.in_progress", begun)
+            )
             try:
-                async for piece in speech.pieces(KEEP_SECONDS):
+                async for piece in turn_stream.iter_pieces(KEEP_ALIVE_SECONDS):
                     if isinstance(piece, str):
-                        first = events.begin() if len(speech.text) == len(piece) else b""
-                        await stream.send(first + events.delta(piece))
+                        first = events.encode_begin() if len(turn_stream.text) == len(piece) else b""
+                        await stream.send(first + events.encode_delta(piece))
                     elif piece is None:
-                        await stream.send(KEEP)
-                    elif work.order.events and isinstance(piece, ToolStarted | ToolEnded | Refused):
-                        await stream.send(events.other("hermes.event", {"event": piece}))
-                await stream.send(await self._end(events, speech, work))
+                        await stream.send(KEEP_ALIVE)
+                    elif work.request.with_events and isinstance(piece, ToolStarted | ToolEnded | Refused):
+                        await stream.send(events.encode_other("hermes.event", {"event": piece}))
+                await stream.send(await self._finish_stream(events, turn_stream, work))
             except HermesError as error:
-                failed = response_object(about, "failed", error=as_api(error))
-                await stream.send(events.whole("response.failed", failed))
+                failed = build_response(about, "failed", error=to_api_error(error))
+                await stream.send(events.encode_response("response.failed", failed))
             return stream.response
 
-    async def _end(self, events: Events, speech: Speech, work: Work) -> bytes:
-        """The last events; the response is stored before them."""
-        ended, about = speech.ended, work.order.about
+    async def _finish_stream(
+        self, events: ResponseEventEncoder, turn_stream: TurnStream, work: PendingResponse
+    ) -> bytes:
+        """Return the last events; the response is stored before them."""
+        ended, about = turn_stream.ended, work.request.info
         assert ended is not None
-        failure = failure_of(ended) if not speech.text else None
+        failure = turn_failure(ended) if not turn_stream.text else None
         if failure is not None:
-            return events.whole("response.failed", response_object(about, "failed", ended=ended, error=failure))
-        state = state_of(ended)
-        body = response_object(about, state, text=speech.text, item=work.item, ended=ended)
-        await self._keep(work, body, state)
-        last = events.end(speech.text, "completed" if state == "completed" else "incomplete") if speech.text else b""
-        return last + events.whole("response.completed" if state == "completed" else "response.incomplete", body)
+            return events.encode_response(
+                "response.failed", build_response(about, "failed", ended=ended, error=failure)
+            )
+        state = response_status(ended)
+        body = build_response(about, state, text=turn_stream.text, item_id=work.item_id, ended=ended)
+        await self._store_response(work, body, state)
+        last = (
+            events.encode_end(turn_stream.text, "completed" if state == "completed" else "incomplete")
+            if turn_stream.text
+            else b""
+        )
+        return last + events.encode_response(
+            "response.completed" if state == "completed" else "response.incomplete", body
+        )
 
-    async def _keep(self, work: Work, body: Body, state: str) -> None:
-        """Store the response, and note that its session is in the state that it left."""
-        order = work.order
-        if not order.about.store:
-            await marked(self._base, order.room, order.said, _text(body))
+    async def _store_response(self, work: PendingResponse, body: JsonBody, state: str) -> None:
+        """Store the response, and note its session's state after it."""
+        order = work.request
+        if not order.info.store:
+            await mark_session(self._deps, order.session, order.parsed, _response_text(body))
             return
         stored = StoredResponse(
-            id=order.about.id,
-            session_id=order.room.wish.session_id,
+            id=order.info.id,
+            session_id=order.session.request.session_id,
             turn_id=work.turn.turn_id,
             state=state,
             body=msgspec.json.encode(body),
         )
         await self._chats.put_response(order.caller.owner, stored)
         if state != "in_progress":
-            mark = order.said.mark_after(_text(body)) if order.room.told else None
-            await self._chats.mark_api_session(order.caller.owner, order.room.name, mark=mark, answer=order.about.id)
+            mark = order.parsed.mark_after_answer(_response_text(body)) if order.session.found_by_history else None
+            await self._chats.mark_api_session(order.caller.owner, order.session.name, mark=mark, answer=order.info.id)
 
-    async def _order(self, request: web.Request, caller: Caller, asked: ResponseRequest) -> Order:
-        model = self._base.rooms.model(asked.model)
-        said, files = conversation([_as_message(one) for one in _listed(asked.input)], asked.instructions or "")
-        about = _about(asked, int(self._base.now()))
-        name = request.headers.get(SESSION_HEADER) or _named(asked)
-        room = await self._room(caller, about, name, said, Extra(said.system, model))
+    async def _parse_request(
+        self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
+    ) -> ParsedResponseRequest:
+        model = self._deps.sessions.resolve_model(asked.model)
+        said, files = parse_conversation(
+            [_message_from_item(one) for one in _input_messages(asked.input)], asked.instructions or ""
+        )
+        about = _make_info(asked, int(self._deps.current_time()))
+        name = request.headers.get(SESSION_HEADER) or _named_session(asked)
+        room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model))
         events = request.headers.get(EVENTS_HEADER) == "1"
-        return Order(caller=caller, said=said, files=files, about=about, room=room, events=events)
+        return ParsedResponseRequest(
+            caller=caller, parsed=said, files=files, info=about, session=room, with_events=events
+        )
 
-    async def _room(self, caller: Caller, about: About, name: str, said: Said, extra: Extra) -> Room:
-        """The session that a request goes on in."""
-        if about.previous and name:
-            raise ApiError(400, "Name a session or a previous response, not both.", param="previous_response_id")
-        if about.previous:
-            return await self._after(caller, about.previous, extra)
+    async def _find_session(
+        self, caller: ApiCaller, info: ResponseInfo, name: str, parsed: ParsedConversation, extras: SessionExtras
+    ) -> ApiSession:
+        """Return the session in which a request continues."""
+        if info.previous and name:
+            raise ApiRequestError(400, "Name a session or a previous response, not both.", param="previous_response_id")
+        if info.previous:
+            return await self._continue_from(caller, info.previous, extras)
         if name:
-            return await self._base.rooms.named(caller, name, extra, history=said.before)
-        return await self._base.rooms.of_said(caller, said, extra)
+            return await self._deps.sessions.find_or_create(caller, name, extras, history=parsed.before)
+        return await self._deps.sessions.find_by_history(caller, parsed, extras)
 
-    async def _after(self, caller: Caller, response_id: str, extra: Extra) -> Room:
-        """The session that goes on from a response: its own where nothing was said since, else a branch of it."""
-        rooms = self._base.rooms
+    async def _continue_from(self, caller: ApiCaller, response_id: str, extras: SessionExtras) -> ApiSession:
+        """Return the session that continues a response: its own where nothing was said since, else a branch of it."""
+        rooms = self._deps.sessions
         taken = await self._chats.take_api_session(caller.owner, answer=response_id)
         if taken is not None:
-            return rooms.room(caller, *taken, extra)
+            return rooms.make_session(caller, *taken, extras)
         known = await self._chats.response(caller.owner, response_id)
         if known is None or not known.turn_id:
-            raise ApiError(
+            raise ApiRequestError(
                 404,
                 f"Previous response with id {response_id[:80]!r} not found.",
                 code="previous_response_not_found",
@@ -260,42 +295,44 @@ class Responses:
             )
         turns = [one.turn_id for one in await self._store.last_turns(known.session_id, 1_000_000)]
         if known.turn_id not in turns:
-            raise ApiError(404, "What was said before that response was taken back.", param="previous_response_id")
-        name = rooms.fresh_id()
+            raise ApiRequestError(
+                404, "What was said before that response was taken back.", param="previous_response_id"
+            )
+        name = rooms.fresh_session_id()
         await self._store.branch_session(known.session_id, name, turns=turns.index(known.turn_id) + 1)
         await self._chats.bind_api_session(caller.owner, name, name)
-        return rooms.room(caller, name, name, extra)
+        return rooms.make_session(caller, name, name, extras)
 
-    async def _get(self, request: web.Request) -> web.Response:
-        found = await self._found(request)
+    async def _get_response(self, request: web.Request) -> web.Response:
+        found = await self._find_response(request)
         return web.Response(body=found.body, content_type="application/json")
 
-    async def _delete(self, request: web.Request) -> web.Response:
-        found = await self._found(request)
+    async def _delete_response(self, request: web.Request) -> web.Response:
+        found = await self._find_response(request)
         await self._chats.drop_response(caller_of(request).owner, found.id)
-        return answer({"id": found.id, "object": "response", "deleted": True})
+        return json_response({"id": found.id, "object": "response", "deleted": True})
 
-    async def _cancel(self, request: web.Request) -> web.Response:
-        """Stop a response that is being made; the response as it is then."""
+    async def _cancel_response(self, request: web.Request) -> web.Response:
+        """Stop a response that is being made; return it as it is then."""
         caller = caller_of(request)
-        caller.need(Scope.CHAT)
+        caller.require_scope(ApiScope.CHAT)
         work = self._live.get((caller.name, request.match_info["id"]))
         if work is not None:
             work.turn.stop()
-            await work.over.wait()
-        return await self._get(request)
+            await work.ended.wait()
+        return await self._get_response(request)
 
-    async def _found(self, request: web.Request) -> StoredResponse:
+    async def _find_response(self, request: web.Request) -> StoredResponse:
         caller = caller_of(request)
-        caller.need(Scope.CHAT)
+        caller.require_scope(ApiScope.CHAT)
         found = await self._chats.response(caller.owner, request.match_info["id"])
         if found is None:
-            raise ApiError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
+            raise ApiRequestError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
         return found
 
 
-def _text(body: Body) -> str:
-    """What a response says."""
+def _response_text(body: JsonBody) -> str:
+    """Return the text of a response object."""
     return "".join(
         str(part["text"])
         for item in msgspec.convert(body["output"], list[dict[str, object]])
@@ -303,16 +340,16 @@ def _text(body: Body) -> str:
     )
 
 
-def _listed(given: str | list[object]) -> list[object]:
-    """The input as messages: a text is the user's."""
+def _input_messages(given: str | list[object]) -> list[object]:
+    """Return the input as messages: a text is the user's."""
     return given if isinstance(given, list) else [{"role": "user", "content": given}]
 
 
-def _about(asked: ResponseRequest, now: int) -> About:
-    return About(
-        id=fresh("resp"),
+def _make_info(asked: ResponseRequest, now: int) -> ResponseInfo:
+    return ResponseInfo(
+        id=new_id("resp"),
         created=now,
-        model=asked.model or OURS[0],
+        model=asked.model or DEFAULT_MODEL_NAMES[0],
         instructions=asked.instructions or "",
         previous=asked.previous_response_id or "",
         metadata=asked.metadata or {},
@@ -322,21 +359,21 @@ def _about(asked: ResponseRequest, now: int) -> About:
     )
 
 
-def _named(asked: ResponseRequest) -> str:
-    """The session that the body names; empty where it names none."""
+def _named_session(asked: ResponseRequest) -> str:
+    """Return the session that the body names; empty where it names none."""
     named = asked.conversation.get("id") if isinstance(asked.conversation, dict) else asked.conversation
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _as_message(given: object) -> object:
-    """An item of the input as a message: those without a type are messages already."""
+def _message_from_item(given: object) -> object:
+    """Return an item of the input as a message: items without a type are messages already."""
     if isinstance(given, dict) and given.get("type", "message") != "message":
-        raise ApiError(400, f"Items of the kind {str(given['type'])[:40]!r} are not taken.", param="input")
+        raise ApiRequestError(400, f"Items of the kind {str(given['type'])[:40]!r} are not taken.", param="input")
     return given
 
 
-def _check(asked: ResponseRequest) -> None:
-    """Refuse what would be left out without a word."""
+def _check_supported(asked: ResponseRequest) -> None:
+    """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.text or {}).get("format")
     wrong = (
         ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
@@ -345,4 +382,4 @@ def _check(asked: ResponseRequest) -> None:
     )
     for param, is_wrong, why in wrong:
         if is_wrong:
-            raise ApiError(400, why, param=param, code="unsupported_parameter")
+            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")

@@ -8,13 +8,13 @@ from msgspec import Struct
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.errors import ApiError
+from hermes.gateway.platforms.api_server.errors import ApiRequestError
 
-Body = dict[str, object]
+JsonBody = dict[str, object]
 
 
-class About(Struct, frozen=True, kw_only=True):
-    """What a response object says of its request."""
+class ResponseInfo(Struct, frozen=True, kw_only=True):
+    """The fields of a response object that come from its request."""
 
     id: str
     created: int
@@ -27,41 +27,41 @@ class About(Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
-def response_object(
-    about: About,
+def build_response(
+    info: ResponseInfo,
     status: str,
     *,
     text: str = "",
-    item: str = "",
+    item_id: str = "",
     ended: TurnEnded | None = None,
-    error: ApiError | None = None,
-) -> Body:
-    """A whole response object."""
-    body: Body = {
-        "id": about.id,
+    error: ApiRequestError | None = None,
+) -> JsonBody:
+    """Build a whole response object."""
+    body: JsonBody = {
+        "id": info.id,
         "object": "response",
-        "created_at": about.created,
+        "created_at": info.created,
         "status": status,
-        "background": about.background,
+        "background": info.background,
         "error": None if error is None else {"code": error.code or "server_error", "message": str(error)},
         "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
-        "instructions": about.instructions or None,
+        "instructions": info.instructions or None,
         "max_output_tokens": None,
-        "metadata": about.metadata,
-        "model": about.model,
-        "output": [message_item(item, text, _ITEM_STATES.get(status, "in_progress"))] if text else [],
+        "metadata": info.metadata,
+        "model": info.model,
+        "output": [build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else [],
         "parallel_tool_calls": True,
-        "previous_response_id": about.previous or None,
+        "previous_response_id": info.previous or None,
         "reasoning": {"effort": None, "summary": None},
-        "store": about.store,
+        "store": info.store,
         "temperature": None,
         "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
         "tools": [],
         "top_p": None,
         "truncation": "disabled",
-        "usage": None if ended is None else usage_of(ended.usage),
-        "user": about.user or None,
+        "usage": None if ended is None else format_usage(ended.usage),
+        "user": info.user or None,
     }
     return body
 
@@ -69,31 +69,31 @@ def response_object(
 _ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
 
 
-def state_of(ended: TurnEnded) -> str:
-    """How a response ended that has an answer."""
+def response_status(ended: TurnEnded) -> str:
+    """Return the status of a response that has an answer."""
     if ended.reason is ExitReason.INTERRUPTED:
         return "cancelled"
     return "completed" if ended.reason.completed else "incomplete"
 
 
-def message_item(item: str, text: str, status: str) -> Body:
-    """The message that the answer is."""
+def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
+    """Build the output item that holds the answer."""
     return {
-        "id": item,
+        "id": item_id,
         "type": "message",
         "role": "assistant",
         "status": status,
-        "content": [part(text)] if text else [],
+        "content": [build_text_part(text)] if text else [],
     }
 
 
-def part(text: str) -> Body:
-    """Its text."""
+def build_text_part(text: str) -> JsonBody:
+    """Build the content part with the answer's text."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def usage_of(usage: Usage) -> Body:
-    """Tokens, of all the model calls of the turn together."""
+def format_usage(usage: Usage) -> JsonBody:
+    """Return the tokens of all model calls of the turn."""
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cache_read},
@@ -103,48 +103,50 @@ def usage_of(usage: Usage) -> Body:
     }
 
 
-class Events:
-    """The events of one streamed response, numbered."""
+class ResponseEventEncoder:
+    """Encodes the numbered events of one streamed response."""
 
-    def __init__(self, item: str) -> None:
-        self._item = item
+    def __init__(self, item_id: str) -> None:
+        self._item_id = item_id
         self._number = -1
 
-    def whole(self, kind: str, body: Body) -> bytes:
-        """An event that carries the response object."""
-        return self._event(kind, {"response": body})
+    def encode_response(self, kind: str, body: JsonBody) -> bytes:
+        """Return an event that carries the response object."""
+        return self._encode_event(kind, {"response": body})
 
-    def begin(self) -> bytes:
-        """The message begins."""
-        item = message_item(self._item, "", "in_progress")
-        added = self._event("response.output_item.added", {"output_index": 0, "item": item})
-        return added + self._event("response.content_part.added", {**self._place, "part": part("")})
+    def encode_begin(self) -> bytes:
+        """Return the events that begin the message."""
+        item = build_message_item(self._item_id, "", "in_progress")
+        added = self._encode_event("response.output_item.added", {"output_index": 0, "item": item})
+        return added + self._encode_event(
+            "response.content_part.added", {**self._position, "part": build_text_part("")}
+        )
 
-    def delta(self, text: str) -> bytes:
-        """More text."""
-        return self._event("response.output_text.delta", {**self._place, "delta": text, "logprobs": []})
+    def encode_delta(self, text: str) -> bytes:
+        """Return an event with more text."""
+        return self._encode_event("response.output_text.delta", {**self._position, "delta": text, "logprobs": []})
 
-    def end(self, text: str, status: str) -> bytes:
-        """The message ends."""
-        done = self._event("response.output_text.done", {**self._place, "text": text, "logprobs": []})
-        done += self._event("response.content_part.done", {**self._place, "part": part(text)})
-        item = message_item(self._item, text, status)
-        return done + self._event("response.output_item.done", {"output_index": 0, "item": item})
+    def encode_end(self, text: str, status: str) -> bytes:
+        """Return the events that end the message."""
+        done = self._encode_event("response.output_text.done", {**self._position, "text": text, "logprobs": []})
+        done += self._encode_event("response.content_part.done", {**self._position, "part": build_text_part(text)})
+        item = build_message_item(self._item_id, text, status)
+        return done + self._encode_event("response.output_item.done", {"output_index": 0, "item": item})
 
-    def other(self, kind: str, body: Body) -> bytes:
-        """Something else that happens, of a kind of Hermes' own."""
-        return self._event(kind, body)
+    def encode_other(self, kind: str, body: JsonBody) -> bytes:
+        """Return an event of Hermes' own."""
+        return self._encode_event(kind, body)
 
     @property
-    def _place(self) -> Body:
-        return {"item_id": self._item, "output_index": 0, "content_index": 0}
+    def _position(self) -> JsonBody:
+        return {"item_id": self._item_id, "output_index": 0, "content_index": 0}
 
-    def _event(self, kind: str, body: Body) -> bytes:
+    def _encode_event(self, kind: str, body: JsonBody) -> bytes:
         self._number += 1
         data = msgspec.json.encode({"type": kind, "sequence_number": self._number, **body})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def fresh(prefix: str) -> str:
-    """An id that nobody guesses."""
+def new_id(prefix: str) -> str:
+    """Return a random id that cannot be guessed."""
     return f"{prefix}_{secrets.token_hex(16)}"

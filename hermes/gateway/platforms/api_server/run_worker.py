@@ -1,4 +1,4 @@
-"""Sees runs to their ends: work that stands in the store, which goes on over restarts and over sessions that break."""
+"""The worker of runs: stored work that continues over restarts and over sessions that break."""
 
 import asyncio
 import logging
@@ -24,23 +24,23 @@ from hermes.core.events import (
 )
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.run_events import Log
-from hermes.gateway.platforms.api_server.turns import Speech, Turn, Turns
-from hermes.gateway.request_sessions import Front, Wish
+from hermes.gateway.platforms.api_server.run_events import RunEventLog
+from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStream
+from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import Inbound
 
 _LOG = logging.getLogger(__name__)
-_KEPT = 256
-"""Runs that have ended whose events are still held."""
+_MAX_ENDED = 256
+"""Ended runs whose events are still kept."""
 _LISTEN_SECONDS = 3_600.0
-_PAUSES = (0.5, 2.0, 10.0, 0.0)
-"""Seconds before a run is gone on with whose session broke, time after time."""
-_SHOWN = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
+_RETRY_PAUSES = (0.5, 2.0, 10.0, 0.0)
+"""Seconds before each attempt to continue a run whose session broke."""
+_LOGGED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
 
 
-class End(Struct, frozen=True):
-    """How a run ended: completed, stopped or failed, and by which reason of a turn."""
+class RunOutcome(Struct, frozen=True):
+    """The outcome of a run: completed, stopped or failed, and the turn's reason."""
 
     state: str
     reason: str
@@ -48,105 +48,106 @@ class End(Struct, frozen=True):
     usage: Usage | None = None
 
 
-class Plan(Struct, frozen=True):
-    """How a run is worked on: its session, what it counts as while it is, and whether somebody can be asked."""
+class RunPlan(Struct, frozen=True):
+    """How a run is carried out: its session, its slot, and whether questions can be asked."""
 
-    wish: Wish
-    seat: AbstractContextManager[None]
-    asks: bool = False
+    session_request: SessionRequest
+    slot: AbstractContextManager[None]
+    can_ask: bool = False
 
 
-class Run:
-    """A run while it is at work, and for a while behind that."""
+class LiveRun:
+    """A run at work, and for a while after its end."""
 
     def __init__(self, run_id: str) -> None:
-        self.log = Log(run_id)
-        self.turn: Turn | None = None
-        self.asked: dict[str, ApprovalAsked] = {}
-        """What it asks, and nobody has answered."""
+        self.event_log = RunEventLog(run_id)
+        self.turn: ApiTurn | None = None
+        self.open_approvals: dict[str, ApprovalAsked] = {}
+        """The approval questions that nobody has answered."""
         self.stopped = False
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether its turn has begun."""
         return self.turn is not None and bool(self.turn.turn_id)
 
     def stop(self) -> None:
-        """Stop it, now or as soon as it begins."""
+        """Stop the run, now or as soon as it begins."""
         self.stopped = True
         if self.turn is not None:
             self.turn.stop()
 
-    def hear(self, event: Event) -> None:
-        """Note what happens."""
+    def handle_event(self, event: Event) -> None:
+        """Log an event, and note open approval questions."""
         if isinstance(event, ApprovalAsked):
-            self.asked[event.approval_id] = event
+            self.open_approvals[event.approval_id] = event
         elif isinstance(event, ApprovalAnswered):
-            self.asked.pop(event.approval_id, None)
-        if isinstance(event, _SHOWN):
-            self.log.add(f"run.{event.__struct_config__.tag}", event)
+            self.open_approvals.pop(event.approval_id, None)
+        if isinstance(event, _LOGGED_EVENTS):
+            self.event_log.add_event(f"run.{event.__struct_config__.tag}", event)
 
 
-class Worker:
-    """The runs at work. `plan` says how one is worked on, None where nobody may any more; `settle` is done with each
-    when its end is known and before it is noted, again after a kill between the two."""
+class RunWorker:
+    """The runs at work. `plan` returns how one is carried out, None where that is not allowed any more;
+    `settle` is called with each outcome before it is stored, again after a kill between the two.
+    """
 
     def __init__(
         self,
-        front: Front,
-        turns: Turns,
-        plan: Callable[[RunRow], Plan | None],
-        settle: Callable[[RunRow, End], Awaitable[None]],
+        gateway: GatewayFacade,
+        turns: ApiTurns,
+        plan: Callable[[RunRow], RunPlan | None],
+        settle: Callable[[RunRow, RunOutcome], Awaitable[None]],
     ) -> None:
-        self._front = front
+        self._gateway = gateway
         self._turns = turns
         self._plan = plan
         self._settle = settle
-        self._store = front.app.premises.store
+        self._store = gateway.app.services.store
         self._chats = self._store.chats
-        self._live: dict[str, Run] = {}
+        self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._over: deque[str] = deque()
+        self._ended_ids: deque[str] = deque()
         self._ending = False
 
-    def live(self, run_id: str) -> Run | None:
-        """A run at work, or one that has ended just now."""
+    def find_live(self, run_id: str) -> LiveRun | None:
+        """Return a run at work, or one that has ended recently."""
         return self._live.get(run_id)
 
-    async def recover(self, account: str) -> None:
-        """Go on with the runs of an account that the process before left."""
+    async def recover_account(self, account: str) -> None:
+        """Continue the runs of an account that the process before left."""
         self._ending = False
         for row in await self._chats.open_runs():
             if row.owner.startswith(f"{account}:") and row.id not in self._live:
-                self.start(row)
+                self.start_run(row)
 
-    def start(self, row: RunRow) -> None:
-        """See a run to its end from now on."""
-        live = self._live[row.id] = Run(row.id)
-        task = asyncio.create_task(self._work(live, row), name=f"run {row.id}")
+    def start_run(self, row: RunRow) -> None:
+        """Carry out a run from now on."""
+        live = self._live[row.id] = LiveRun(row.id)
+        task = asyncio.create_task(self._carry_out(live, row), name=f"run {row.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def end(self) -> None:
-        """Begin nothing again: the gateway ends."""
+    def begin_shutdown(self) -> None:
+        """Retry nothing from now on: the gateway ends."""
         self._ending = True
 
     async def close(self) -> None:
-        """Stop waiting for runs: they go on at the next start."""
+        """Stop waiting for runs: they continue at the next start."""
         self._ending = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _work(self, live: Run, row: RunRow) -> None:
-        """See a run to its end, and note that. A session that broke is opened again."""
-        end = End("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
-        for pause in _PAUSES:
+    async def _carry_out(self, live: LiveRun, row: RunRow) -> None:
+        """Carry out a run, and store its outcome. A session that broke is reopened."""
+        end = RunOutcome("failed", ExitReason.LOCAL_ERROR.value, "The run could not go on.")
+        for pause in _RETRY_PAUSES:
             try:
-                end = await self._tried(live, row)
+                end = await self._attempt_run(live, row)
                 break
-            except (_AgainError, StoreError) as error:
+            except (_RetryRunError, StoreError) as error:
                 end = structs.replace(end, error=str(error))
             except HermesError as error:
                 end = structs.replace(end, error=str(error))
@@ -154,9 +155,9 @@ class Worker:
             if self._ending:
                 return  # it goes on at the next start
             await asyncio.sleep(pause)
-        live.asked.clear()
+        live.open_approvals.clear()
         usage = msgspec.json.encode(end.usage) if end.usage is not None else None
-        now = self._front.app.premises.clock.now()
+        now = self._gateway.app.services.clock.now()
         ended = structs.replace(
             await self._chats.run(row.owner, row.id) or row,
             state=end.state,
@@ -165,7 +166,7 @@ class Worker:
             usage=usage,
             ended_at=now,
         )
-        for pause in _PAUSES:
+        for pause in _RETRY_PAUSES:
             try:
                 await self._settle(ended, end)
                 await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
@@ -173,60 +174,62 @@ class Worker:
             except StoreError as error:
                 _LOG.warning("the end of the run %s could not be noted: %s", row.id, error)
             await asyncio.sleep(pause)
-        live.log.close()
-        self._over.append(row.id)
-        while len(self._over) > _KEPT:
-            self._live.pop(self._over.popleft(), None)
+        live.event_log.close()
+        self._ended_ids.append(row.id)
+        while len(self._ended_ids) > _MAX_ENDED:
+            self._live.pop(self._ended_ids.popleft(), None)
 
-    async def _tried(self, live: Run, row: RunRow) -> End:
+    async def _attempt_run(self, live: LiveRun, row: RunRow) -> RunOutcome:
         fresh, plan = await self._chats.run(row.owner, row.id), self._plan(row)
         if fresh is None or plan is None:
             raise NotFoundError("Whose run it is, or its session, is not there any more.")
         if fresh.ended_at is not None:
-            return End(fresh.state, fresh.reason, fresh.error)
+            return RunOutcome(fresh.state, fresh.reason, fresh.error)
         known = await self._store.turn(fresh.turn_id) if fresh.turn_id else None
         if known is not None and known.ended_at is not None:
-            return _end_of(ExitReason(known.reason), known.error, known.usage)
+            return _outcome_from_turn(ExitReason(known.reason), known.error, known.usage)
 
-        async def post(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
-            return await self._said(actor, row, begun=known is not None)
+        async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
+            return await self._find_turn(actor, row, begun=known is not None)
 
-        with plan.seat:
-            live.turn = await self._turns.begin(plan.wish, post, asks=plan.asks)
+        with plan.slot:
+            live.turn = await self._turns.begin_turn(plan.session_request, post_message, can_ask=plan.can_ask)
             if live.stopped:
                 live.turn.stop()
-            ended = await _heard(live, live.turn)
-        return _end_of(ended.reason, ended.error, ended.usage)
+            ended = await _log_turn(live, live.turn)
+        return _outcome_from_turn(ended.reason, ended.error, ended.usage)
 
-    async def _said(self, actor: SessionActor, row: RunRow, *, begun: bool) -> "asyncio.Future[TurnEnded]":
-        """The end of the turn that answers a run's words: one that a process left, one that waits, or a fresh one."""
+    async def _find_turn(self, actor: SessionActor, row: RunRow, *, begun: bool) -> "asyncio.Future[TurnEnded]":
+        """Return the future of the turn that answers a run's message: one that a process left, one that waits, or a
+        fresh one.
+        """
         known = actor.resume("" if begun else row.letter_id)
         if known is not None:
             return known
         if begun:
-            raise _AgainError("The turn of this run is gone on with elsewhere.")
-        for letter in await self._store.inbox(row.session_id):
-            if letter.id == row.letter_id:
-                return actor.forward(row.letter_id, Inbound.decode(letter.body))
-        raise _AgainError("What this run says to its session is not there any more.")
+            raise _RetryRunError("The turn of this run is gone on with elsewhere.")
+        for message in await self._store.inbox(row.session_id):
+            if message.id == row.letter_id:
+                return actor.forward(row.letter_id, Inbound.decode(message.body))
+        raise _RetryRunError("What this run says to its session is not there any more.")
 
 
-class _AgainError(HermesError):
-    """It is tried once more."""
+class _RetryRunError(HermesError):
+    """The run is to be attempted again."""
 
 
-async def _heard(live: Run, turn: Turn) -> TurnEnded:
-    """Take what happens into the log, to the end."""
-    speech = Speech(turn)
-    async for piece in speech.pieces(_LISTEN_SECONDS):
+async def _log_turn(live: LiveRun, turn: ApiTurn) -> TurnEnded:
+    """Log the events of a turn to its end, and return it."""
+    turn_stream = TurnStream(turn)
+    async for piece in turn_stream.iter_pieces(_LISTEN_SECONDS):
         if isinstance(piece, str):
-            live.log.add("run.text_delta", {"text": piece})
+            live.event_log.add_event("run.text_delta", {"text": piece})
         elif piece is not None:
-            live.hear(piece)
-    assert speech.ended is not None
-    return speech.ended
+            live.handle_event(piece)
+    assert turn_stream.ended is not None
+    return turn_stream.ended
 
 
-def _end_of(reason: ExitReason, error: str, usage: Usage | None) -> End:
+def _outcome_from_turn(reason: ExitReason, error: str, usage: Usage | None) -> RunOutcome:
     state = "completed" if reason.completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
-    return End(state, reason.value, error, usage)
+    return RunOutcome(state, reason.value, error, usage)

@@ -1,4 +1,4 @@
-"""`/v1/runs`: work that goes on whoever listens, over restarts too. Its words are on disk before it is acknowledged."""
+"""`/v1/runs`: work that continues whoever listens, and over restarts. It is on disk before it is acknowledged."""
 
 import hashlib
 import os
@@ -8,28 +8,28 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from hermes.core.api import NewRun, RunRow
-from hermes.core.chats import Deed
+from hermes.core.chats import AuditEntry
 from hermes.core.ids import new_letter_id
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.context import Base
-from hermes.gateway.platforms.api_server.errors import ApiError
-from hermes.gateway.platforms.api_server.event_stream import KEEP, KEEP_SECONDS, Stream
-from hermes.gateway.platforms.api_server.message_input import conversation, inbound
-from hermes.gateway.platforms.api_server.options import Scope
-from hermes.gateway.platforms.api_server.request_body import answer, caller_of
-from hermes.gateway.platforms.api_server.responses_format import usage_of
-from hermes.gateway.platforms.api_server.run_events import Log
-from hermes.gateway.platforms.api_server.run_worker import End, Plan, Worker
-from hermes.gateway.platforms.api_server.session_lookup import Extra
-from hermes.gateway.text.links import harmless
+from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.errors import ApiRequestError
+from hermes.gateway.platforms.api_server.event_stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
+from hermes.gateway.platforms.api_server.message_input import build_inbound, parse_conversation
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.request_body import caller_of, json_response
+from hermes.gateway.platforms.api_server.responses_format import format_usage
+from hermes.gateway.platforms.api_server.run_events import RunEventLog
+from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
+from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
+from hermes.gateway.text.links import defuse_links
 from hermes.util.cancellation import whole
 
 _LONGEST_KEY = 255
 
 
 class RunRequest(Struct, frozen=True):
-    """What a run is asked for."""
+    """The body of a request for a run."""
 
     input: str | list[object]
     session_id: str | None = ""
@@ -37,151 +37,163 @@ class RunRequest(Struct, frozen=True):
     instructions: str | None = ""
 
 
-class RunWish(Struct, frozen=True):
-    """What is needed to go on with a run after a restart."""
+class StoredRunRequest(Struct, frozen=True):
+    """The part of a run's request that is needed to continue it after a restart."""
 
     name: str
     system: str = ""
     model: str = ""
 
 
-class Decision(Struct, frozen=True):
-    """The answer to a question."""
+class ApprovalDecision(Struct, frozen=True):
+    """The answer to an approval question."""
 
     approval_id: str
     decision: AnswerScope
 
 
-class Runs:
+class RunRoutes:
     """The handlers, and the runs at work."""
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
-        self._store = base.app.premises.store
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
+        self._store = deps.app.services.store
         self._chats = self._store.chats
-        self.worker = Worker(base.front, base.turns, self._plan, self._settled)
+        self.worker = RunWorker(deps.gateway, deps.turns, self._plan_run, self._announce_end)
 
     def routes(self) -> list[web.RouteDef]:
-        """What is answered where."""
+        """Return the routes and their handlers."""
         return [
-            web.post("/v1/runs", self._create),
-            web.get("/v1/runs/{id}", self._get),
-            web.get("/v1/runs/{id}/events", self._events),
-            web.post("/v1/runs/{id}/approval", self._approval),
-            web.post("/v1/runs/{id}/stop", self._stop),
+            web.post("/v1/runs", self._create_run),
+            web.get("/v1/runs/{id}", self._get_run),
+            web.get("/v1/runs/{id}/events", self._stream_events),
+            web.post("/v1/runs/{id}/approval", self._answer_approval),
+            web.post("/v1/runs/{id}/stop", self._stop_run),
         ]
 
     # What is asked for.
 
-    async def _create(self, request: web.Request) -> web.Response:
+    async def _create_run(self, request: web.Request) -> web.Response:
         caller = caller_of(request)
-        caller.need(Scope.RUNS)
-        asked = await self._base.reader.body(request, RunRequest)
+        caller.require_scope(ApiScope.RUNS)
+        asked = await self._deps.reader.read_value(request, RunRequest)
         idem = request.headers.get("Idempotency-Key")
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
-            raise ApiError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
+            raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
         digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
         known = await self._chats.run_of_key(caller.owner, idem, digest) if idem else None
         if known is not None:
-            return answer(await self._shown(known), 202)
-        await self._base.admit(caller)
+            return json_response(await self._run_object(known), 202)
+        await self._deps.admit_turn(caller)
         given: list[object] = (
             asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
         )
-        said, files = conversation(given, asked.instructions or "")
-        extra = Extra(said.system, self._base.rooms.model(asked.model))
-        name = asked.session_id or self._base.rooms.fresh_id()
-        room = await self._base.rooms.named(caller, name, extra, history=said.before)
-        folder = self._base.rooms.received(caller.person, self._base.media)
-        letter = await inbound(said, files, folder, self._base.rooms.cwd(caller.person))
-        letter = structs.replace(letter, text=self._base.app.redact(letter.text))
+        said, files = parse_conversation(given, asked.instructions or "")
+        extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
+        name = asked.session_id or self._deps.sessions.fresh_session_id()
+        room = await self._deps.sessions.find_or_create(caller, name, extra, history=said.before)
+        folder = self._deps.sessions.upload_folder(caller.person, self._deps.media)
+        message = await build_inbound(said, files, folder, self._deps.sessions.working_folder(caller.person))
+        message = structs.replace(message, text=self._deps.app.redact_text(message.text))
         run = NewRun(
             id=f"run_{os.urandom(16).hex()}",
             owner=caller.owner,
             idem=idem,
             digest=digest,
-            session_id=room.wish.session_id,
+            session_id=room.request.session_id,
             letter_id=new_letter_id(),
-            letter=letter.encode(),
-            wish=msgspec.json.encode(RunWish(name, said.system, extra.model)),
+            letter=message.encode(),
+            wish=msgspec.json.encode(StoredRunRequest(name, said.system, extra.model)),
         )
-        async with self._base.front.session(room.wish) as actor:  # it does not leave before its first words are there
-            await self._base.rooms.bind(room, actor)
-            await self._base.note(caller, actor.session_id)
-            row = await whole(self._begun(run))
-        return answer(await self._shown(row), 202)
+        async with self._deps.gateway.hold_session(
+            room.request
+        ) as actor:  # it does not leave before its first words are there
+            await self._deps.sessions.bind_name(room, actor)
+            await self._deps.audit_message(caller, actor.session_id)
+            row = await whole(self._store_run(run))
+        return json_response(await self._run_object(row), 202)
 
-    async def _get(self, request: web.Request) -> web.Response:
-        return answer(await self._shown(await self._row(request)))
+    async def _get_run(self, request: web.Request) -> web.Response:
+        return json_response(await self._run_object(await self._find_row(request)))
 
-    async def _events(self, request: web.Request) -> web.StreamResponse:
-        """What happens, from behind the event that the program has seen last."""
-        row = await self._row(request)
-        live = self.worker.live(row.id)
-        async with Stream(request) as stream:
+    async def _stream_events(self, request: web.Request) -> web.StreamResponse:
+        """Stream the events that follow the one that the program has seen last."""
+        row = await self._find_row(request)
+        live = self.worker.find_live(row.id)
+        async with EventStreamResponse(request) as stream:
             if live is not None:
-                async for event in live.log.follow(request.headers.get("Last-Event-ID", ""), KEEP_SECONDS):
-                    await stream.send(KEEP if event is None else event)
+                async for event in live.event_log.follow_events(
+                    request.headers.get("Last-Event-ID", ""), KEEP_ALIVE_SECONDS
+                ):
+                    await stream.send(KEEP_ALIVE if event is None else event)
             else:
-                late = Log(row.id)
-                late.add("run.ended", await self._shown(row))
+                late = RunEventLog(row.id)
+                late.add_event("run.ended", await self._run_object(row))
                 late.close()
-                async for event in late.follow("", KEEP_SECONDS):
-                    await stream.send(event or KEEP)
+                async for event in late.follow_events("", KEEP_ALIVE_SECONDS):
+                    await stream.send(event or KEEP_ALIVE)
             return stream.response
 
-    async def _approval(self, request: web.Request) -> web.Response:
-        """Answer a question of the run's."""
-        row = await self._row(request)
+    async def _answer_approval(self, request: web.Request) -> web.Response:
+        """Answer an approval question of the run."""
+        row = await self._find_row(request)
         caller = caller_of(request)
-        caller.need(Scope.APPROVE)
-        if not self._base.rooms.approves(caller):
-            raise ApiError(403, "The role of this key may not answer questions.", code="missing_role")
-        given = await self._base.reader.body(request, Decision)
-        live = self.worker.live(row.id)
-        asked = live.asked.get(given.approval_id) if live is not None else None
+        caller.require_scope(ApiScope.APPROVE)
+        if not self._deps.sessions.can_approve(caller):
+            raise ApiRequestError(403, "The role of this key may not answer questions.", code="missing_role")
+        given = await self._deps.reader.read_value(request, ApprovalDecision)
+        live = self.worker.find_live(row.id)
+        asked = live.open_approvals.get(given.approval_id) if live is not None else None
         if live is None or asked is None or live.turn is None:
-            raise ApiError(409, "This run asks no such question, or does not any more.", code="not_pending")
+            raise ApiRequestError(409, "This run asks no such question, or does not any more.", code="not_pending")
         covers = {AnswerScope.SESSION: asked.session_covers, AnswerScope.ALWAYS: asked.always_covers}
         if not covers.get(given.decision, "once"):
-            raise ApiError(400, f"There is no answer {given.decision.value!r} to this question.", param="decision")
-        if given.decision is AnswerScope.ALWAYS and not caller.person.leads:
-            raise ApiError(403, "What holds for good is for keys of the role owner or admin.", code="missing_role")
-        live.asked.pop(given.approval_id, None)
+            raise ApiRequestError(
+                400, f"There is no answer {given.decision.value!r} to this question.", param="decision"
+            )
+        if given.decision is AnswerScope.ALWAYS and not caller.person.can_administer:
+            raise ApiRequestError(
+                403, "What holds for good is for keys of the role owner or admin.", code="missing_role"
+            )
+        live.open_approvals.pop(given.approval_id, None)
         by = f"API key {caller.name}"
         if not live.turn.actor.approvals.answer(given.approval_id, scope=given.decision, by=by):
-            raise ApiError(409, "The question is answered already.", code="not_pending")
-        deed = Deed(platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id)
-        await self._chats.note(deed)
-        return answer({"approval_id": given.approval_id, "decision": given.decision.value})
+            raise ApiRequestError(409, "The question is answered already.", code="not_pending")
+        entry = AuditEntry(
+            platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id
+        )
+        await self._chats.note(entry)
+        return json_response({"approval_id": given.approval_id, "decision": given.decision.value})
 
-    async def _stop(self, request: web.Request) -> web.Response:
-        """Stop it: within 0.2 s nothing more of it is begun."""
-        row = await self._row(request)
-        live = self.worker.live(row.id)
+    async def _stop_run(self, request: web.Request) -> web.Response:
+        """Stop a run: within 0.2 s nothing more of it is begun."""
+        row = await self._find_row(request)
+        live = self.worker.find_live(row.id)
         if row.ended_at is None and live is not None:
             live.stop()
-            if not row.turn_id and not live.begun:
+            if not row.turn_id and not live.has_begun:
                 await self._chats.end_run(row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None)
-        return answer(await self._shown(await self._row(request)), 202)
+        return json_response(await self._run_object(await self._find_row(request)), 202)
 
-    async def _row(self, request: web.Request) -> RunRow:
+    async def _find_row(self, request: web.Request) -> RunRow:
         caller = caller_of(request)
-        caller.need(Scope.RUNS)
+        caller.require_scope(ApiScope.RUNS)
         row = await self._chats.run(caller.owner, request.match_info["id"])
         if row is None:
-            raise ApiError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
+            raise ApiRequestError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
 
-    async def _shown(self, row: RunRow) -> dict[str, object]:
-        """A run as it is now."""
-        live, wish = self.worker.live(row.id), msgspec.json.decode(row.wish, type=RunWish)
+    async def _run_object(self, row: RunRow) -> dict[str, object]:
+        """Return a run as a JSON object."""
+        live, wish = self.worker.find_live(row.id), msgspec.json.decode(row.wish, type=StoredRunRequest)
         text = ""
         if row.ended_at is not None and row.turn_id:
             text = await self._chats.last_answer(row.turn_id)
             if await self._store.strangers([row.session_id]):
-                text = harmless(text)
-        state = row.state if row.ended_at is not None or live is None or not live.asked else "waiting_for_approval"
+                text = defuse_links(text)
+        state = (
+            row.state if row.ended_at is not None or live is None or not live.open_approvals else "waiting_for_approval"
+        )
         return {
             "id": row.id,
             "object": "run",
@@ -192,28 +204,30 @@ class Runs:
             "output": text if row.ended_at is not None else None,
             "reason": row.reason or None,
             "error": row.error or None,
-            "usage": usage_of(msgspec.json.decode(row.usage, type=Usage)) if row.usage is not None else None,
-            "approvals": list(live.asked.values()) if live is not None else [],
+            "usage": format_usage(msgspec.json.decode(row.usage, type=Usage)) if row.usage is not None else None,
+            "approvals": list(live.open_approvals.values()) if live is not None else [],
         }
 
-    async def _begun(self, run: NewRun) -> RunRow:
+    async def _store_run(self, run: NewRun) -> RunRow:
         row = await self._chats.begin_run(run)
         if row.id == run.id:
-            self.worker.start(row)
+            self.worker.start_run(row)
         return row
 
-    def _plan(self, row: RunRow) -> Plan | None:
-        """How a run's session is opened; None where its key is not there any more."""
-        caller = self._base.keys.owning(row.owner)
+    def _plan_run(self, row: RunRow) -> RunPlan | None:
+        """Return how a run's session is opened; None where its key does not exist any more."""
+        caller = self._deps.keyring.caller_by_owner(row.owner)
         if caller is None:
             return None
-        wish = msgspec.json.decode(row.wish, type=RunWish)
-        room = self._base.rooms.room(caller, wish.name, row.session_id, Extra(wish.system, wish.model))
-        asks = Scope.APPROVE in caller.scopes and self._base.rooms.approves(caller)
-        return Plan(room.wish, self._base.seats.seat(caller, promised=True), asks)
+        wish = msgspec.json.decode(row.wish, type=StoredRunRequest)
+        room = self._deps.sessions.make_session(
+            caller, wish.name, row.session_id, SessionExtras(wish.system, wish.model)
+        )
+        asks = ApiScope.APPROVE in caller.scopes and self._deps.sessions.can_approve(caller)
+        return RunPlan(room.request, self._deps.slots.take_slot(caller, promised=True), asks)
 
-    async def _settled(self, row: RunRow, _end: End) -> None:
-        """Tell who listens that it has ended."""
-        live = self.worker.live(row.id)
+    async def _announce_end(self, row: RunRow, _end: RunOutcome) -> None:
+        """Tell listeners that a run has ended."""
+        live = self.worker.find_live(row.id)
         if live is not None:
-            live.log.add("run.ended", await self._shown(row))
+            live.event_log.add_event("run.ended", await self._run_object(row))

@@ -1,4 +1,4 @@
-"""Which session a request belongs to: the one that it names, or the one in which just that was said before."""
+"""Lookup of a request's session: by the name that it gives, or by a hash of the messages before it."""
 
 import asyncio
 import hashlib
@@ -11,209 +11,213 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.admin.people.identity import options_for
+from hermes.admin.people.identity import PersonIdentity, PersonResolver, person_options
 from hermes.config.gateway import AccountSettings
 from hermes.config.home import folder_of
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart
-from hermes.gateway.people.identity import People, Person
-from hermes.gateway.platforms.api_server.errors import ApiError
-from hermes.gateway.platforms.api_server.keys import Caller
-from hermes.gateway.request_sessions import Front, Wish
+from hermes.gateway.platforms.api_server.errors import ApiRequestError
+from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
 from hermes.runtime.actor import SessionActor
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 
 _NAME = re.compile(r"[\w.:@+=/ -]{1,128}", re.ASCII)
-OURS = ("hermes", "hermes-agent")
-"""Names for the usual model, which every program may ask for."""
+DEFAULT_MODEL_NAMES = ("hermes", "hermes-agent")
+"""Names of the usual model, which every program may ask for."""
 
 
-class Room(Struct, frozen=True, kw_only=True):
-    """A session as a request wants it: `name` is what its key's programs call it."""
+class ApiSession(Struct, frozen=True, kw_only=True):
+    """A session as a request uses it: `name` is the name by which its key's programs know it."""
 
-    caller: Caller
+    caller: ApiCaller
     name: str
-    wish: Wish
-    told: bool = False
-    """Whether its programs send all that was said each time: by that it is found."""
+    request: SessionRequest
+    found_by_history: bool = False
+    """Whether its programs send the whole history each time: then it is found by that."""
 
 
-class Extra(Struct, frozen=True):
-    """What a request says about how its session is: instructions beside Hermes' own, and the model."""
+class SessionExtras(Struct, frozen=True):
+    """A request's wishes for its session: instructions beside Hermes' own, and the model."""
 
     system: str = ""
     model: str = ""
 
 
-NOTHING = Extra()
+NO_EXTRAS = SessionExtras()
 
 
-class Said(Struct, frozen=True):
-    """What a request holds of a conversation: extra instructions, what was said before, and what is said now."""
+class ParsedConversation(Struct, frozen=True):
+    """The conversation in a request: extra instructions, the earlier messages, and the new one."""
 
     system: str
     before: tuple[Message, ...]
     now: Message
 
-    def mark(self) -> bytes:
-        """The state of a session in which just this was said before; empty where nothing was."""
-        return mark_of(self.system, self.before) if self.before else b""
+    def history_mark(self) -> bytes:
+        """Return the hash of the earlier messages; empty where there are none."""
+        return hash_messages(self.system, self.before) if self.before else b""
 
-    def mark_after(self, answer: str) -> bytes:
-        """The state of the session once that was answered."""
+    def mark_after_answer(self, answer: str) -> bytes:
+        """Return the hash of the conversation with this answer."""
         spoken = Message(role=Role.ASSISTANT, parts=(TextPart(text=answer),))
-        return mark_of(self.system, (*self.before, self.now, spoken))
+        return hash_messages(self.system, (*self.before, self.now, spoken))
 
 
-def mark_of(system: str, messages: Sequence[Message]) -> bytes:
-    """A hash of what was said, by whom, in which order."""
+def hash_messages(system: str, messages: Sequence[Message]) -> bytes:
+    """Return a hash of messages: their texts, roles and order."""
     digest = hashlib.sha256()
 
-    def add(kind: bytes, text: str) -> None:
+    def add_field(kind: bytes, text: str) -> None:
         data = text.strip().encode("utf-8", "surrogatepass")
         digest.update(b"%b%d:" % (kind, len(data)))
         digest.update(data)
 
-    add(b"s", system)
+    add_field(b"s", system)
     for message in messages:
-        add(b"m", message.role.value)
+        add_field(b"m", message.role.value)
         for part in message.parts:
             if isinstance(part, TextPart):
-                add(b"t", part.text)
+                add_field(b"t", part.text)
             elif isinstance(part, ImagePart):
-                add(b"i", part.url or part.data)
+                add_field(b"i", part.url or part.data)
     return digest.digest()
 
 
-class Rooms:
+class ApiSessions:
     """The sessions of all keys."""
 
-    def __init__(self, front: Front, account: str, models: Sequence[str]) -> None:
-        self._front = front
-        self._app = front.app
-        self._chats = front.app.premises.store.chats
-        self._people = People(front.app)
-        self._settings = _account(front.app.premises.settings.platforms.get(account, {}))
+    def __init__(self, gateway: GatewayFacade, account: str, models: Sequence[str]) -> None:
+        self._gateway = gateway
+        self._app = gateway.app
+        self._chats = gateway.app.services.store.chats
+        self._people = PersonResolver(gateway.app)
+        self._settings = _account_settings(gateway.app.services.settings.platforms.get(account, {}))
         self._platform = self._settings.platform or account
         self._models = tuple(models)
-        self._made: set[str] = set()
-        """Folders that are there."""
-        self._naming: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._known_folders: set[str] = set()
+        """Folders that exist."""
+        self._name_locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
     def models(self) -> list[str]:
         """The names of models that programs may ask for."""
-        return list(dict.fromkeys([OURS[0], self._app.endpoint.model, *self._models]))
+        return list(dict.fromkeys([DEFAULT_MODEL_NAMES[0], self._app.endpoint.model, *self._models]))
 
-    def model(self, asked: str) -> str:
-        """The model for a name that was asked for; empty: the usual one. Raises ApiError where it is not offered."""
+    def resolve_model(self, asked: str) -> str:
+        """Return the model for a requested name; empty: the usual one.
+
+        Raises ApiRequestError where it is not offered.
+        """
         if asked in self._models:
             return asked
-        if not asked or asked in OURS or asked == self._app.endpoint.model:
+        if not asked or asked in DEFAULT_MODEL_NAMES or asked == self._app.endpoint.model:
             return self._settings.model
-        raise ApiError(
+        raise ApiRequestError(
             404,
             f"The model {asked[:80]!r} does not exist here; /v1/models lists those that do.",
             code="model_not_found",
             param="model",
         )
 
-    def fresh_id(self) -> str:
-        """An id for a session, which no other one has: a burst begins a thousand in one second."""
-        return new_session_id(self._app.premises.clock.now()) + os.urandom(4).hex()
+    def fresh_session_id(self) -> str:
+        """Return an id that no other session has, even when a thousand begin in one second."""
+        return new_session_id(self._app.services.clock.now()) + os.urandom(4).hex()
 
-    async def of_said(self, caller: Caller, said: Said, extra: Extra) -> Room:
-        """The session in which just this was said before, else a fresh one that begins with it."""
-        mark = said.mark()
+    async def find_by_history(self, caller: ApiCaller, parsed: ParsedConversation, extras: SessionExtras) -> ApiSession:
+        """Return the session with exactly these earlier messages, else a fresh one that begins with them."""
+        mark = parsed.history_mark()
         known = await self._chats.take_api_session(caller.owner, mark=mark) if mark else None
         if known is not None:
-            return structs.replace(self.room(caller, *known, extra), told=True)
-        fresh = self.fresh_id()
-        room = self.room(caller, fresh, fresh, extra, history=said.before, create=True)
-        return structs.replace(room, told=True)
+            return structs.replace(self.make_session(caller, *known, extras), found_by_history=True)
+        fresh = self.fresh_session_id()
+        room = self.make_session(caller, fresh, fresh, extras, history=parsed.before, create=True)
+        return structs.replace(room, found_by_history=True)
 
-    async def named(
-        self, caller: Caller, name: str, extra: Extra = NOTHING, *, history: Sequence[Message] = ()
-    ) -> Room:
-        """The session that the caller calls so, made where there is none; `history` is what it begins with then."""
+    async def find_or_create(
+        self, caller: ApiCaller, name: str, extras: SessionExtras = NO_EXTRAS, *, history: Sequence[Message] = ()
+    ) -> ApiSession:
+        """Return the caller's session of this name, created where there is none; `history` is its beginning then."""
         if not _NAME.fullmatch(name):
-            raise ApiError(
+            raise ApiRequestError(
                 400, "A session's name is made of 1 to 128 letters, digits, and some signs.", param="session_id"
             )
-        lock = self._naming.setdefault((caller.name, name), asyncio.Lock())
+        lock = self._name_locks.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
             known = await self._chats.api_session(caller.owner, name)
             if known is not None:
-                return self.room(caller, name, known, extra)
-            fresh = self.fresh_id()
-            room = self.room(caller, name, fresh, extra, history=history, create=True)
-            async with self._front.session(room.wish) as actor:
-                await self.bind(room, actor)
+                return self.make_session(caller, name, known, extras)
+            fresh = self.fresh_session_id()
+            room = self.make_session(caller, name, fresh, extras, history=history, create=True)
+            async with self._gateway.hold_session(room.request) as actor:
+                await self.bind_name(room, actor)
             return room
 
-    async def bind(self, room: Room, actor: SessionActor) -> None:
-        """Have a fresh session found by its name, now that it is there."""
-        if room.wish.create:
-            await self._chats.bind_api_session(room.caller.owner, room.name, actor.session_id)
+    async def bind_name(self, session: ApiSession, actor: SessionActor) -> None:
+        """Store the name of a fresh session, now that it exists."""
+        if session.request.create:
+            await self._chats.bind_api_session(session.caller.owner, session.name, actor.session_id)
 
-    async def known(self, caller: Caller, name: str) -> str:
-        """The id of a session of the caller's. Raises ApiError for one that is not theirs, as for one that is not."""
+    async def find_session_id(self, caller: ApiCaller, name: str) -> str:
+        """Return the id of a caller's session. Raises ApiRequestError for another's session as for one that does
+        not exist.
+        """
         found = await self._chats.api_session(caller.owner, name)
         if found is None:
-            raise ApiError(404, f"There is no session {name[:128]!r}.", code="session_not_found")
+            raise ApiRequestError(404, f"There is no session {name[:128]!r}.", code="session_not_found")
         return found
 
-    def approves(self, caller: Caller) -> bool:
-        """Whether who holds the key may answer questions."""
-        return bool(self._people.rights(caller.person.role).approve)
+    def can_approve(self, caller: ApiCaller) -> bool:
+        """Return whether the caller may answer approval questions."""
+        return bool(self._people.role_rights(caller.person.role).approve)
 
-    def room(
+    def make_session(
         self,
-        caller: Caller,
+        caller: ApiCaller,
         name: str,
         session_id: str,
-        extra: Extra = NOTHING,
+        extras: SessionExtras = NO_EXTRAS,
         *,
         history: Sequence[Message] = (),
         create: bool = False,
-    ) -> Room:
-        """A session with the rights of who asks."""
-        options = self._options(caller, extra)
-        wish = Wish(session_id=session_id, options=options, create=create, history=tuple(history))
-        return Room(caller=caller, name=name, wish=wish)
+    ) -> ApiSession:
+        """Return a session with the caller's rights."""
+        options = self._session_options(caller, extras)
+        wish = SessionRequest(session_id=session_id, options=options, create=create, history=tuple(history))
+        return ApiSession(caller=caller, name=name, request=wish)
 
-    def _options(self, caller: Caller, extra: Extra) -> Options:
+    def _session_options(self, caller: ApiCaller, extras: SessionExtras) -> SessionOptions:
         base, settings = self._app.options, self._settings
-        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, extra.system) if one]
+        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, extras.system) if one]
         chosen = structs.replace(
             base,
-            model=extra.model or settings.model or base.model,
+            model=extras.model or settings.model or base.model,
             platform=self._platform,
             enabled_toolsets=settings.toolsets or base.enabled_toolsets,
             ephemeral_system_prompt="\n\n".join(prompts),
             reviews=False,
-            cwd=self.cwd(caller.person),
+            cwd=self.working_folder(caller.person),
         )
-        return options_for(chosen, caller.person, self._people.rights(caller.person.role))
+        return person_options(chosen, caller.person, self._people.role_rights(caller.person.role))
 
-    def cwd(self, person: Person) -> str:
-        """The folder in which a person's sessions work: that of the account, else each has their own."""
-        on = self._app.premises
-        named = self._settings.cwd or (on.settings.gateway.cwd if person.owner else "")
-        usual = on.home.root / "workspace" if person.owner else on.home.people / folder_of(person.id)
+    def working_folder(self, person: PersonIdentity) -> str:
+        """Return the folder in which a person's sessions work: that of the account, else one of their own."""
+        services = self._app.services
+        named = self._settings.cwd or (services.settings.gateway.cwd if person.is_owner else "")
+        usual = services.home.root / "workspace" if person.is_owner else services.home.people / folder_of(person.id)
         found = os.path.expanduser(named) if named else str(usual)
-        if found not in self._made:
+        if found not in self._known_folders:
             os.makedirs(found, mode=0o700, exist_ok=True)
-            self._made.add(found)
+            self._known_folders.add(found)
         return found
 
-    def received(self, person: Person, media: Path) -> Path:
-        """Where files are put that a person sends: their tools must be able to read them."""
-        return media if person.owner else Path(self.cwd(person)) / "received"
+    def upload_folder(self, person: PersonIdentity, media: Path) -> Path:
+        """Return the folder of files that a person sends: their tools must be able to read them."""
+        return media if person.is_owner else Path(self.working_folder(person)) / "received"
 
 
-def _account(given: Mapping[str, object]) -> AccountSettings:
-    """What every account has; it was checked when the account was set up."""
+def _account_settings(given: Mapping[str, object]) -> AccountSettings:
+    """Return the settings that every account has; they were checked when the account was opened."""
     common = {key: value for key, value in given.items() if key in AccountSettings.__struct_fields__}
     return msgspec.convert(common, AccountSettings, strict=False)

@@ -1,219 +1,224 @@
-"""`/v1/sessions`: a key's own sessions, and talking in them by their names."""
+"""`/v1/sessions`: a key's own sessions, and messages to them by their names."""
 
 import asyncio
 
 from aiohttp import web
 from msgspec import Struct
 
-from hermes.admin.sessions import Sessions as Administration
+from hermes.admin.sessions import SessionAdmin as Administration
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
-from hermes.gateway.platforms.api_server.chat_completions import begun
-from hermes.gateway.platforms.api_server.context import Base
-from hermes.gateway.platforms.api_server.errors import as_api, failure_of
-from hermes.gateway.platforms.api_server.event_stream import KEEP, KEEP_SECONDS, Stream, named_event
-from hermes.gateway.platforms.api_server.keys import Caller
-from hermes.gateway.platforms.api_server.message_input import conversation
-from hermes.gateway.platforms.api_server.options import Scope
-from hermes.gateway.platforms.api_server.request_body import answer, caller_of, number
-from hermes.gateway.platforms.api_server.responses_format import usage_of
-from hermes.gateway.platforms.api_server.session_lookup import Extra
-from hermes.gateway.platforms.api_server.turns import Speech, Turn
+from hermes.gateway.platforms.api_server.chat_completions import begin_turn
+from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.errors import to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.event_stream import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_SECONDS,
+    EventStreamResponse,
+    encode_event,
+)
+from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.platforms.api_server.message_input import parse_conversation
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.request_body import caller_of, json_response, query_number
+from hermes.gateway.platforms.api_server.responses_format import format_usage
+from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.session_lookup import to_plain
+from hermes.sessions.session_lookup import row_to_dict
 
-_SHOWN = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice
-_MOST = 200
-_ROW = (
+_STREAMED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice
+_MAX_LIMIT = 200
+_ROW_KEYS = (
     *("title", "model", "created_at", "updated_at", "message_count", "tool_call_count", "input_tokens"),
     *("output_tokens", "cost_usd"),
 )
 
 
-class NewSession(Struct, frozen=True):
-    """A session that is to be made."""
+class NewSessionRequest(Struct, frozen=True):
+    """A request for a new session."""
 
     id: str | None = ""
 
 
-class Changed(Struct, frozen=True):
-    """What is to change about a session."""
+class RenameSessionRequest(Struct, frozen=True):
+    """A change to a session."""
 
     title: str
 
 
-class Branching(Struct, frozen=True):
-    """From where a branch goes on: behind so many turns, all of them where it says nothing."""
+class ForkSessionRequest(Struct, frozen=True):
+    """A request for a branch of a session: after so many turns, or after all of them."""
 
     turns: int | None = None
     title: str = ""
     id: str | None = ""
 
 
-class Saying(Struct, frozen=True):
-    """What is said in a session."""
+class SessionMessageRequest(Struct, frozen=True):
+    """A message to a session."""
 
     input: str | list[object]
     model: str = ""
     instructions: str | None = ""
 
 
-class Sessions:
+class SessionRoutes:
     """The handlers."""
 
-    def __init__(self, base: Base) -> None:
-        self._base = base
-        self._store = base.app.premises.store
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
+        self._store = deps.app.services.store
         self._chats = self._store.chats
-        self._desk = Administration(self._store, base.app.premises.home)
+        self._admin = Administration(self._store, deps.app.services.home)
 
     def routes(self) -> list[web.RouteDef]:
-        """What is answered where."""
+        """Return the routes and their handlers."""
         return [
-            web.get("/v1/sessions", self._list),
-            web.post("/v1/sessions", self._create),
-            web.get("/v1/sessions/{id}", self._get),
-            web.patch("/v1/sessions/{id}", self._rename),
-            web.delete("/v1/sessions/{id}", self._delete),
-            web.get("/v1/sessions/{id}/messages", self._messages),
-            web.post("/v1/sessions/{id}/fork", self._fork),
-            web.post("/v1/sessions/{id}/chat", self._chat),
-            web.post("/v1/sessions/{id}/chat/stream", self._stream),
+            web.get("/v1/sessions", self._list_sessions),
+            web.post("/v1/sessions", self._create_session),
+            web.get("/v1/sessions/{id}", self._get_session),
+            web.patch("/v1/sessions/{id}", self._rename_session),
+            web.delete("/v1/sessions/{id}", self._delete_session),
+            web.get("/v1/sessions/{id}/messages", self._list_messages),
+            web.post("/v1/sessions/{id}/fork", self._fork_session),
+            web.post("/v1/sessions/{id}/chat", self._send_message),
+            web.post("/v1/sessions/{id}/chat/stream", self._stream_message),
         ]
 
-    async def _list(self, request: web.Request) -> web.Response:
-        caller = _caller(request)
-        limit, offset = number(request, "limit", 50, _MOST), number(request, "offset", 0, 1_000_000)
+    async def _list_sessions(self, request: web.Request) -> web.Response:
+        caller = _authorized_caller(request)
+        limit, offset = query_number(request, "limit", 50, _MAX_LIMIT), query_number(request, "offset", 0, 1_000_000)
         rows = await self._chats.api_sessions(caller.owner, limit + 1, offset=offset)
-        data = [_shown(name, to_plain(row)) for name, row in rows[:limit]]
-        return answer({"object": "list", "data": data, "has_more": len(rows) > limit})
+        data = [_session_object(name, row_to_dict(row)) for name, row in rows[:limit]]
+        return json_response({"object": "list", "data": data, "has_more": len(rows) > limit})
 
-    async def _create(self, request: web.Request) -> web.Response:
-        """A session: it is kept once something is said in it."""
-        caller = _caller(request)
-        asked = await self._base.reader.body(request, NewSession)
-        room = await self._base.rooms.named(caller, asked.id or self._base.rooms.fresh_id())
-        row = await self._desk.find(room.wish.session_id)
-        return answer(_shown(room.name, row), 201)
+    async def _create_session(self, request: web.Request) -> web.Response:
+        """Create a session; it is kept once it has a message."""
+        caller = _authorized_caller(request)
+        asked = await self._deps.reader.read_value(request, NewSessionRequest)
+        room = await self._deps.sessions.find_or_create(caller, asked.id or self._deps.sessions.fresh_session_id())
+        row = await self._admin.find_session_row(room.request.session_id)
+        return json_response(_session_object(room.name, row), 201)
 
-    async def _get(self, request: web.Request) -> web.Response:
-        name, session_id = await self._known(request)
-        return answer(_shown(name, await self._desk.find(session_id)))
+    async def _get_session(self, request: web.Request) -> web.Response:
+        name, session_id = await self._find_session(request)
+        return json_response(_session_object(name, await self._admin.find_session_row(session_id)))
 
-    async def _rename(self, request: web.Request) -> web.Response:
-        name, session_id = await self._known(request)
-        changed = await self._base.reader.body(request, Changed)
-        return answer(_shown(name, await self._desk.rename(session_id, changed.title)))
+    async def _rename_session(self, request: web.Request) -> web.Response:
+        name, session_id = await self._find_session(request)
+        changed = await self._deps.reader.read_value(request, RenameSessionRequest)
+        return json_response(_session_object(name, await self._admin.rename_session(session_id, changed.title)))
 
-    async def _delete(self, request: web.Request) -> web.Response:
-        """Delete it with every word of it, whatever it does."""
-        name, session_id = await self._known(request)
-        await self._base.front.drop(session_id)
-        await self._desk.delete(session_id)
-        return answer({"id": name, "object": "session", "deleted": True})
+    async def _delete_session(self, request: web.Request) -> web.Response:
+        """Delete a session with all its messages, even while it works."""
+        name, session_id = await self._find_session(request)
+        await self._deps.gateway.drop_session(session_id)
+        await self._admin.delete_session(session_id)
+        return json_response({"id": name, "object": "session", "deleted": True})
 
-    async def _messages(self, request: web.Request) -> web.Response:
-        _, session_id = await self._known(request)
-        limit, offset = number(request, "limit", 100, 1_000), number(request, "offset", 0, 1_000_000)
-        shown = await self._desk.show(session_id)
+    async def _list_messages(self, request: web.Request) -> web.Response:
+        _, session_id = await self._find_session(request)
+        limit, offset = query_number(request, "limit", 100, 1_000), query_number(request, "offset", 0, 1_000_000)
+        shown = await self._admin.show_session(session_id)
         messages = shown["messages"]
         assert isinstance(messages, list)
         page = messages[offset : offset + limit]
-        return answer({"object": "list", "data": page, "has_more": offset + limit < len(messages)})
+        return json_response({"object": "list", "data": page, "has_more": offset + limit < len(messages)})
 
-    async def _fork(self, request: web.Request) -> web.Response:
-        """A session that begins as this one did, and goes its own way."""
-        _, session_id = await self._known(request)
-        caller, asked = caller_of(request), await self._base.reader.body(request, Branching)
-        fresh = self._base.rooms.fresh_id()
+    async def _fork_session(self, request: web.Request) -> web.Response:
+        """Create a session that begins as this one did, and continues separately."""
+        _, session_id = await self._find_session(request)
+        caller, asked = caller_of(request), await self._deps.reader.read_value(request, ForkSessionRequest)
+        fresh = self._deps.sessions.fresh_session_id()
         await self._store.branch_session(session_id, fresh, title=asked.title[:200], turns=asked.turns)
         name = asked.id or fresh
         bound = await self._chats.bind_api_session(caller.owner, name, fresh)
         if bound != fresh:
             await self._chats.bind_api_session(caller.owner, fresh, fresh)
             name = fresh
-        return answer(_shown(name, await self._desk.find(fresh)), 201)
+        return json_response(_session_object(name, await self._admin.find_session_row(fresh)), 201)
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        caller = _caller(request)
-        with self._base.seats.seat(caller):
-            turn = await self._begun(request, caller)
+    async def _send_message(self, request: web.Request) -> web.StreamResponse:
+        caller = _authorized_caller(request)
+        with self._deps.slots.take_slot(caller):
+            turn = await self._begin_turn(request, caller)
             try:
-                ended = await turn.result()
+                ended = await turn.wait_result()
             except asyncio.CancelledError:
                 turn.stop()
                 raise
-            failure = failure_of(ended)
+            failure = turn_failure(ended)
             if failure is not None:
                 raise failure
-            return answer(
+            return json_response(
                 {
                     "object": "session.answer",
                     "session_id": request.match_info["id"],
                     "turn_id": ended.turn_id,
-                    "text": turn.outlet().whole(ended.text),
+                    "text": turn.make_text_filter().filter_whole(ended.text),
                     "reason": ended.reason.value,
-                    "usage": usage_of(ended.usage),
+                    "usage": format_usage(ended.usage),
                 }
             )
 
-    async def _stream(self, request: web.Request) -> web.StreamResponse:
-        caller = _caller(request)
-        with self._base.seats.seat(caller):
-            turn = await self._begun(request, caller)
-            speech = Speech(turn)
+    async def _stream_message(self, request: web.Request) -> web.StreamResponse:
+        caller = _authorized_caller(request)
+        with self._deps.slots.take_slot(caller):
+            turn = await self._begin_turn(request, caller)
+            turn_stream = TurnStream(turn)
             try:
-                async with Stream(request) as stream:
-                    await _spoken(stream, speech)
+                async with EventStreamResponse(request) as stream:
+                    await _send_events(stream, turn_stream)
                     return stream.response
             except (asyncio.CancelledError, ConnectionError):
                 turn.stop()
                 raise
 
-    async def _begun(self, request: web.Request, caller: Caller) -> Turn:
-        await self._base.admit(caller)
-        asked = await self._base.reader.body(request, Saying)
+    async def _begin_turn(self, request: web.Request, caller: ApiCaller) -> ApiTurn:
+        await self._deps.admit_turn(caller)
+        asked = await self._deps.reader.read_value(request, SessionMessageRequest)
         given: list[object] = (
             asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
         )
-        said, files = conversation(given, asked.instructions or "")
-        extra = Extra(said.system, self._base.rooms.model(asked.model))
-        room = await self._base.rooms.named(caller, request.match_info["id"], extra, history=said.before)
-        return await begun(self._base, room, said, files)
+        said, files = parse_conversation(given, asked.instructions or "")
+        extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
+        room = await self._deps.sessions.find_or_create(caller, request.match_info["id"], extra, history=said.before)
+        return await begin_turn(self._deps, room, said, files)
 
-    async def _known(self, request: web.Request) -> tuple[str, str]:
-        caller, name = _caller(request), request.match_info["id"]
-        return name, await self._base.rooms.known(caller, name)
+    async def _find_session(self, request: web.Request) -> tuple[str, str]:
+        caller, name = _authorized_caller(request), request.match_info["id"]
+        return name, await self._deps.sessions.find_session_id(caller, name)
 
 
-def _caller(request: web.Request) -> Caller:
+def _authorized_caller(request: web.Request) -> ApiCaller:
     caller = caller_of(request)
-    caller.need(Scope.SESSIONS)
+    caller.require_scope(ApiScope.SESSIONS)
     return caller
 
 
-async def _spoken(stream: Stream, speech: Speech) -> None:
-    """Everything, to the end."""
+async def _send_events(stream: EventStreamResponse, turn_stream: TurnStream) -> None:
+    """Send every event of a turn, to the end."""
     try:
-        async for piece in speech.pieces(KEEP_SECONDS):
-            await stream.send(_event(piece))
-        assert speech.ended is not None
-        await stream.send(named_event("turn_ended", speech.ended))
+        async for piece in turn_stream.iter_pieces(KEEP_ALIVE_SECONDS):
+            await stream.send(_encode_event(piece))
+        assert turn_stream.ended is not None
+        await stream.send(encode_event("turn_ended", turn_stream.ended))
     except HermesError as error:
-        await stream.send(named_event("error", as_api(error).body["error"]))
+        await stream.send(encode_event("error", to_api_error(error).body["error"]))
 
 
-def _shown(name: str, row: Plain) -> Plain:
-    return {"id": name, "object": "session", **{key: row[key] for key in _ROW}}
+def _session_object(name: str, row: Plain) -> Plain:
+    return {"id": name, "object": "session", **{key: row[key] for key in _ROW_KEYS}}
 
 
-def _event(piece: str | Event | None) -> bytes:
+def _encode_event(piece: str | Event | None) -> bytes:
     if isinstance(piece, str):
-        return named_event("text_delta", {"text": piece})
+        return encode_event("text_delta", {"text": piece})
     return (
-        named_event(str(piece.__struct_config__.tag), piece)
-        if isinstance(piece, _SHOWN)
-        else KEEP
+        encode_event(str(piece.__struct_config__.tag), piece)
+        if isinstance(piece, _STREAMED_EVENTS)
+        else KEEP_ALIVE
         if piece is None
         else b""
     )

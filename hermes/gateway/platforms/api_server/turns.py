@@ -1,4 +1,4 @@
-"""Turns that programs wait for: begun in a live session, heard as they go, stopped when nobody listens any more."""
+"""Turns that programs wait for: begun in a live session, streamed as they run, stopped when nobody listens."""
 
 import asyncio
 from collections import deque
@@ -7,71 +7,72 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.stream import ReasoningDelta, TextDelta
-from hermes.gateway.request_sessions import Front, Wish
-from hermes.gateway.text.links import harmless
+from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
+from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
-from hermes.sessions.egress_filter import leaving
+from hermes.sessions.egress_filter import build_egress_filter
 
-BETWEEN = "\n\n"
-"""Between what is said before a tool runs and what is said behind it."""
-Posting = Callable[[SessionActor], Awaitable["asyncio.Future[TurnEnded]"]]
-"""Says something to a session; gives the end of the turn that answers it."""
+TEXT_SEPARATOR = "\n\n"
+"""Separates the text before a tool runs from the text after it."""
+PostMessage = Callable[[SessionActor], Awaitable["asyncio.Future[TurnEnded]"]]
+"""Posts a message to a session; returns the future of the turn that answers it."""
 
 
-class Turn:
-    """One turn. What it says and does waits here until somebody takes it; text that waits is joined, so that a slow
-    reader costs what the answer is long and no more."""
+class ApiTurn:
+    """One turn. Its events wait here until they are taken; waiting text is joined, so that a slow reader costs
+    only the length of the answer.
+    """
 
-    def __init__(self, app: App, actor: SessionActor, ended: "asyncio.Future[TurnEnded]", *, asks: bool) -> None:
+    def __init__(self, app: App, actor: SessionActor, ended: "asyncio.Future[TurnEnded]", *, can_ask: bool) -> None:
         self.actor = actor
         self.ended = ended
         self.turn_id = ""
         self._app = app
-        self._asks = asks
+        self._can_ask = can_ask
         self._items: deque[Event] = deque()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._stopped = False
-        self._unsubscribe = actor.subscribe(self._hear)
-        ended.add_done_callback(self._over)
+        self._unsubscribe = actor.subscribe(self._on_event)
+        ended.add_done_callback(self._on_ended)
 
-    async def events(self, pause: float) -> AsyncGenerator[Event | None, None]:
-        """What happens, to the end; None whenever nothing did for so many seconds."""
+    async def iter_events(self, pause: float) -> AsyncGenerator[Event | None, None]:
+        """Yield the turn's events to the end; None whenever nothing happened for so many seconds."""
         while True:
             while self._items:
                 yield self._items.popleft()
             if self.ended.done():
                 return
-            self._news.clear()
+            self._changed.clear()
             try:
                 async with asyncio.timeout(pause):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 yield None
 
-    async def result(self) -> TurnEnded:
-        """How it ended. Raises HermesError when the session could not go on."""
+    async def wait_result(self) -> TurnEnded:
+        """Wait for the turn's end and return it. Raises HermesError when the session could not continue."""
         await asyncio.wait({self.ended})
         if self.ended.cancelled():
             raise StoreError("The gateway ends; the turn goes on when it is back.", "Ask again later.")
         return self.ended.result()
 
     def stop(self) -> None:
-        """Stop it: now where it runs, else as soon as it does."""
+        """Stop the turn: now where it runs, else as soon as it does."""
         self._stopped = True
         if not self.ended.done() and self.actor.answering is self.ended:
             self.actor.stop()
 
-    def outlet(self) -> "Outlet":
-        """Where its text goes out by pieces."""
-        return Outlet(self._app, self.actor)
+    def make_text_filter(self) -> "EgressTextFilter":
+        """Return a filter for the turn's text."""
+        return EgressTextFilter(self._app, self.actor)
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if self.actor.answering is not self.ended:
             return
         if isinstance(event, TurnStarted | TurnResumed):
             self.turn_id = event.turn_id
-            self.actor.approvals.can_ask = self._asks
+            self.actor.approvals.can_ask = self._can_ask
             if self._stopped:
                 self.actor.stop()
         last = self._items[-1] if self._items else None
@@ -81,64 +82,65 @@ class Turn:
             self._items[-1] = ReasoningDelta(last.text + event.text)
         else:
             self._items.append(event)
-        self._news.set()
+        self._changed.set()
 
-    def _over(self, ended: "asyncio.Future[TurnEnded]") -> None:
+    def _on_ended(self, ended: "asyncio.Future[TurnEnded]") -> None:
         self._unsubscribe()
         self.actor.approvals.can_ask = False
         if not ended.cancelled() and ended.exception() is None:
             self.turn_id = ended.result().turn_id
-        self._news.set()
+        self._changed.set()
 
 
-class Outlet:
-    """Text on its way out, piece by piece. While strangers' words stand in the conversation it goes by paragraphs, with
-    nothing in it that is fetched by being shown (T15)."""
+class EgressTextFilter:
+    """Filters text on its way out, piece by piece. While untrusted content stands in the conversation, text
+    goes by paragraphs, without anything that is fetched by being shown.
+    """
 
     def __init__(self, app: App, actor: SessionActor) -> None:
         self._app = app
         self._actor = actor
-        self._held = ""
+        self._buffer = ""
         self.text = ""
-        """What has gone out."""
+        """All text that has gone out."""
 
-    def feed(self, text: str) -> str:
-        """What can go out now."""
-        if not self._held and not self._tainted:
+    def feed_text(self, text: str) -> str:
+        """Take more text, and return what can go out now."""
+        if not self._buffer and not self._tainted:
             self.text += text
             return text
-        self._held += text
-        end = _border(self._held)
+        self._buffer += text
+        end = _last_paragraph_end(self._buffer)
         if not end:
             return ""
-        ready, self._held = self._held[:end], self._held[end:]
-        return self._out(ready)
+        ready, self._buffer = self._buffer[:end], self._buffer[end:]
+        return self._emit_text(ready)
 
-    def rest(self) -> str:
-        """What was held back."""
-        ready, self._held = self._held, ""
-        return self._out(ready) if ready else ""
+    def flush_text(self) -> str:
+        """Return the text that was held back."""
+        ready, self._buffer = self._buffer, ""
+        return self._emit_text(ready) if ready else ""
 
-    def whole(self, text: str) -> str:
-        """A text that goes out at once."""
-        return self._out(text)
+    def filter_whole(self, text: str) -> str:
+        """Return a text that goes out at once, filtered."""
+        return self._emit_text(text)
 
     @property
     def _tainted(self) -> bool:
-        return bool(self._app.live(self._actor).tools.context.state.taint.sources())
+        return bool(self._app.live_session(self._actor).tools.context.state.taint.list_sources())
 
-    def _out(self, text: str) -> str:
-        safe = self._safe(text)
+    def _emit_text(self, text: str) -> str:
+        safe = self._filter_text(text)
         self.text += safe
         return safe
 
-    def _safe(self, text: str) -> str:
-        out = leaving(self._app.premises, self._app.live(self._actor)) if self._tainted else None
-        return harmless(text, out.allowed) if out is not None else text
+    def _filter_text(self, text: str) -> str:
+        out = build_egress_filter(self._app.services, self._app.live_session(self._actor)) if self._tainted else None
+        return defuse_links(text, out.is_host_allowed) if out is not None else text
 
 
-def _border(text: str) -> int:
-    """Where the last paragraph that is whole ends, outside of code; 0: nowhere."""
+def _last_paragraph_end(text: str) -> int:
+    """Return the end of the last whole paragraph outside of code; 0 when there is none."""
     end = text.rfind("\n\n")
     while end >= 0:
         before = text[: end + 2]
@@ -148,76 +150,84 @@ def _border(text: str) -> int:
     return 0
 
 
-class Speech:
-    """A turn as it is told to a program: text in pieces, what tools do, and None for every pause."""
+class TurnStream:
+    """A turn as it is streamed to a program: text in pieces, the events of tools, and None for every pause."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: ApiTurn) -> None:
         self.turn = turn
         self.ended: TurnEnded | None = None
-        """How it ended, once it has."""
-        self._outlet = turn.outlet()
-        self._segment = False
-        """Whether something was said since the last tool began."""
+        """The turn's end, once it has ended."""
+        self._text_filter = turn.make_text_filter()
+        self._segment_has_text = False
+        """Whether there was text since the last tool began."""
 
     @property
     def text(self) -> str:
-        """All that was told."""
-        return self._outlet.text
+        """All text that was streamed."""
+        return self._text_filter.text
 
-    async def pieces(self, pause: float) -> AsyncGenerator[str | Event | None, None]:
-        """Everything, to the end. Raises HermesError when the session could not go on."""
-        async for event in self.turn.events(pause):
+    async def iter_pieces(self, pause: float) -> AsyncGenerator[str | Event | None, None]:
+        """Yield text, events and pauses to the end. Raises HermesError when the session could not continue."""
+        async for event in self.turn.iter_events(pause):
             if isinstance(event, TextDelta):
-                apart = BETWEEN if not self._segment and self.text else ""
-                self._segment = True
-                if text := self._outlet.feed(apart + event.text):
+                apart = TEXT_SEPARATOR if not self._segment_has_text and self.text else ""
+                self._segment_has_text = True
+                """Whether there was text since the last tool began."""
+                if text := self._text_filter.feed_text(apart + event.text):
                     yield text
             else:
                 if isinstance(event, ToolStarted):
-                    if rest := self._outlet.rest():
+                    if rest := self._text_filter.flush_text():
                         yield rest
-                    self._segment = False
+                    self._segment_has_text = False
+                    """Whether there was text since the last tool began."""
                 yield event
-        self.ended = await self.turn.result()
-        last = self._outlet.rest()
-        if not self._segment and self.ended.text:
-            last += self._outlet.whole((BETWEEN if self.text else "") + self.ended.text)
+        self.ended = await self.turn.wait_result()
+        """The turn's end, once it has ended."""
+        last = self._text_filter.flush_text()
+        if not self._segment_has_text and self.ended.text:
+            last += self._text_filter.filter_whole((TEXT_SEPARATOR if self.text else "") + self.ended.text)
         if last:
             yield last
 
 
-class Turns:
+class ApiTurns:
     """Begins turns, and keeps their sessions in memory until they have ended, whoever listens."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, gateway: GatewayFacade) -> None:
+        self._gateway = gateway
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def begin(self, wish: Wish, post: Posting, *, asks: bool = False) -> Turn:
-        """Open the session and say something to it. Raises what opening raises, and what `post` does."""
-        ready: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._hold(wish, post, ready, asks=asks), name=f"turn of {wish.session_id}")
+    async def begin_turn(self, session_request: SessionRequest, post: PostMessage, *, can_ask: bool = False) -> ApiTurn:
+        """Open the session and post a message to it. Raises what opening raises, and what `post` raises."""
+        ready: asyncio.Future[ApiTurn] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(
+            self._hold_session(session_request, post, ready, can_ask=can_ask),
+            name=f"turn of {session_request.session_id}",
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(ready)
         except asyncio.CancelledError:
-            ready.add_done_callback(_stop)
+            ready.add_done_callback(_stop_turn)
             raise
 
     async def close(self) -> None:
-        """Stop waiting for them; what runs is closed with its session."""
+        """Stop waiting for turns; running ones are closed with their sessions."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _hold(self, wish: Wish, post: Posting, ready: "asyncio.Future[Turn]", *, asks: bool) -> None:
+    async def _hold_session(
+        self, session_request: SessionRequest, post: PostMessage, ready: "asyncio.Future[ApiTurn]", *, can_ask: bool
+    ) -> None:
         broken = False
         try:
-            async with self._front.session(wish) as actor:
+            async with self._gateway.hold_session(session_request) as actor:
                 ended = await post(actor)
-                ready.set_result(Turn(self._front.app, actor, ended, asks=asks))
+                ready.set_result(ApiTurn(self._gateway.app, actor, ended, can_ask=can_ask))
                 await asyncio.wait({ended})
                 broken = not ended.cancelled() and ended.exception() is not None
         except (HermesError, OSError) as error:
@@ -226,9 +236,9 @@ class Turns:
             if not ready.done():
                 ready.cancel()
         if broken:  # what is in memory may differ from what is on disk
-            await self._front.drop(wish.session_id)
+            await self._gateway.drop_session(session_request.session_id)
 
 
-def _stop(ready: "asyncio.Future[Turn]") -> None:
+def _stop_turn(ready: "asyncio.Future[ApiTurn]") -> None:
     if not ready.cancelled() and ready.exception() is None:
         ready.result().stop()

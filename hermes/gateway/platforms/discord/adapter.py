@@ -22,17 +22,17 @@ from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.errors import save, told
-from hermes.gateway.http.json_values import read
-from hermes.gateway.http.websocket import Socket, connect
+from hermes.gateway.http.errors import describe_error, save_file
+from hermes.gateway.http.json_values import decode_json
+from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
     Platform,
+    PlatformContext,
     PlatformError,
     PlatformRefusedError,
     Resend,
-    Surroundings,
 )
 from hermes.gateway.platforms.discord.api import (
     REFUSALS,
@@ -48,8 +48,8 @@ from hermes.gateway.platforms.discord.api import (
     decoded,
 )
 from hermes.gateway.platforms.discord.events import News, Work, cursors, first_id
-from hermes.gateway.text.dialect import discord as dialect
-from hermes.gateway.text.dialect import plain
+from hermes.gateway.text.dialect import to_discord as dialect
+from hermes.gateway.text.dialect import to_plain_text
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import phrase
 
@@ -76,7 +76,7 @@ UNREADABLE = {1007: phrase("not UTF-8"), 1009: phrase("too large")}
 """Closed by us because of a frame that would come again if the session went on."""
 
 
-class Options(base.Options, frozen=True, kw_only=True):
+class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """What an account on Discord needs."""
 
     token: str = ""
@@ -95,14 +95,14 @@ class _Session(Struct, frozen=True):
 class Discord(Platform):
     """One bot."""
 
-    def __init__(self, options: Options, around: Surroundings) -> None:
+    def __init__(self, options: Options, around: PlatformContext) -> None:
         self._token = options.token
         self._around = around
         self._rest = Rest(options.token, options.base_url, around)
         self._news = News(self._rest, around)
         self._sent: dict[str, str] = {}
         """Messages that were sent, and under which key: none is taken for another."""
-        self._socket: Socket | None = None
+        self._socket: WebSocketConnection | None = None
         self._heart: asyncio.Task[None] | None = None
         self._leaving: float | None = None
         """Discord wants a new connection, after so many seconds."""
@@ -177,7 +177,7 @@ class Discord(Platform):
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
         """Save a file that came in. The token is not shown to where it lies."""
-        await save(self._around.http, attachment.ref, target)
+        await save_file(self._around.http, attachment.ref, target)
 
     async def find_sent(self, message: Outgoing) -> str | None:
         """Look among the newest messages for one of the bot's with the same words.
@@ -198,7 +198,7 @@ class Discord(Platform):
         return None
 
     def _text(self, message: Outgoing) -> str:
-        return dialect(_escaped(plain(message.text)) if message.plain else message.text)
+        return dialect(_escaped(to_plain_text(message.text)) if message.plain else message.text)
 
     def _body(self, message: Outgoing) -> dict[str, object]:
         return {
@@ -209,7 +209,7 @@ class Discord(Platform):
 
     # The connection.
 
-    async def _connect(self) -> Socket:
+    async def _connect(self) -> WebSocketConnection:
         """Stand at the point where Discord tells what happens."""
         self._leaving = None
         await self._know_me()
@@ -219,11 +219,11 @@ class Discord(Platform):
         socket = self._socket = await self._open(door.url)
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                frames = await socket.frames()
+                frames = await socket.next_frames()
         except TimeoutError as error:
             raise PlatformError(phrase("Discord says nothing.")) from error
         if not frames:
-            raise PlatformError(phrase("Discord hung up (code {code}).", code=socket.code))
+            raise PlatformError(phrase("Discord hung up (code {code}).", code=socket.close_code))
         interval = decoded(decoded(frames[0], Frame).d, Hello).heartbeat_interval / 1000
         self._heart = asyncio.create_task(self._beat(socket, max(interval, 0.01)), name="discord heartbeat")
         if self._session is not None:
@@ -235,17 +235,17 @@ class Discord(Platform):
             await socket.send(json.dumps({"op": 2, "d": beginning}))
         return socket
 
-    async def _open(self, url: str) -> Socket:
+    async def _open(self, url: str) -> WebSocketConnection:
         if self._session is not None and self._session.url:
             with suppress(PlatformError):
-                return await connect(self._around.http, _asked(self._session.url))
-        return await connect(self._around.http, _asked(url))
+                return await connect_websocket(self._around.http, _asked(self._session.url))
+        return await connect_websocket(self._around.http, _asked(url))
 
     async def _know_me(self) -> None:
         if not self._news.me:
             self._news.me = decoded(await self._rest.call("GET", "users/@me"), User).id
 
-    async def _beat(self, socket: Socket, interval: float) -> None:
+    async def _beat(self, socket: WebSocketConnection, interval: float) -> None:
         """Say now and then that the connection is used, and end it when nothing comes back."""
         await self._around.clock.sleep(interval * random.random())
         with suppress(PlatformError):
@@ -253,19 +253,19 @@ class Discord(Platform):
                 began = time.monotonic()
                 await self._say_alive(socket)
                 await self._around.clock.sleep(interval)
-                if socket.heard < began and not socket.crowded:
+                if socket.last_frame_at < began and not socket.is_crowded:
                     self._around.report(phrase("Discord does not answer any more; connecting again."))
                     break
-        socket.stop()
+        socket.stop_reading()
 
-    async def _say_alive(self, socket: Socket) -> None:
+    async def _say_alive(self, socket: WebSocketConnection) -> None:
         await socket.send(json.dumps({"op": 1, "d": self._news.sequence or None}))
 
-    def _ended(self, socket: Socket) -> bool:
+    def _ended(self, socket: WebSocketConnection) -> bool:
         """Whether to connect again at once. Raises when it makes no sense, or wants a longer pause."""
         if self._leaving is not None:
             return True
-        code = socket.code
+        code = socket.close_code
         if code in REFUSALS:
             raise PlatformRefusedError(REFUSALS[code])
         if code in UNREADABLE:
@@ -278,8 +278,8 @@ class Discord(Platform):
 
     # What comes in.
 
-    async def _listen(self, socket: Socket) -> AsyncGenerator[Batch, None]:
-        while frames := await socket.frames():
+    async def _listen(self, socket: WebSocketConnection) -> AsyncGenerator[Batch, None]:
+        while frames := await socket.next_frames():
             work = Work(self._news.sequence)
             for raw in frames:
                 async with aclosing(self._take(socket, raw, work)) as batches:
@@ -292,12 +292,14 @@ class Discord(Platform):
             if self._leaving is not None:
                 return
 
-    async def _take(self, socket: Socket, raw: bytes, work: Work) -> AsyncGenerator[Batch, None]:
+    async def _take(self, socket: WebSocketConnection, raw: bytes, work: Work) -> AsyncGenerator[Batch, None]:
         """Take up a frame; what has to be on disk before those after it is given at once."""
         try:
-            frame = read(raw, Frame)
+            frame = decode_json(raw, Frame)
         except msgspec.DecodeError as error:
-            self._news.tell("frame", phrase("Discord sent a frame that cannot be read: {error}", error=told(error)))
+            self._news.tell(
+                "frame", phrase("Discord sent a frame that cannot be read: {error}", error=describe_error(error))
+            )
             return
         if frame.op:
             await self._control(socket, frame)
@@ -311,7 +313,7 @@ class Discord(Platform):
             await self._news.happened(frame, work)
         work.sequence = frame.s or work.sequence
 
-    async def _control(self, socket: Socket, frame: Frame) -> None:
+    async def _control(self, socket: WebSocketConnection, frame: Frame) -> None:
         match frame.op:
             case 1:
                 await self._say_alive(socket)
@@ -398,7 +400,7 @@ async def _form(body: object, file: Path) -> "aiohttp.FormData":
     return form
 
 
-async def _start(options: base.Options, around: Surroundings) -> Platform:
+async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.token:
         raise PlatformRefusedError(phrase("Discord needs the bot's token: `DISCORD_BOT_TOKEN` in .env."))
     return Discord(options, around)

@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.errors import SECONDS, UPLOAD_SECONDS, Answer, Ask, request, seconds, told
-from hermes.gateway.http.json_values import Kind, read
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.http.errors import (
+    REQUEST_SECONDS,
+    UPLOAD_SECONDS,
+    PlatformRequest,
+    PlatformResponse,
+    describe_error,
+    parse_seconds,
+    send_request,
+)
+from hermes.gateway.http.json_values import Kind, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import phrase
 
 if TYPE_CHECKING:
@@ -28,14 +36,14 @@ REFUSALS = {
     ),
 }
 FAULTS = {
-    10003: Fault.NOT_FOUND,
-    10008: Fault.NOT_FOUND,
-    40005: Fault.BAD_FORMAT,
-    50001: Fault.FORBIDDEN,
-    50007: Fault.FORBIDDEN,
-    50013: Fault.FORBIDDEN,
-    50006: Fault.BAD_FORMAT,
-    50035: Fault.BAD_FORMAT,
+    10003: SendFault.NOT_FOUND,
+    10008: SendFault.NOT_FOUND,
+    40005: SendFault.BAD_FORMAT,
+    50001: SendFault.FORBIDDEN,
+    50007: SendFault.FORBIDDEN,
+    50013: SendFault.FORBIDDEN,
+    50006: SendFault.BAD_FORMAT,
+    50035: SendFault.BAD_FORMAT,
 }
 
 
@@ -230,15 +238,15 @@ class Complaint(Struct):
 def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """A value from Discord. Raises `PlatformError`."""
     try:
-        return read(raw, kind)
+        return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Discord's answer cannot be read: {error}", error=told(error))) from error
+        raise PlatformError(phrase("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
 
 
 class Rest:
     """Requests with the bot's token, none beyond what a bucket allows."""
 
-    def __init__(self, token: str, base_url: str, around: Surroundings) -> None:
+    def __init__(self, token: str, base_url: str, around: PlatformContext) -> None:
         self._base = base_url.rstrip("/")
         self._token = token
         self._around = around
@@ -262,16 +270,16 @@ class Rest:
         data = form if form is not None else None if body is None else msgspec.json.encode(body)
         if form is None and body is not None:
             headers["Content-Type"] = "application/json"
-        ask = Ask(
+        ask = PlatformRequest(
             method=method,
             url=f"{self._base}/{path}",
             headers=headers,
             query=query or {},
             body=data,
             creates=creates,
-            seconds=UPLOAD_SECONDS if form is not None else SECONDS,
+            seconds=UPLOAD_SECONDS if form is not None else REQUEST_SECONDS,
         )
-        answer = await request(self._around.http, ask, "Discord")
+        answer = await send_request(self._around.http, ask, "Discord")
         self._learn(kind, answer)
         if answer.status >= 300:
             raise self._error(kind, answer, creates=creates)
@@ -289,33 +297,38 @@ class Rest:
         until = max(self._full.get(kind, 0.0), self._full.get("", 0.0))
         if until > now:
             said = phrase("Discord takes no more of these for {n:.1f} seconds.", n=until - now)
-            raise SendError(Fault.RATE_LIMITED, said, retry_after=until - now)
+            raise SendError(SendFault.RATE_LIMITED, said, retry_after=until - now)
 
-    def _learn(self, kind: str, answer: Answer) -> None:
+    def _learn(self, kind: str, answer: PlatformResponse) -> None:
         now = self._around.clock.monotonic()
-        after = seconds(answer.headers.get("x-ratelimit-reset-after"))
+        after = parse_seconds(answer.headers.get("x-ratelimit-reset-after"))
         if after and answer.headers.get("x-ratelimit-remaining") == "0":
             if len(self._full) >= KINDS:
                 self._full = {one: until for one, until in self._full.items() if until > now}
             self._full[kind] = now + after
 
-    def _error(self, kind: str, answer: Answer, *, creates: bool) -> PlatformError:
+    def _error(self, kind: str, answer: PlatformResponse, *, creates: bool) -> PlatformError:
         try:
-            fault = read(answer.body, Complaint)
+            fault = decode_json(answer.body, Complaint)
         except msgspec.DecodeError:
             fault = Complaint(message=f"status {answer.status}")
-        said = phrase("Discord said: {error}", error=told(fault.message))
+        said = phrase("Discord said: {error}", error=describe_error(fault.message))
         if answer.status == 401:
             return PlatformRefusedError(REFUSALS[4004])
         if answer.status == 429:
-            after = fault.retry_after or seconds(answer.headers.get("retry-after")) or 1.0
+            after = fault.retry_after or parse_seconds(answer.headers.get("retry-after")) or 1.0
             wide = answer.headers.get("x-ratelimit-scope") == "global"
             if wide:
                 self._full[""] = self._around.clock.monotonic() + after
-            return SendError(Fault.RATE_LIMITED, said, retry_after=after)
+            return SendError(SendFault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
-            return SendError(Fault.TRANSIENT, said, uncertain=creates)
+            return SendError(SendFault.TRANSIENT, said, uncertain=creates)
         if b"BASE_TYPE_MAX_LENGTH" in answer.body and b'"content"' in answer.body:
-            return SendError(Fault.TOO_LONG, said)
-        known = {400: Fault.BAD_FORMAT, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND, 413: Fault.BAD_FORMAT}
-        return SendError(FAULTS.get(fault.code, known.get(answer.status, Fault.UNKNOWN)), said)
+            return SendError(SendFault.TOO_LONG, said)
+        known = {
+            400: SendFault.BAD_FORMAT,
+            403: SendFault.FORBIDDEN,
+            404: SendFault.NOT_FOUND,
+            413: SendFault.BAD_FORMAT,
+        }
+        return SendError(FAULTS.get(fault.code, known.get(answer.status, SendFault.UNKNOWN)), said)

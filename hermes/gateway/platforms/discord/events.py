@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
-from hermes.gateway.http.errors import told
-from hermes.gateway.http.json_values import Seen, read
-from hermes.gateway.platform import Fault, PlatformError, SendError, Surroundings
+from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
+from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.json_values import SeenEvents, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.discord.api import (
     EPOCH,
     Channel,
@@ -48,7 +48,7 @@ class Work(Struct):
     """What was read and is not on disk yet."""
 
     sequence: int
-    arrivals: list[Arrival] = []
+    arrivals: list[InboundEvent] = []
     newest: dict[str, Known] = {}
     presses: list[Interaction] = []
     roles: str | None = None
@@ -57,7 +57,7 @@ class Work(Struct):
 class News:
     """Reads events and histories. What it reads goes into a `Work`; what it knows moves on by `done` only."""
 
-    def __init__(self, rest: Rest, around: Surroundings) -> None:
+    def __init__(self, rest: Rest, around: PlatformContext) -> None:
         self._rest = rest
         self._around = around
         self.me = ""
@@ -67,7 +67,7 @@ class News:
         self._channels: dict[str, Channel] = {}
         self._roles = around.cursors.get("roles", "")
         self.known = _stored(around.cursors)
-        self._seen = Seen()
+        self._seen = SeenEvents()
         self._told: set[str] = set()
         """Kinds of events that could not be read; each is told once."""
 
@@ -75,7 +75,7 @@ class News:
         """It is on disk: go on from there."""
         self.sequence = work.sequence
         self.known |= work.newest
-        self._seen.add(work.arrivals)
+        self._seen.add_events(work.arrivals)
         if work.roles is not None:
             self._roles = work.roles
 
@@ -93,9 +93,9 @@ class News:
             try:
                 page = await self.page(channel, newest)
             except SendError as error:
-                if error.fault in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+                if error.fault in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                     return []
-                if error.fault is not Fault.RATE_LIMITED:
+                if error.fault is not SendFault.RATE_LIMITED:
                     raise
                 await self._around.clock.sleep(error.retry_after or 1.0)
                 continue
@@ -113,10 +113,11 @@ class News:
         found: list[Message] = []
         for one in decoded(raw, list[msgspec.Raw]):
             try:
-                message = read(one, Message)
+                message = decode_json(one, Message)
             except msgspec.DecodeError as error:
                 self.tell(
-                    "history", phrase("A message in Discord's history cannot be read: {error}", error=told(error))
+                    "history",
+                    phrase("A message in Discord's history cannot be read: {error}", error=describe_error(error)),
                 )
                 continue
             if message.id.isdigit() and int(message.id) > after:
@@ -128,21 +129,26 @@ class News:
         try:
             match frame.t:
                 case "MESSAGE_CREATE":
-                    await self.heard(read(frame.d, Message), work)
+                    await self.heard(decode_json(frame.d, Message), work)
                 case "INTERACTION_CREATE":
-                    await self._pressed(read(frame.d, Interaction), work)
+                    await self._pressed(decode_json(frame.d, Interaction), work)
                 case "GUILD_CREATE":
-                    self._joined(read(frame.d, Guild), work)
+                    self._joined(decode_json(frame.d, Guild), work)
                 case "GUILD_MEMBER_UPDATE":
-                    self._given(read(frame.d, Member), work)
+                    self._given(decode_json(frame.d, Member), work)
                 case "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE":
-                    self._learn([read(frame.d, Channel)])
+                    self._learn([decode_json(frame.d, Channel)])
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:
             kind = frame.t or ""
             self.tell(
-                kind, phrase("Discord sent a {kind} that cannot be read: {error}", kind=told(kind), error=told(error))
+                kind,
+                phrase(
+                    "Discord sent a {kind} that cannot be read: {error}",
+                    kind=describe_error(kind),
+                    error=describe_error(error),
+                ),
             )
 
     def tell(self, kind: str, line: str) -> None:
@@ -156,13 +162,13 @@ class News:
         number = int(message.id)
         if number > max(work.newest.get(message.channel_id, _NOTHING).newest, self._newest(message.channel_id)):
             work.newest[message.channel_id] = Known(number, message.guild_id or "")
-        if message.type not in SAID or message.author.id == self.me or self._seen.has(message.id, work.arrivals):
+        if message.type not in SAID or message.author.id == self.me or self._seen.has_event(message.id, work.arrivals):
             return
         roles = self._roles if work.roles is None else work.roles
         called = any(one.id == self.me for one in message.mentions)
         called = called or bool(set(message.mention_roles) & set(roles.split()))
         work.arrivals.append(
-            Arrival(
+            InboundEvent(
                 event_id=message.id,
                 place=await self._place(message.channel_id, message.guild_id),
                 sender=_sender(message.author, webhook=bool(message.webhook_id)),
@@ -185,7 +191,7 @@ class News:
             return
         work.presses.append(pressed)
         work.arrivals.append(
-            Arrival(
+            InboundEvent(
                 event_id=pressed.id,
                 place=await self._place(pressed.channel_id, pressed.guild_id),
                 sender=_sender(user),
@@ -226,7 +232,7 @@ class News:
             try:
                 self._learn([decoded(await self._rest.call("GET", f"channels/{channel}"), Channel)])
             except SendError as error:
-                if error.fault not in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+                if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                     raise
                 self._learn([Channel(channel)])
         known = self._channels[channel]

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from hermes.core.chats import Arrival, Attachment, Batch, ChatKind, MediaKind, Outgoing, Place, Reply, Sender
+from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
-from hermes.gateway.http.errors import told
+from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
-    Fault,
     Platform,
+    PlatformContext,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
+    SendFault,
 )
 from hermes.gateway.platforms.email.composer import (
     Draft,
@@ -45,7 +45,7 @@ from hermes.gateway.platforms.email.message import Letter, MailError, is_address
 from hermes.gateway.platforms.email.smtp import Envelope, Login, deliver
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import phrase, say
-from hermes.sessions.untrusted_text import words_of_html
+from hermes.sessions.untrusted_text import html_to_markdown
 
 if TYPE_CHECKING:
     import ssl
@@ -66,7 +66,7 @@ FETCHES = 2
 """Files that are fetched at once."""
 
 
-class Options(base.Options, frozen=True, kw_only=True):
+class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """What a mailbox needs."""
 
     address: str = ""
@@ -105,7 +105,7 @@ class Options(base.Options, frozen=True, kw_only=True):
 class Email(Platform):
     """One mailbox."""
 
-    def __init__(self, options: Options, around: Surroundings) -> None:
+    def __init__(self, options: Options, around: PlatformContext) -> None:
         self._options = options
         self._around = around
         self._address = options.address.lower()
@@ -153,10 +153,12 @@ class Email(Platform):
     async def send(self, message: Outgoing) -> str:
         """Send a mail, with a file where there is one."""
         if len(message.text) > LIMIT:
-            raise SendError(Fault.TOO_LONG, phrase("A mail holds {n} characters here.", n=LIMIT))
+            raise SendError(SendFault.TOO_LONG, phrase("A mail holds {n} characters here.", n=LIMIT))
         recipient = message.place.chat.strip().lower()
         if not is_address(recipient):
-            raise SendError(Fault.NOT_FOUND, phrase("This is no address: {address}", address=told(recipient)))
+            raise SendError(
+                SendFault.NOT_FOUND, phrase("This is no address: {address}", address=describe_error(recipient))
+            )
         content: bytes | None = None
         if message.file:
             content = await asyncio.to_thread(content_of, message.file, FILE_LIMIT)
@@ -184,7 +186,7 @@ class Email(Platform):
             raw = await asyncio.to_thread(written, draft)
         except (ValueError, LookupError, TypeError) as error:
             raise SendError(
-                Fault.BAD_FORMAT, phrase("The mail cannot be written: {error}", error=told(error))
+                SendFault.BAD_FORMAT, phrase("The mail cannot be written: {error}", error=describe_error(error))
             ) from error
         server = Server(
             self._options.smtp_host or self._options.imap_host, self._options.smtp_port, self._options.security
@@ -254,7 +256,7 @@ class Email(Platform):
     def _cursor(self, uid: int) -> tuple[tuple[str, str], ...]:
         return (("mail", f"{self._validity}:{uid}"),)
 
-    async def _read(self, imap: Imap, uid: int) -> tuple[Arrival, ...]:
+    async def _read(self, imap: Imap, uid: int) -> tuple[InboundEvent, ...]:
         """A mail; nothing where it is not for us. One that cannot be read is told and passed over."""
         try:
             size = await imap.size(uid)
@@ -269,19 +271,19 @@ class Email(Platform):
             return ()
         return (await self._arrival(letter, uid, whole=size <= self._limit),)
 
-    async def _arrival(self, letter: Letter, uid: int, *, whole: bool) -> Arrival:
+    async def _arrival(self, letter: Letter, uid: int, *, whole: bool) -> InboundEvent:
         message_id = letter.message_id or f"{self._validity}.{uid}@{_NOWHERE}"
         thread = self._thread(letter, message_id)
         subject = bare_subject(letter.subject)
         _remember(self._subjects, message_id, subject)
-        text, quoted = without_quote(await words_of_html(letter.html) if letter.html else letter.text)
+        text, quoted = without_quote(await html_to_markdown(letter.html) if letter.html else letter.text)
         own = is_own(letter.answers, self._address)
         before = self._said.get(letter.answers, "") if own else quoted
         forwarded = bool(quoted) and not text and not letter.files
         if forwarded:
             text, before = quoted, ""
         text = text if letter.answers else _with_subject(text, subject)
-        return Arrival(
+        return InboundEvent(
             event_id=hashlib.sha256(f"{letter.sender}\0{message_id}".encode()).hexdigest()[:40],
             message_id=message_id,
             place=Place(self._around.name, letter.sender, thread, ChatKind.DM, subject),
@@ -354,17 +356,17 @@ def _remember(known: dict[str, str], name: str, value: str) -> None:
             del known[next(iter(known))]
 
 
-def _identity(options: base.Options) -> str:
+def _identity(options: base.PlatformOptions) -> str:
     return f"{options.imap_host}\0{options.user or options.address}" if isinstance(options, Options) else ""
 
 
-async def _start(options: base.Options, around: Surroundings) -> Platform:
+async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not (options.address and options.imap_host):
         raise PlatformRefusedError(phrase("E-mail needs `address`, `imap_host` and `smtp_host` in config.yaml."))
     if not options.password:
         raise PlatformRefusedError(phrase("E-mail needs a password: `EMAIL_PASSWORD` in .env."))
     if not is_address(options.address):
-        raise PlatformRefusedError(phrase("This is no address: {address}", address=told(options.address)))
+        raise PlatformRefusedError(phrase("This is no address: {address}", address=describe_error(options.address)))
     return Email(options, around)
 
 

@@ -10,8 +10,8 @@ from email.utils import formataddr, formatdate
 
 from msgspec import Struct
 
-from hermes.gateway.text.dialect import plain
-from hermes.gateway.text.html import page
+from hermes.gateway.text.dialect import to_plain_text
+from hermes.gateway.text.html import to_html_page
 from hermes.util.text import clean_surrogates, inert, one_line
 
 _AGAIN = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|回复|回覆|答复)\s*(?:\[\d+\])?\s*[::]\s*)+", re.IGNORECASE)
@@ -76,9 +76,9 @@ def written(draft: Draft) -> bytes:
         chain = [one for one in (draft.thread, answered) if one]
         message["References"] = " ".join(f"<{one}>" for one in dict.fromkeys(chain))
     text = clean_surrogates(draft.text)
-    message.set_content(text if draft.plain else plain(text), cte="quoted-printable")
+    message.set_content(text if draft.plain else to_plain_text(text), cte="quoted-printable")
     if not draft.plain and text:
-        message.add_alternative(page(text), subtype="html", cte="quoted-printable")
+        message.add_alternative(to_html_page(text), subtype="html", cte="quoted-printable")
     if draft.content is not None:
         _attach(message, draft.file_name, draft.content)
     return message.as_bytes()

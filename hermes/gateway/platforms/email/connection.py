@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from hermes.gateway.http.errors import told
+from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
 from hermes.i18n.messages import phrase
 
@@ -165,7 +165,7 @@ class Line:
             yield
         except ssl.SSLCertVerificationError as error:
             said = phrase(
-                "{host}: its certificate is not trusted: {error}", host=host, error=told(error.verify_message)
+                "{host}: its certificate is not trusted: {error}", host=host, error=describe_error(error.verify_message)
             )
             raise LostError(said) from error
         except (asyncio.IncompleteReadError, ConnectionResetError, BrokenPipeError) as error:
@@ -175,7 +175,9 @@ class Line:
         except asyncio.LimitOverrunError as error:
             raise LostError(phrase("{host} sent a line without an end.", host=host)) from error
         except OSError as error:
-            raise LostError(phrase("{host} cannot be reached: {error}", host=host, error=told(error))) from error
+            raise LostError(
+                phrase("{host} cannot be reached: {error}", host=host, error=describe_error(error))
+            ) from error
 
 
 def _keep_alive(raw: socket.socket) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.gateway.http.errors import told
+from hermes.gateway.http.errors import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
 from hermes.gateway.platforms.email.connection import Line, LostError, Server
 from hermes.i18n.messages import phrase
@@ -278,4 +278,4 @@ def _is(said: Said, uid: int) -> bool:
 
 
 def _told(raw: bytes) -> str:
-    return told(raw.decode("utf-8", "replace"))
+    return describe_error(raw.decode("utf-8", "replace"))

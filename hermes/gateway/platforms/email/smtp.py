@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.gateway.http.errors import told
-from hermes.gateway.platform import Fault, PlatformError, SendError
+from hermes.gateway.http.errors import describe_error
+from hermes.gateway.platform import PlatformError, SendError, SendFault
 from hermes.gateway.platforms.email.connection import Line, LostError, Server
 from hermes.i18n.messages import phrase
 
@@ -68,11 +68,11 @@ async def deliver(server: Server, login: Login, envelope: Envelope, context: "Ca
         raise
     except TimeoutError:
         said = phrase("{host} does not answer.", host=server.host)
-        raise SendError(Fault.TRANSIENT, said, uncertain=given) from None
+        raise SendError(SendFault.TRANSIENT, said, uncertain=given) from None
     except LostError as error:
-        raise SendError(Fault.TRANSIENT, str(error), uncertain=given) from error
+        raise SendError(SendFault.TRANSIENT, str(error), uncertain=given) from error
     except PlatformError as error:
-        raise SendError(Fault.UNKNOWN, str(error)) from error
+        raise SendError(SendFault.UNKNOWN, str(error)) from error
     finally:
         await line.close()
 
@@ -131,25 +131,27 @@ async def _reply(line: Line) -> Reply:
 def _check(reply: Reply, *codes: int) -> None:
     if reply.code in codes:
         return
-    said = phrase("The mail server said: {error}", error=told(f"{reply.code} {reply.text}"))
+    said = phrase("The mail server said: {error}", error=describe_error(f"{reply.code} {reply.text}"))
     fault = _fault(reply)
-    raise SendError(fault, said, retry_after=_later(reply.text) if fault is Fault.RATE_LIMITED else None)
+    raise SendError(fault, said, retry_after=_later(reply.text) if fault is SendFault.RATE_LIMITED else None)
 
 
-def _fault(reply: Reply) -> Fault:
+def _fault(reply: Reply) -> SendFault:
     """What an answer that is none means (RFC 3463)."""
     enhanced = _ENHANCED.match(reply.text)
     subject, detail = (enhanced[2], enhanced[3]) if enhanced is not None else ("", "")
     if reply.code < 500:
-        return Fault.RATE_LIMITED if _OFTEN.search(reply.text) else Fault.TRANSIENT
+        return SendFault.RATE_LIMITED if _OFTEN.search(reply.text) else SendFault.TRANSIENT
     if reply.code in (530, 534, 535, 538):
-        return Fault.UNKNOWN  # our own password: it is tried for a while, somebody may mend it
+        return SendFault.UNKNOWN  # our own password: it is tried for a while, somebody may mend it
     if reply.code == 552 or (subject, detail) in (("3", "4"), ("2", "3")):
-        return Fault.TOO_LONG
-    by_subject = {"1": Fault.NOT_FOUND, "6": Fault.BAD_FORMAT, "7": Fault.FORBIDDEN}
+        return SendFault.TOO_LONG
+    by_subject = {"1": SendFault.NOT_FOUND, "6": SendFault.BAD_FORMAT, "7": SendFault.FORBIDDEN}
     if subject in by_subject:
         return by_subject[subject]
-    return {550: Fault.NOT_FOUND, 551: Fault.NOT_FOUND, 553: Fault.NOT_FOUND}.get(reply.code, Fault.UNKNOWN)
+    return {550: SendFault.NOT_FOUND, 551: SendFault.NOT_FOUND, 553: SendFault.NOT_FOUND}.get(
+        reply.code, SendFault.UNKNOWN
+    )
 
 
 def _later(text: str) -> float | None:

@@ -20,18 +20,18 @@ import msgspec
 
 from hermes.core.chats import Attachment, Batch, Button, MediaKind, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.errors import UPLOAD_SECONDS, save
-from hermes.gateway.http.json_values import Kind, read
+from hermes.gateway.http.errors import UPLOAD_SECONDS, save_file
+from hermes.gateway.http.json_values import Kind, decode_json
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
-    Fault,
     Platform,
+    PlatformContext,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
+    SendFault,
     utf8,
 )
 from hermes.gateway.platforms.matrix.api import (
@@ -49,8 +49,8 @@ from hermes.gateway.platforms.matrix.api import (
     room_path,
 )
 from hermes.gateway.platforms.matrix.events import KEYS, News, Own, Work
-from hermes.gateway.text.dialect import plain
-from hermes.gateway.text.html import fragment
+from hermes.gateway.text.dialect import to_plain_text
+from hermes.gateway.text.html import to_html_fragment
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import phrase
 
@@ -85,7 +85,7 @@ class Join(StrEnum):
     NONE = "none"
 
 
-class Options(base.Options, frozen=True, kw_only=True):
+class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """What an account on Matrix needs."""
 
     homeserver: str = ""
@@ -107,7 +107,7 @@ class Options(base.Options, frozen=True, kw_only=True):
 class Matrix(Platform):
     """One account on a homeserver."""
 
-    def __init__(self, options: Options, around: Surroundings) -> None:
+    def __init__(self, options: Options, around: PlatformContext) -> None:
         self._options = options
         self._around = around
         self._client = Client(options.homeserver, options.access_token, around)
@@ -157,8 +157,8 @@ class Matrix(Platform):
         try:
             await self._event(room, "m.room.message", content)
         except SendError as error:
-            if error.fault is Fault.BAD_FORMAT and "unknown event" in str(error):
-                raise SendError(Fault.NOT_FOUND, str(error)) from error
+            if error.fault is SendFault.BAD_FORMAT and "unknown event" in str(error):
+                raise SendError(SendFault.NOT_FOUND, str(error)) from error
             raise
         self._know(message_id, message)
         if not message.buttons:
@@ -183,7 +183,7 @@ class Matrix(Platform):
         path = f"{V1}/rooms/{room}/relations/{event}/m.annotation/m.reaction"
         for raw in (await self._call("GET", path, Page)).chunk:
             with suppress(msgspec.DecodeError):  # somebody else's
-                known = read(raw, Event)
+                known = decode_json(raw, Event)
                 if known.sender == self._news.me:
                     await self._redact(place.chat, known.event_id)
 
@@ -196,11 +196,11 @@ class Matrix(Platform):
         tail = f"{quote(server, safe='')}/{quote(media, safe='')}"
         new = f"{self._client.base}{V1}/media/download/{tail}"
         try:
-            await save(self._around.http, new, target, self._client.credentials)
+            await save_file(self._around.http, new, target, self._client.credentials)
         except PlatformError:
             # Homeservers from before 2024 know the other address only.
             old = f"{self._client.base}/_matrix/media/v3/download/{tail}"
-            await save(self._around.http, old, target, self._client.credentials)
+            await save_file(self._around.http, old, target, self._client.credentials)
 
     # The account.
 
@@ -218,7 +218,7 @@ class Matrix(Platform):
             except TokenError as error:
                 raise self._locked_out(error) from error
             except SendError as error:
-                if error.fault is Fault.NOT_FOUND:
+                if error.fault is SendFault.NOT_FOUND:
                     raise PlatformRefusedError(
                         phrase("There is no Matrix server at this address. Look at `homeserver`.")
                     ) from error
@@ -236,7 +236,7 @@ class Matrix(Platform):
         try:
             return await self._client.call(method, path, kind, body)
         except TokenError as error:
-            raise SendError(Fault.TRANSIENT, str(self._locked_out(error))) from error
+            raise SendError(SendFault.TRANSIENT, str(self._locked_out(error))) from error
 
     async def _sync(self, seconds: float) -> Sync:
         query = {"timeout": str(int(seconds * 1000)), "filter": FILTER}
@@ -246,7 +246,11 @@ class Matrix(Platform):
 
     async def _mark_read(self, work: Work) -> None:
         for room, (event, sender) in work.newest.items():
-            if not self._options.receipts or self._around.knows is None or not await self._around.knows(sender):
+            if (
+                not self._options.receipts
+                or self._around.is_known_sender is None
+                or not await self._around.is_known_sender(sender)
+            ):
                 continue
             with suppress(SendError):  # nothing depends on it
                 path = room_path(room, "receipt", "m.read", event)
@@ -269,7 +273,7 @@ class Matrix(Platform):
 
     def _know(self, event_id: str, message: Outgoing) -> None:
         tokens = tuple(one.token for one in _buttons(message))
-        self._news.remember(event_id, Own(plain(message.text), message.place.thread, tokens, self._news.me))
+        self._news.remember(event_id, Own(to_plain_text(message.text), message.place.thread, tokens, self._news.me))
 
     async def _event(self, room: str, kind: str, content: dict[str, object], txn: str = "") -> str:
         await self._enter()
@@ -286,10 +290,10 @@ class Matrix(Platform):
     def _words(self, message: Outgoing, *, twice: bool = False) -> dict[str, object]:
         """The text, with HTML where there is room for it; `twice`: it will stand in the event two times."""
         if utf8(message.text) > LIMIT:
-            raise SendError(Fault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
+            raise SendError(SendFault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
         buttons = _buttons(message)
         offers = "\n".join(f"{key} {one.label}" for key, one in zip(KEYS, buttons, strict=False))
-        text = message.text if message.plain else plain(message.text)
+        text = message.text if message.plain else to_plain_text(message.text)
         content: dict[str, object] = {
             "msgtype": "m.notice" if self._options.notice else "m.text",
             "body": f"{text}\n\n{offers}" if offers else text,
@@ -302,7 +306,7 @@ class Matrix(Platform):
         for one in (marked, content):
             if len(msgspec.json.encode(one)) * (1 + twice) <= EVENT_LIMIT:
                 return one
-        raise SendError(Fault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
+        raise SendError(SendFault.TOO_LONG, phrase("A message on Matrix holds {n} bytes here.", n=LIMIT))
 
     def _related(self, message: Outgoing) -> dict[str, object]:
         related: dict[str, object] = {}
@@ -320,7 +324,7 @@ class Matrix(Platform):
         try:
             place = await self._client.upload(file.name, media_type, content, UPLOAD_SECONDS)
         except TokenError as error:
-            raise SendError(Fault.TRANSIENT, str(self._locked_out(error))) from error
+            raise SendError(SendFault.TRANSIENT, str(self._locked_out(error))) from error
         said = self._words(message) if message.text else {"body": file.name, "m.mentions": {}}
         about: dict[str, object] = {"mimetype": media_type, "size": len(content)}
         more: dict[str, object] = {"msgtype": _TYPES[message.kind], "filename": file.name, "url": place, "info": about}
@@ -330,8 +334,8 @@ class Matrix(Platform):
 
 
 def _marks(text: str, offers: str) -> dict[str, object]:
-    lines = fragment(offers.replace("\n", "\n\n")) if offers else ""
-    return {"format": "org.matrix.custom.html", "formatted_body": fragment(text) + lines}
+    lines = to_html_fragment(offers.replace("\n", "\n\n")) if offers else ""
+    return {"format": "org.matrix.custom.html", "formatted_body": to_html_fragment(text) + lines}
 
 
 def _txn(key: str) -> str:
@@ -343,13 +347,13 @@ def _buttons(message: Outgoing) -> list[Button]:
     return [one for row in message.buttons for one in row][: len(KEYS)]
 
 
-def _identity(options: base.Options) -> str:
+def _identity(options: base.PlatformOptions) -> str:
     if not isinstance(options, Options):
         return ""
     return options.access_token or f"{options.homeserver}\0{options.user}"
 
 
-async def _start(options: base.Options, around: Surroundings) -> Platform:
+async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.homeserver:
         raise PlatformRefusedError(phrase("Matrix needs `homeserver` in config.yaml (https://matrix.example.org)."))
     if not options.access_token and not (options.user and options.password):

@@ -8,9 +8,16 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.errors import SECONDS, Answer, Ask, request, seconds, told
-from hermes.gateway.http.json_values import Kind, read
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.http.errors import (
+    REQUEST_SECONDS,
+    PlatformRequest,
+    PlatformResponse,
+    describe_error,
+    parse_seconds,
+    send_request,
+)
+from hermes.gateway.http.json_values import Kind, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import phrase
 
 V3 = "/_matrix/client/v3"
@@ -19,19 +26,19 @@ WRONG_TOKEN = phrase("Matrix does not take the access token. Set a new one: `MAT
 WRONG_PASSWORD = phrase("Matrix does not take this user and password. Set them anew: `MATRIX_PASSWORD` in .env.")
 NO_SERVER = phrase("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
 FAULTS = {
-    "M_LIMIT_EXCEEDED": Fault.RATE_LIMITED,
-    "M_TOO_LARGE": Fault.TOO_LONG,
-    "M_NOT_FOUND": Fault.NOT_FOUND,
-    "M_FORBIDDEN": Fault.FORBIDDEN,
-    "M_GUEST_ACCESS_FORBIDDEN": Fault.FORBIDDEN,
-    "M_USER_DEACTIVATED": Fault.FORBIDDEN,
-    "M_RESOURCE_LIMIT_EXCEEDED": Fault.FORBIDDEN,
-    "M_BAD_JSON": Fault.BAD_FORMAT,
-    "M_NOT_JSON": Fault.BAD_FORMAT,
-    "M_INVALID_PARAM": Fault.BAD_FORMAT,
-    "M_BAD_STATE": Fault.BAD_FORMAT,
+    "M_LIMIT_EXCEEDED": SendFault.RATE_LIMITED,
+    "M_TOO_LARGE": SendFault.TOO_LONG,
+    "M_NOT_FOUND": SendFault.NOT_FOUND,
+    "M_FORBIDDEN": SendFault.FORBIDDEN,
+    "M_GUEST_ACCESS_FORBIDDEN": SendFault.FORBIDDEN,
+    "M_USER_DEACTIVATED": SendFault.FORBIDDEN,
+    "M_RESOURCE_LIMIT_EXCEEDED": SendFault.FORBIDDEN,
+    "M_BAD_JSON": SendFault.BAD_FORMAT,
+    "M_NOT_JSON": SendFault.BAD_FORMAT,
+    "M_INVALID_PARAM": SendFault.BAD_FORMAT,
+    "M_BAD_STATE": SendFault.BAD_FORMAT,
 }
-_BY_STATUS = {400: Fault.BAD_FORMAT, 403: Fault.FORBIDDEN, 404: Fault.NOT_FOUND, 413: Fault.TOO_LONG}
+_BY_STATUS = {400: SendFault.BAD_FORMAT, 403: SendFault.FORBIDDEN, 404: SendFault.NOT_FOUND, 413: SendFault.TOO_LONG}
 
 
 class About(Struct):
@@ -233,7 +240,7 @@ class Wrong(Struct):
 class Client:
     """Calls of one homeserver in one account's name."""
 
-    def __init__(self, homeserver: str, token: str, around: Surroundings) -> None:
+    def __init__(self, homeserver: str, token: str, around: PlatformContext) -> None:
         self.base = homeserver.rstrip("/")
         if "://" not in self.base:
             self.base = "https://" + self.base
@@ -253,13 +260,13 @@ class Client:
         body: object = None,
         *,
         query: dict[str, str] | None = None,
-        limit: float = SECONDS,
+        limit: float = REQUEST_SECONDS,
     ) -> Kind:
         """A call's answer. Raises `SendError`, and `TokenError` when the token is not taken."""
         raw = None if body is None else msgspec.json.encode(body)
         headers = self.credentials | ({"Content-Type": "application/json"} if raw is not None else {})
         # What is done twice shows once: whatever shows carries an id of its own.
-        ask = Ask(
+        ask = PlatformRequest(
             method=method,
             url=self.base + path,
             headers=headers,
@@ -268,11 +275,11 @@ class Client:
             creates=method in ("PUT", "POST"),
             seconds=limit,
         )
-        return decoded(self.checked(await request(self._around.http, ask, "Matrix")).body, kind)
+        return decoded(self.checked(await send_request(self._around.http, ask, "Matrix")).body, kind)
 
     async def upload(self, name: str, media_type: str, content: bytes, limit: float) -> str:
         """Put a file on the server; its `mxc:` address."""
-        ask = Ask(
+        ask = PlatformRequest(
             method="POST",
             url=f"{self.base}/_matrix/media/v3/upload",
             headers=self.credentials | {"Content-Type": media_type},
@@ -281,34 +288,34 @@ class Client:
             seconds=limit,
         )
         try:
-            answer = self.checked(await request(self._around.http, ask, "Matrix"))
+            answer = self.checked(await send_request(self._around.http, ask, "Matrix"))
         except SendError as error:
-            if error.fault is not Fault.TOO_LONG:
+            if error.fault is not SendFault.TOO_LONG:
                 raise
-            raise SendError(Fault.BAD_FORMAT, phrase("Matrix does not take a file of this size.")) from error
+            raise SendError(SendFault.BAD_FORMAT, phrase("Matrix does not take a file of this size.")) from error
         return decoded(answer.body, Uploaded).content_uri
 
     @staticmethod
-    def checked(answer: Answer) -> Answer:
+    def checked(answer: PlatformResponse) -> PlatformResponse:
         """The answer, when it is none that says what went wrong. Raises as `call` does."""
         if answer.status == 200:
             return answer
         try:
-            wrong = read(answer.body, Wrong)
+            wrong = decode_json(answer.body, Wrong)
         except msgspec.DecodeError:
             wrong = Wrong()
         if answer.status == 401 or wrong.errcode in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
             raise TokenError(WRONG_TOKEN)
-        fault = FAULTS.get(wrong.errcode) or _BY_STATUS.get(answer.status, Fault.UNKNOWN)
+        fault = FAULTS.get(wrong.errcode) or _BY_STATUS.get(answer.status, SendFault.UNKNOWN)
         after: float | None = None
-        if answer.status == 429 or fault is Fault.RATE_LIMITED:
-            fault, after = Fault.RATE_LIMITED, seconds(answer.headers.get("retry-after"))
+        if answer.status == 429 or fault is SendFault.RATE_LIMITED:
+            fault, after = SendFault.RATE_LIMITED, parse_seconds(answer.headers.get("retry-after"))
             if wrong.retry_after_ms is not None:
                 after = max(0.0, wrong.retry_after_ms / 1000)
             after = 1.0 if after is None else after
         elif answer.status >= 500:
-            fault = Fault.TRANSIENT
-        said = told(f"{wrong.errcode} {wrong.error}".strip() or f"status {answer.status}")
+            fault = SendFault.TRANSIENT
+        said = describe_error(f"{wrong.errcode} {wrong.error}".strip() or f"status {answer.status}")
         raise SendError(fault, phrase("Matrix said: {error}", error=said), retry_after=after)
 
 
@@ -330,7 +337,7 @@ async def log_in(client: Client, user: str, password: str, device: str) -> Login
     try:
         known = await client.call("POST", f"{V3}/login", Login, wanted)
     except SendError as error:
-        if error.fault is Fault.FORBIDDEN:
+        if error.fault is SendFault.FORBIDDEN:
             raise PlatformRefusedError(WRONG_PASSWORD) from error
         raise
     except TokenError as error:
@@ -347,6 +354,6 @@ def room_path(room: str, *parts: str) -> str:
 def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """A value from Matrix. Raises `PlatformError`."""
     try:
-        return read(raw, kind)
+        return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Matrix's answer cannot be read: {error}", error=told(error))) from error
+        raise PlatformError(phrase("Matrix's answer cannot be read: {error}", error=describe_error(error))) from error

@@ -7,10 +7,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, MediaKind, Reply, Sender
-from hermes.gateway.http.errors import told
-from hermes.gateway.http.json_values import Seen, read
-from hermes.gateway.platform import Fault, PlatformError, SendError, Surroundings
+from hermes.core.chats import Attachment, InboundEvent, MediaKind, Reply, Sender
+from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.json_values import SeenEvents, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (
     V3,
     Client,
@@ -50,7 +50,7 @@ _COMMAND = re.compile(r"!(?=[a-z][\w-]*(?:\s|$))")
 class Work(Struct):
     """What was read and is not on disk yet."""
 
-    arrivals: list[Arrival] = []
+    arrivals: list[InboundEvent] = []
     newest: dict[str, tuple[str, str]] = {}
     """By room, the last message and who said it: so far it was read."""
     cursors: dict[str, str] = {}
@@ -68,7 +68,7 @@ class Own(Struct, frozen=True):
 class News:
     """Reads what a sync tells. What it reads goes into a `Work`; what it knows moves on by `done` only."""
 
-    def __init__(self, client: Client, around: Surroundings, join: str) -> None:
+    def __init__(self, client: Client, around: PlatformContext, join: str) -> None:
         self._client = client
         self._around = around
         self._join = join
@@ -76,7 +76,7 @@ class News:
         self._name = ""
         self._rooms = Rooms(client, around, self._unread)
         self._own: dict[str, Own] = {}
-        self._seen = Seen()
+        self._seen = SeenEvents()
         self._told: set[str] = set()
         self._calls: re.Pattern[str] | None = None
 
@@ -89,7 +89,7 @@ class News:
             profile = await self._client.call("GET", f"{V3}/profile/{quote(user, safe='')}", Profile)
             self._name = profile.displayname or ""
         except SendError as error:
-            if error.fault is not Fault.NOT_FOUND:
+            if error.fault is not SendFault.NOT_FOUND:
                 raise
         await self._rooms.learn_direct()
         names = [re.escape(one) for one in (self._name, user, user.partition(":")[0]) if one]
@@ -97,7 +97,7 @@ class News:
 
     def done(self, work: Work) -> None:
         """It is on disk."""
-        self._seen.add(work.arrivals)
+        self._seen.add_events(work.arrivals)
 
     def tell(self, kind: str, line: str) -> None:
         """Say that something cannot be read: once of each kind."""
@@ -123,7 +123,7 @@ class News:
             await self._invited(room, raw)
         for room, raw in sync.rooms.join.items():
             try:
-                joined = read(raw, Joined)
+                joined = decode_json(raw, Joined)
             except msgspec.DecodeError as error:
                 self._unread(room, error)
                 continue
@@ -136,7 +136,7 @@ class News:
 
     async def _invited(self, room: str, raw: msgspec.Raw) -> None:
         try:
-            state = read(raw, Invited).invite_state
+            state = decode_json(raw, Invited).invite_state
         except msgspec.DecodeError as error:
             self._unread(room, error)
             return
@@ -153,13 +153,15 @@ class News:
             except SendError as error:
                 self.tell(
                     f"join {room}",
-                    phrase("Matrix: the room {room} cannot be joined: {error}", room=told(room), error=str(error)),
+                    phrase(
+                        "Matrix: the room {room} cannot be joined: {error}", room=describe_error(room), error=str(error)
+                    ),
                 )
 
     async def _welcome(self, sender: str) -> bool:
         if self._join != "people":
             return self._join == "all"
-        return self._around.knows is not None and await self._around.knows(sender)
+        return self._around.is_known_sender is not None and await self._around.is_known_sender(sender)
 
     # What was said.
 
@@ -198,7 +200,7 @@ class News:
             try:
                 page = await self._client.call("GET", room_path(room, "messages"), Page, query=query)
             except SendError as error:
-                if error.fault not in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+                if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                     raise
                 break
             found += self._events(page.chunk)
@@ -209,7 +211,7 @@ class News:
             said = phrase(
                 "More than {n} messages were missed in {channel}; the others are not read.",
                 n=PAGE * PAGES,
-                channel=told(room),
+                channel=describe_error(room),
             )
             self._around.report(said)
         return found[::-1]
@@ -232,8 +234,8 @@ class News:
             self._unread(event.type, error)
 
     async def _heard(self, room: str, event: Event, work: Work) -> None:
-        content = read(event.content, Content)
-        if not self._is_said(event, content) or self._seen.has(event.event_id, work.arrivals):
+        content = decode_json(event.content, Content)
+        if not self._is_said(event, content) or self._seen.has_event(event.event_id, work.arrivals):
             return
         known = await self._rooms.known(room)
         reply = await self._reply(room, content)
@@ -244,7 +246,7 @@ class News:
         text, called = self._words(body, content)
         work.newest[room] = (event.event_id, event.sender)
         work.arrivals.append(
-            Arrival(
+            InboundEvent(
                 event_id=event.event_id,
                 message_id=event.event_id,
                 place=self._rooms.place(room, known, _thread(content.relates_to)),
@@ -288,9 +290,9 @@ class News:
             return found
         try:
             event = await self._client.call("GET", room_path(room, "event", event_id), Event)
-            content = read(event.content, Content)
+            content = decode_json(event.content, Content)
         except SendError as error:
-            if error.fault in (Fault.TRANSIENT, Fault.RATE_LIMITED):
+            if error.fault in (SendFault.TRANSIENT, SendFault.RATE_LIMITED):
                 raise
             return Own()
         except (PlatformError, msgspec.DecodeError):
@@ -302,9 +304,9 @@ class News:
         return found
 
     async def _reacted(self, room: str, event: Event, work: Work) -> None:
-        content = read(event.content, Content)
+        content = decode_json(event.content, Content)
         related = content.relates_to
-        if event.sender == self.me or related is None or self._seen.has(event.event_id, work.arrivals):
+        if event.sender == self.me or related is None or self._seen.has_event(event.event_id, work.arrivals):
             return
         number = _number(related.key)
         if number is None:
@@ -314,7 +316,7 @@ class News:
             return
         known = await self._rooms.known(room)
         work.arrivals.append(
-            Arrival(
+            InboundEvent(
                 event_id=event.event_id,
                 message_id=related.event_id,
                 place=self._rooms.place(room, known, own.thread),
@@ -330,10 +332,13 @@ class News:
         if event.sender == self.me or self._around.cursors.get(name) or name in self._told:
             return
         self.tell(
-            name, phrase("Matrix: the room {room} is encrypted; what is said there cannot be read.", room=told(room))
+            name,
+            phrase(
+                "Matrix: the room {room} is encrypted; what is said there cannot be read.", room=describe_error(room)
+            ),
         )
         work.cursors[name] = "told"
-        if self._around.knows is not None and await self._around.knows(event.sender):
+        if self._around.is_known_sender is not None and await self._around.is_known_sender(event.sender):
             text = say("I cannot read this room: it is encrypted. Invite me to a room without encryption.")
             txn = quote(f"locked-{event.event_id}", safe="")
             body = {"msgtype": "m.notice", "body": text, "m.mentions": {}}
@@ -346,20 +351,27 @@ class News:
         found: list[Event] = []
         for raw in raws:
             try:
-                found.append(read(raw, Event))
+                found.append(decode_json(raw, Event))
             except msgspec.DecodeError as error:
                 self._unread("event", error)
         return found
 
     def _content(self, event: Event) -> Content | None:
         try:
-            return read(event.content, Content)
+            return decode_json(event.content, Content)
         except msgspec.DecodeError as error:
             self._unread(event.type, error)
             return None
 
     def _unread(self, kind: str, error: Exception) -> None:
-        self.tell(kind, phrase("Matrix sent {kind} that cannot be read: {error}", kind=told(kind), error=told(error)))
+        self.tell(
+            kind,
+            phrase(
+                "Matrix sent {kind} that cannot be read: {error}",
+                kind=describe_error(kind),
+                error=describe_error(error),
+            ),
+        )
 
 
 def _thread(related: Relation | None) -> str:

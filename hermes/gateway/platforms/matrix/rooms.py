@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import ChatKind, Place
-from hermes.gateway.http.json_values import read
-from hermes.gateway.platform import Fault, SendError, Surroundings
+from hermes.gateway.http.json_values import decode_json
+from hermes.gateway.platform import PlatformContext, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import V3, Client, Content, Done, Event, Members, Named, room_path
 
 ROOMS = 1_000
@@ -26,7 +26,7 @@ class Room(Struct):
 class Rooms:
     """Asks for what it does not know, and keeps it true while events come. `unread` tells what cannot be read."""
 
-    def __init__(self, client: Client, around: Surroundings, unread: Callable[[str, Exception], None]) -> None:
+    def __init__(self, client: Client, around: PlatformContext, unread: Callable[[str, Exception], None]) -> None:
         self._client = client
         self._around = around
         self._unread = unread
@@ -57,7 +57,7 @@ class Rooms:
     def direct_changed(self, event: Event) -> None:
         """Another of the agent's devices has changed which rooms are direct chats."""
         try:
-            self._know(read(event.content, dict[str, list[str]]))
+            self._know(decode_json(event.content, dict[str, list[str]]))
         except msgspec.DecodeError as error:
             self._unread("m.direct", error)
 
@@ -70,7 +70,7 @@ class Rooms:
             try:
                 name = (await self._client.call("GET", room_path(room, "state", "m.room.name"), Named)).name
             except SendError as error:
-                if error.fault not in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+                if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                     raise
                 name = ""
             if len(self._rooms) >= ROOMS:
@@ -83,7 +83,7 @@ class Rooms:
         known = self._rooms.get(room)
         if event.type != "m.room.member" or known is None or event.state_key is None:
             return
-        content = read(event.content, Content)
+        content = decode_json(event.content, Content)
         if content.membership == "join":
             known.names[event.state_key] = content.displayname or ""
         else:
@@ -102,11 +102,11 @@ class Rooms:
     async def _stored(self) -> dict[str, list[str]]:
         """The direct chats by person, as clients store them in the account."""
         try:
-            return read(await self._client.call("GET", self._path, msgspec.Raw), dict[str, list[str]])
+            return decode_json(await self._client.call("GET", self._path, msgspec.Raw), dict[str, list[str]])
         except msgspec.DecodeError as error:
             self._unread("m.direct", error)
         except SendError as error:
-            if error.fault is not Fault.NOT_FOUND:
+            if error.fault is not SendFault.NOT_FOUND:
                 raise
         return {}
 

@@ -17,26 +17,26 @@ import msgspec
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.errors import UPLOAD_SECONDS, Ask, request, save, told
-from hermes.gateway.http.json_values import read
-from hermes.gateway.http.websocket import Socket, connect
+from hermes.gateway.http.errors import UPLOAD_SECONDS, PlatformRequest, describe_error, save_file, send_request
+from hermes.gateway.http.json_values import decode_json
+from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
-    Fault,
     Platform,
+    PlatformContext,
     PlatformError,
     PlatformRefusedError,
     Resend,
     SendError,
-    Surroundings,
+    SendFault,
 )
 from hermes.gateway.platforms.slack.api import Account, Done, Frame, Link, Message, One, Sent, Shown, Upload, Web
 from hermes.gateway.platforms.slack.events import News, Work, cursors
-from hermes.gateway.text.dialect import plain
-from hermes.gateway.text.dialect import slack as dialect
+from hermes.gateway.text.dialect import to_plain_text
+from hermes.gateway.text.dialect import to_slack as dialect
 from hermes.gateway.text.media import content_of
-from hermes.gateway.text.split import split
+from hermes.gateway.text.split import split_markdown
 from hermes.i18n.messages import phrase, say
 
 FILE_LIMIT = 100 * 1024 * 1024
@@ -76,7 +76,7 @@ NAMES = {
 }
 
 
-class Options(base.Options, frozen=True, kw_only=True):
+class Options(base.PlatformOptions, frozen=True, kw_only=True):
     """What an account on Slack needs."""
 
     bot_token: str = ""
@@ -92,12 +92,12 @@ class Options(base.Options, frozen=True, kw_only=True):
 class Slack(Platform):
     """One app in one workspace."""
 
-    def __init__(self, options: Options, around: Surroundings) -> None:
+    def __init__(self, options: Options, around: PlatformContext) -> None:
         self._around = around
         self._web = Web(options.bot_token, options.app_token, options.base_url, around)
         self._news = News(self._web, around, in_thread=options.reply_in_thread)
         self._hosts = {urlsplit(options.base_url).hostname or "", "files.slack.com", "slack-files.com"}
-        self._socket: Socket | None = None
+        self._socket: WebSocketConnection | None = None
         self._leaving = ""
         """Why Slack wants a new connection."""
         self._silent = False
@@ -152,7 +152,7 @@ class Slack(Platform):
         try:
             await self._web.call("assistant.threads.setStatus", Done, wanted)
         except SendError as error:
-            if error.fault is not Fault.FORBIDDEN:
+            if error.fault is not SendFault.FORBIDDEN:
                 raise
             self._silent = True
             self._around.report(phrase("Slack does not let the bot show that it is writing: {error}", error=str(error)))
@@ -165,7 +165,7 @@ class Slack(Platform):
             return
         name = NAMES.get(emoji.removesuffix("\ufe0f"))
         if name is None:
-            raise SendError(Fault.BAD_FORMAT, phrase("Slack has no name here for this reaction."))
+            raise SendError(SendFault.BAD_FORMAT, phrase("Slack has no name here for this reaction."))
         await self._reaction("reactions.add", wanted | {"name": name}, "already_reacted")
 
     async def _take_back(self, wanted: dict[str, object]) -> None:
@@ -186,8 +186,12 @@ class Slack(Platform):
         host = urlsplit(attachment.ref).hostname or ""
         if host not in self._hosts and not host.endswith(".slack.com"):
             raise PlatformError(phrase("The file is not on Slack."))
-        await save(
-            self._around.http, attachment.ref, target, self._web.credentials, page=attachment.media_type == "text/html"
+        await save_file(
+            self._around.http,
+            attachment.ref,
+            target,
+            self._web.credentials,
+            allow_html=attachment.media_type == "text/html",
         )
 
     async def find_sent(self, message: Outgoing) -> str | None:
@@ -219,7 +223,9 @@ class Slack(Platform):
     def _body(self, message: Outgoing) -> dict[str, object]:
         text = self._text(message)
         if len(text) > LIMIT:
-            raise SendError(Fault.TOO_LONG, phrase("Slack shows no more than {n} characters in a message.", n=LIMIT))
+            raise SendError(
+                SendFault.TOO_LONG, phrase("Slack shows no more than {n} characters in a message.", n=LIMIT)
+            )
         wanted: dict[str, object] = {
             "channel": message.place.chat,
             "text": text,
@@ -236,10 +242,10 @@ class Slack(Platform):
         about: dict[str, object] = {"filename": file.name, "length": len(content)}
         upload = await self._web.call("files.getUploadURLExternal", Upload, about)
         kind = {"Content-Type": "application/octet-stream"}
-        ask = Ask(method="POST", url=upload.upload_url, headers=kind, body=content, seconds=UPLOAD_SECONDS)
-        answer = await request(self._around.http, ask, "Slack")
+        ask = PlatformRequest(method="POST", url=upload.upload_url, headers=kind, body=content, seconds=UPLOAD_SECONDS)
+        answer = await send_request(self._around.http, ask, "Slack")
         if answer.status != 200:
-            raise SendError(Fault.TRANSIENT, phrase("Slack answered with status {status}.", status=answer.status))
+            raise SendError(SendFault.TRANSIENT, phrase("Slack answered with status {status}.", status=answer.status))
         wanted: dict[str, object] = {
             "files": [{"id": upload.file_id, "title": file.name}],
             "channel_id": message.place.chat,
@@ -265,11 +271,11 @@ class Slack(Platform):
 
     # The connection.
 
-    async def _connect(self) -> Socket:
+    async def _connect(self) -> WebSocketConnection:
         self._leaving = ""
         await self._know_me()
         link = await self._web.call("apps.connections.open", Link, app=True)
-        socket = self._socket = await connect(self._around.http, link.url, heartbeat=PING_SECONDS)
+        socket = self._socket = await connect_websocket(self._around.http, link.url, heartbeat=PING_SECONDS)
         return socket
 
     async def _know_me(self) -> None:
@@ -277,7 +283,7 @@ class Slack(Platform):
             me = await self._web.call("auth.test", Account)
             self._news.me, self._news.bot = me.user, me.bot
 
-    async def _told(self, socket: Socket, *, missed: bool) -> AsyncGenerator[Batch, None]:
+    async def _told(self, socket: WebSocketConnection, *, missed: bool) -> AsyncGenerator[Batch, None]:
         yield Batch()
         if missed:
             async with aclosing(self._missed()) as batches:
@@ -302,14 +308,14 @@ class Slack(Platform):
             try:
                 await self._news.missed(lane, newest, work)
             except SendError as error:
-                if error.fault is not Fault.RATE_LIMITED:
+                if error.fault is not SendFault.RATE_LIMITED:
                     raise
                 await self._around.clock.sleep(error.retry_after or 1.0)
             else:
                 return
 
-    async def _listen(self, socket: Socket) -> AsyncGenerator[Batch, None]:
-        while frames := await socket.frames():
+    async def _listen(self, socket: WebSocketConnection) -> AsyncGenerator[Batch, None]:
+        while frames := await socket.next_frames():
             work = Work()
             for raw in frames:
                 await self._take(raw, work)
@@ -325,9 +331,11 @@ class Slack(Platform):
 
     async def _take(self, raw: bytes, work: Work) -> None:
         try:
-            frame = read(raw, Frame)
+            frame = decode_json(raw, Frame)
         except msgspec.DecodeError as error:
-            self._news.tell("frame", phrase("Slack sent a frame that cannot be read: {error}", error=told(error)))
+            self._news.tell(
+                "frame", phrase("Slack sent a frame that cannot be read: {error}", error=describe_error(error))
+            )
             return
         if frame.type == "disconnect":
             self._leaving = frame.reason or "refresh_requested"
@@ -340,12 +348,12 @@ _MARKS = str.maketrans({one: "\\" + one for one in "\\`*_~[]()#<>|!+-."})
 
 def _literal(text: str) -> str:
     """A text as markdown that shows as it stands."""
-    return plain(text).translate(_MARKS)
+    return to_plain_text(text).translate(_MARKS)
 
 
 def _blocks(message: Outgoing) -> list[dict[str, object]]:
     """Sections with the text, and below them the buttons, row by row."""
-    pieces = split(message.text, SECTION, _length)
+    pieces = split_markdown(message.text, SECTION, _length)
     blocks: list[dict[str, object]] = [
         {"type": "section", "text": {"type": "mrkdwn", "text": dialect(piece)}} for piece in pieces[:40]
     ]
@@ -362,11 +370,11 @@ def _length(markdown: str) -> int:
     return len(dialect(markdown))
 
 
-def _identity(options: base.Options) -> str:
+def _identity(options: base.PlatformOptions) -> str:
     return options.bot_token if isinstance(options, Options) else ""
 
 
-async def _start(options: base.Options, around: Surroundings) -> Platform:
+async def _start(options: base.PlatformOptions, around: PlatformContext) -> Platform:
     if not isinstance(options, Options) or not options.bot_token or not options.app_token:
         said = phrase("Slack needs two tokens: `SLACK_BOT_TOKEN` (xoxb-...) and `SLACK_APP_TOKEN` (xapp-...) in .env.")
         raise PlatformRefusedError(said)

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.errors import SECONDS, Ask, request, seconds, told
-from hermes.gateway.http.json_values import Kind, read
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.gateway.http.errors import REQUEST_SECONDS, PlatformRequest, describe_error, parse_seconds, send_request
+from hermes.gateway.http.json_values import Kind, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import phrase
 
 WRONG_BOT = phrase("Slack does not take the bot's token. Set a new one: `SLACK_BOT_TOKEN` in .env.")
@@ -26,36 +26,36 @@ REFUSED = frozenset(
     }
 )
 FAULTS = {
-    "ratelimited": Fault.RATE_LIMITED,
-    "rate_limited": Fault.RATE_LIMITED,
-    "message_limit_exceeded": Fault.RATE_LIMITED,
-    "msg_too_long": Fault.TOO_LONG,
-    "channel_not_found": Fault.NOT_FOUND,
-    "message_not_found": Fault.NOT_FOUND,
-    "thread_not_found": Fault.NOT_FOUND,
-    "user_not_found": Fault.NOT_FOUND,
-    "is_archived": Fault.FORBIDDEN,
-    "not_in_channel": Fault.FORBIDDEN,
-    "restricted_action": Fault.FORBIDDEN,
-    "restricted_action_read_only_channel": Fault.FORBIDDEN,
-    "restricted_action_thread_locked": Fault.FORBIDDEN,
-    "cant_update_message": Fault.FORBIDDEN,
-    "edit_window_closed": Fault.FORBIDDEN,
-    "missing_scope": Fault.FORBIDDEN,
-    "no_permission": Fault.FORBIDDEN,
-    "access_denied": Fault.FORBIDDEN,
-    "messages_tab_disabled": Fault.FORBIDDEN,
-    "no_text": Fault.BAD_FORMAT,
-    "invalid_blocks": Fault.BAD_FORMAT,
-    "invalid_blocks_format": Fault.BAD_FORMAT,
-    "invalid_name": Fault.BAD_FORMAT,
-    "file_not_found": Fault.BAD_FORMAT,
-    "file_upload_size_restricted": Fault.BAD_FORMAT,
-    "internal_error": Fault.TRANSIENT,
-    "fatal_error": Fault.TRANSIENT,
-    "service_unavailable": Fault.TRANSIENT,
-    "request_timeout": Fault.TRANSIENT,
-    "team_added_to_org": Fault.TRANSIENT,
+    "ratelimited": SendFault.RATE_LIMITED,
+    "rate_limited": SendFault.RATE_LIMITED,
+    "message_limit_exceeded": SendFault.RATE_LIMITED,
+    "msg_too_long": SendFault.TOO_LONG,
+    "channel_not_found": SendFault.NOT_FOUND,
+    "message_not_found": SendFault.NOT_FOUND,
+    "thread_not_found": SendFault.NOT_FOUND,
+    "user_not_found": SendFault.NOT_FOUND,
+    "is_archived": SendFault.FORBIDDEN,
+    "not_in_channel": SendFault.FORBIDDEN,
+    "restricted_action": SendFault.FORBIDDEN,
+    "restricted_action_read_only_channel": SendFault.FORBIDDEN,
+    "restricted_action_thread_locked": SendFault.FORBIDDEN,
+    "cant_update_message": SendFault.FORBIDDEN,
+    "edit_window_closed": SendFault.FORBIDDEN,
+    "missing_scope": SendFault.FORBIDDEN,
+    "no_permission": SendFault.FORBIDDEN,
+    "access_denied": SendFault.FORBIDDEN,
+    "messages_tab_disabled": SendFault.FORBIDDEN,
+    "no_text": SendFault.BAD_FORMAT,
+    "invalid_blocks": SendFault.BAD_FORMAT,
+    "invalid_blocks_format": SendFault.BAD_FORMAT,
+    "invalid_name": SendFault.BAD_FORMAT,
+    "file_not_found": SendFault.BAD_FORMAT,
+    "file_upload_size_restricted": SendFault.BAD_FORMAT,
+    "internal_error": SendFault.TRANSIENT,
+    "fatal_error": SendFault.TRANSIENT,
+    "service_unavailable": SendFault.TRANSIENT,
+    "request_timeout": SendFault.TRANSIENT,
+    "team_added_to_org": SendFault.TRANSIENT,
 }
 
 
@@ -275,7 +275,7 @@ FORM = "application/x-www-form-urlencoded; charset=utf-8"
 class Web:
     """Calls of Slack's Web API."""
 
-    def __init__(self, bot_token: str, app_token: str, base_url: str, around: Surroundings) -> None:
+    def __init__(self, bot_token: str, app_token: str, base_url: str, around: PlatformContext) -> None:
         self._bot_token = bot_token
         self._app_token = app_token
         self._base = base_url.rstrip("/")
@@ -294,11 +294,11 @@ class Web:
         *,
         creates: bool = False,
         app: bool = False,
-        limit: float = SECONDS,
+        limit: float = REQUEST_SECONDS,
     ) -> Kind:
         """A call's answer. Raises `SendError`, or `PlatformRefusedError` when a token is wrong."""
         token = self._app_token if app else self._bot_token
-        ask = Ask(
+        ask = PlatformRequest(
             method="POST",
             url=f"{self._base}/{method}",
             headers={"Authorization": f"Bearer {token}", "Content-Type": FORM},
@@ -306,14 +306,14 @@ class Web:
             creates=creates,
             seconds=limit,
         )
-        answer = await request(self._around.http, ask, "Slack")
+        answer = await send_request(self._around.http, ask, "Slack")
         if answer.status == 429:
-            after = seconds(answer.headers.get("retry-after")) or 1.0
+            after = parse_seconds(answer.headers.get("retry-after")) or 1.0
             said = phrase("Slack said: {error}", error="ratelimited")
-            raise SendError(Fault.RATE_LIMITED, said, retry_after=after)
+            raise SendError(SendFault.RATE_LIMITED, said, retry_after=after)
         if answer.status >= 500:
             said = phrase("Slack answered with status {status}.", status=answer.status)
-            raise SendError(Fault.TRANSIENT, said, uncertain=creates)
+            raise SendError(SendFault.TRANSIENT, said, uncertain=creates)
         done = decoded(answer.body, Done)
         if not done.ok:
             raise _error(done.error, app=app, creates=creates)
@@ -331,14 +331,14 @@ def _form(wanted: dict[str, object]) -> bytes:
 def _error(name: str, *, app: bool, creates: bool) -> PlatformError:
     if name in REFUSED:
         return PlatformRefusedError(WRONG_APP if app else WRONG_BOT)
-    fault = FAULTS.get(name, Fault.UNKNOWN)
-    said = phrase("Slack said: {error}", error=told(name or "?"))
-    return SendError(fault, said, uncertain=creates and fault is Fault.TRANSIENT)
+    fault = FAULTS.get(name, SendFault.UNKNOWN)
+    said = phrase("Slack said: {error}", error=describe_error(name or "?"))
+    return SendError(fault, said, uncertain=creates and fault is SendFault.TRANSIENT)
 
 
 def decoded(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """A value from Slack. Raises `PlatformError`."""
     try:
-        return read(raw, kind)
+        return decode_json(raw, kind)
     except msgspec.DecodeError as error:
-        raise PlatformError(phrase("Slack's answer cannot be read: {error}", error=told(error))) from error
+        raise PlatformError(phrase("Slack's answer cannot be read: {error}", error=describe_error(error))) from error

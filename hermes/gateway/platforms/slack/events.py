@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Sender
-from hermes.gateway.http.errors import told
-from hermes.gateway.http.json_values import Seen, read
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError, Surroundings
+from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Sender
+from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.json_values import SeenEvents, decode_json
+from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.slack.api import (
     Command,
     Event,
@@ -50,7 +50,7 @@ SAID = (None, "file_share", "thread_broadcast", "bot_message", "me_message")
 class Work(Struct):
     """What was read and is not on disk yet."""
 
-    arrivals: list[Arrival] = []
+    arrivals: list[InboundEvent] = []
     newest: dict[str, str] = {}
     """By channel, or channel and thread with a colon between: the message that was read last."""
     envelopes: list[str] = []
@@ -59,7 +59,7 @@ class Work(Struct):
 class News:
     """Reads events and histories. What it reads goes into a `Work`; what it knows moves on by `done` only."""
 
-    def __init__(self, web: Web, around: Surroundings, *, in_thread: bool) -> None:
+    def __init__(self, web: Web, around: PlatformContext, *, in_thread: bool) -> None:
         self._web = web
         self._around = around
         self._in_thread = in_thread
@@ -69,13 +69,13 @@ class News:
         self._names: dict[str, tuple[str, bool]] = {}
         self._nameless = 0.0
         """Until when (monotonic) nobody's name is asked for, because Slack did not say one in time."""
-        self._seen = Seen()
+        self._seen = SeenEvents()
         self._told: set[str] = set()
 
     def done(self, work: Work) -> None:
         """It is on disk: go on from there."""
         self.known |= work.newest
-        self._seen.add(work.arrivals)
+        self._seen.add_events(work.arrivals)
 
     def tell(self, kind: str, line: str) -> None:
         """Say that something cannot be read: once of each kind."""
@@ -90,24 +90,28 @@ class News:
         try:
             match frame.type:
                 case "events_api":
-                    raw = read(frame.payload, Event).event
-                    if read(raw, Happened).type in ("message", "app_mention"):
-                        await self.heard(read(raw, Message), work)
+                    raw = decode_json(frame.payload, Event).event
+                    if decode_json(raw, Happened).type in ("message", "app_mention"):
+                        await self.heard(decode_json(raw, Message), work)
                 case "interactive":
-                    self._pressed(read(frame.payload, Pressed), work)
+                    self._pressed(decode_json(frame.payload, Pressed), work)
                 case "slash_commands":
-                    self._commanded(read(frame.payload, Command), work)
+                    self._commanded(decode_json(frame.payload, Command), work)
                 case _:
                     pass
         except (msgspec.DecodeError, ValueError) as error:
-            said = phrase("Slack sent {kind} that cannot be read: {error}", kind=told(frame.type), error=told(error))
+            said = phrase(
+                "Slack sent {kind} that cannot be read: {error}",
+                kind=describe_error(frame.type),
+                error=describe_error(error),
+            )
             self.tell(frame.type, said)
 
     async def heard(self, message: Message, work: Work) -> None:
         """Take up a message."""
         at = float(message.ts)
         event_id = f"{message.channel}:{message.ts}"
-        if self._is_own(message) or not message.channel or self._seen.has(event_id, work.arrivals):
+        if self._is_own(message) or not message.channel or self._seen.has_event(event_id, work.arrivals):
             return
         lane = f"{message.channel}:{message.thread_ts}" if _inside(message) else message.channel
         if at > float(work.newest.get(lane) or self.known.get(lane) or 0):
@@ -115,7 +119,7 @@ class News:
         place = self._place(message)
         text = message.text or ""
         work.arrivals.append(
-            Arrival(
+            InboundEvent(
                 event_id=event_id,
                 place=place,
                 sender=await self._sender(message),
@@ -147,7 +151,7 @@ class News:
             if action.type != "button" or not where.channel_id:
                 continue
             kind = ChatKind.DM if where.channel_id.startswith("D") else ChatKind.GROUP
-            arrival = Arrival(
+            arrival = InboundEvent(
                 event_id=f"{where.channel_id}:{where.message_ts}:{action.action_ts}:{pressed.user.id}",
                 place=Place(self._around.name, where.channel_id, where.thread_ts, kind),
                 sender=Sender(pressed.user.id, pressed.user.username or pressed.user.name),
@@ -160,7 +164,7 @@ class News:
     def _commanded(self, command: Command, work: Work) -> None:
         text = command.text if command.command == "/hermes" else f"{command.command} {command.text}".strip()
         kind = ChatKind.DM if command.channel_id.startswith("D") else ChatKind.GROUP
-        arrival = Arrival(
+        arrival = InboundEvent(
             event_id=f"command:{command.trigger_id}",
             place=Place(self._around.name, command.channel_id, "", kind, command.channel_name),
             sender=Sender(command.user_id, command.user_name),
@@ -230,7 +234,7 @@ class News:
         try:
             page = await self.page(channel, thread, oldest, "")
         except SendError as error:
-            if error.fault in (Fault.NOT_FOUND, Fault.FORBIDDEN):
+            if error.fault in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):
                 return
             raise
         found = [one for one in self.messages(page) if float(one.ts) > oldest and (not thread or one.ts != thread)]
@@ -261,7 +265,10 @@ class News:
                 message = decoded(raw, Message)
                 float(message.ts)
             except (PlatformError, ValueError) as error:
-                self.tell("history", phrase("A message in Slack's history cannot be read: {error}", error=told(error)))
+                self.tell(
+                    "history",
+                    phrase("A message in Slack's history cannot be read: {error}", error=describe_error(error)),
+                )
             else:
                 found.append(message)
         return found

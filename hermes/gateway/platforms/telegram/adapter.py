@@ -15,13 +15,13 @@ from hermes.gateway.platform import (
     MEDIA_LIMIT,
     Capabilities,
     Descriptor,
-    Fault,
-    Options,
     Platform,
+    PlatformContext,
     PlatformError,
+    PlatformOptions,
     PlatformRefusedError,
     SendError,
-    Surroundings,
+    SendFault,
     utf16,
 )
 from hermes.i18n.messages import phrase
@@ -54,7 +54,7 @@ _REACTIONS = {"✅": "👍", "❌": "👎", "⏳": "👀", "⚠️": "🤨"}
 """What bots may not react with, and what stands in for it."""
 
 
-class TelegramOptions(Options, frozen=True, kw_only=True):
+class TelegramOptions(PlatformOptions, frozen=True, kw_only=True):
     """A bot on Telegram."""
 
     token: str = ""
@@ -78,7 +78,7 @@ class TelegramOptions(Options, frozen=True, kw_only=True):
 class Telegram(Platform):
     """One bot."""
 
-    def __init__(self, options: TelegramOptions, around: Surroundings, calls: "Calls") -> None:
+    def __init__(self, options: TelegramOptions, around: PlatformContext, calls: "Calls") -> None:
         self._options = options
         self._around = around
         self._calls = calls
@@ -213,15 +213,15 @@ class Telegram(Platform):
         return str((await self._calls.call("sendMessage", values, Sent)).message_id)
 
     async def _send_file(self, message: Outgoing, values: dict[str, object]) -> int:
-        from hermes.gateway.text.media import attached
+        from hermes.gateway.text.media import open_attachment
 
         if message.text:
             words = _words(message)
             if utf16(str(words["text"])) > CAPTION_LIMIT:
-                raise SendError(Fault.TOO_LONG, phrase("The text is too long to stand below a file."))
+                raise SendError(SendFault.TOO_LONG, phrase("The text is too long to stand below a file."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
-        with attached(message.file, FILE_LIMIT) as file:
+        with open_attachment(message.file, FILE_LIMIT) as file:
             large = file.seek(0, 2) > _PHOTO_LIMIT
             file.seek(0)
             plain = message.plain or (message.kind is MediaKind.IMAGE and (large or message.file.endswith(".bmp")))
@@ -292,7 +292,7 @@ def _chat(place: Place) -> int | str:
         return int(place.chat)
     except ValueError:
         reason = phrase("{chat} is no chat on Telegram: it must be a number, or @ and a name.", chat=place.chat)
-        raise SendError(Fault.NOT_FOUND, reason) from None
+        raise SendError(SendFault.NOT_FOUND, reason) from None
 
 
 def _where(place: Place) -> dict[str, object]:
@@ -304,14 +304,14 @@ def _where(place: Place) -> dict[str, object]:
 
 def _words(message: Outgoing) -> dict[str, object]:
     """The text and its ranges."""
-    from hermes.gateway.text.dialect import plain
-    from hermes.gateway.text.entities import marked
+    from hermes.gateway.text.dialect import to_plain_text
+    from hermes.gateway.text.entities import to_entity_text
 
     values: dict[str, object] = {"link_preview_options": {"is_disabled": True}}
     if message.plain:
-        text = plain(message.text)
+        text = to_plain_text(message.text)
         return values | {"text": text if text.strip() and utf16(text) <= LIMIT else message.text}
-    found = marked(message.text, LIMIT)
+    found = to_entity_text(message.text, LIMIT)
     if not found.text.strip():
         return values | {"text": message.text}
     return values | {"text": found.text, "entities": found.entities}
@@ -322,7 +322,7 @@ def _keyboard(message: Outgoing) -> dict[str, object]:
     return {"inline_keyboard": rows}
 
 
-async def _open(options: Options, around: Surroundings) -> Platform:
+async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
     from hermes.gateway.platforms.telegram.api import Calls
 
     assert isinstance(options, TelegramOptions)
@@ -336,7 +336,7 @@ async def _open(options: Options, around: Surroundings) -> Platform:
     return Telegram(options, around, Calls(around.http, options.base_url, options.token))
 
 
-def _identity(options: Options) -> str:
+def _identity(options: PlatformOptions) -> str:
     assert isinstance(options, TelegramOptions)
     return options.token.partition(":")[0]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.platform import Fault, PlatformError, PlatformRefusedError, SendError
+from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import phrase
 from hermes.util.text import clean_surrogates, inert, one_line
 
@@ -25,26 +25,26 @@ FILE_SECONDS = 300.0
 """Seconds that a file may take."""
 
 _FAULTS = (
-    ("can't parse", Fault.BAD_FORMAT),
-    ("entit", Fault.BAD_FORMAT),
-    ("http url", Fault.BAD_FORMAT),
-    ("button_", Fault.BAD_FORMAT),
-    ("photo_", Fault.BAD_FORMAT),
-    ("image_process", Fault.BAD_FORMAT),
-    ("wrong file", Fault.BAD_FORMAT),
-    ("file must be", Fault.BAD_FORMAT),
-    ("reaction_", Fault.BAD_FORMAT),
-    ("too long", Fault.TOO_LONG),
-    ("too_long", Fault.TOO_LONG),
-    ("not enough rights", Fault.FORBIDDEN),
-    ("have no rights", Fault.FORBIDDEN),
-    ("forbidden", Fault.FORBIDDEN),
-    ("voice_messages", Fault.FORBIDDEN),
-    ("not found", Fault.NOT_FOUND),
-    ("can't be edited", Fault.NOT_FOUND),
-    ("peer_id_invalid", Fault.NOT_FOUND),
-    ("topic_", Fault.NOT_FOUND),
-    ("upgraded to a supergroup", Fault.NOT_FOUND),
+    ("can't parse", SendFault.BAD_FORMAT),
+    ("entit", SendFault.BAD_FORMAT),
+    ("http url", SendFault.BAD_FORMAT),
+    ("button_", SendFault.BAD_FORMAT),
+    ("photo_", SendFault.BAD_FORMAT),
+    ("image_process", SendFault.BAD_FORMAT),
+    ("wrong file", SendFault.BAD_FORMAT),
+    ("file must be", SendFault.BAD_FORMAT),
+    ("reaction_", SendFault.BAD_FORMAT),
+    ("too long", SendFault.TOO_LONG),
+    ("too_long", SendFault.TOO_LONG),
+    ("not enough rights", SendFault.FORBIDDEN),
+    ("have no rights", SendFault.FORBIDDEN),
+    ("forbidden", SendFault.FORBIDDEN),
+    ("voice_messages", SendFault.FORBIDDEN),
+    ("not found", SendFault.NOT_FOUND),
+    ("can't be edited", SendFault.NOT_FOUND),
+    ("peer_id_invalid", SendFault.NOT_FOUND),
+    ("topic_", SendFault.NOT_FOUND),
+    ("upgraded to a supergroup", SendFault.NOT_FOUND),
 )
 """What a description of a 400 holds, in small letters, and what it means; the first that fits."""
 
@@ -69,7 +69,7 @@ class Answer(Struct, frozen=True):
 class CallError(SendError):
     """A call was refused: with Telegram's code."""
 
-    def __init__(self, fault: Fault, message: str, *, code: int, retry_after: float | None = None) -> None:
+    def __init__(self, fault: SendFault, message: str, *, code: int, retry_after: float | None = None) -> None:
         # A gateway between us and Telegram lost the answer: what was asked for may have been done.
         super().__init__(fault, message, retry_after=retry_after, uncertain=code in (502, 504))
         self.code = code
@@ -117,10 +117,10 @@ class Calls:
             async with self._http.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False) as given:
                 status, raw = given.status, await given.read()
         except ClientConnectorError:
-            raise SendError(Fault.TRANSIENT, phrase("Telegram cannot be reached.")) from None
+            raise SendError(SendFault.TRANSIENT, phrase("Telegram cannot be reached.")) from None
         except TimeoutError:
             late = phrase("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
-            raise SendError(Fault.TRANSIENT, late, uncertain=True) from None
+            raise SendError(SendFault.TRANSIENT, late, uncertain=True) from None
         except (ClientError, OSError) as error:
             raise _broken(error) from None
         return _read(status, raw)
@@ -158,7 +158,9 @@ def _private(target: Path) -> BinaryIO:
 def _broken(error: Exception) -> SendError:
     """An error of the connection; its own words may hold the address, and in that the token."""
     kind = type(error).__name__
-    return SendError(Fault.TRANSIENT, phrase("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True)
+    return SendError(
+        SendFault.TRANSIENT, phrase("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True
+    )
 
 
 class Sent(Struct, frozen=True):
@@ -173,7 +175,7 @@ def _read(status: int, raw: bytes) -> Answer:
     except (ValueError, RecursionError, msgspec.DecodeError):
         if status < 500:
             odd = phrase("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
-            raise SendError(Fault.UNKNOWN, odd) from None
+            raise SendError(SendFault.UNKNOWN, odd) from None
         answer = Answer(error_code=status)
     if answer.ok:
         return answer
@@ -197,16 +199,16 @@ def _refused(code: int, answer: Answer) -> CallError:
     words = phrase("Telegram refused it: {reason}.", reason=said.rstrip("."))
     if code == 429:
         wait = answer.parameters.retry_after
-        return CallError(Fault.RATE_LIMITED, words, code=code, retry_after=wait if wait is not None else 5.0)
+        return CallError(SendFault.RATE_LIMITED, words, code=code, retry_after=wait if wait is not None else 5.0)
     if code >= 500:
-        return CallError(Fault.TRANSIENT, words, code=code)
+        return CallError(SendFault.TRANSIENT, words, code=code)
     if code in (401, 403):
-        return CallError(Fault.FORBIDDEN, words, code=code)
+        return CallError(SendFault.FORBIDDEN, words, code=code)
     if code == 413:
-        return CallError(Fault.BAD_FORMAT, words, code=code)
+        return CallError(SendFault.BAD_FORMAT, words, code=code)
     if code == 409:
-        return CallError(Fault.TRANSIENT, words, code=code)
-    fault = next((fault for part, fault in _FAULTS if part in said.lower()), Fault.UNKNOWN)
+        return CallError(SendFault.TRANSIENT, words, code=code)
+    fault = next((fault for part, fault in _FAULTS if part in said.lower()), SendFault.UNKNOWN)
     return CallError(fault, words, code=code)
 
 
@@ -215,7 +217,7 @@ def _result(answer: Answer, kind: type[R]) -> R:
         return msgspec.json.decode(answer.result, type=kind)
     except msgspec.DecodeError as error:
         reason = phrase("Telegram answered something that cannot be read ({reason}).", reason=str(error))
-        raise SendError(Fault.UNKNOWN, reason) from None
+        raise SendError(SendFault.UNKNOWN, reason) from None
 
 
 def refusal(error: SendError) -> PlatformError:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from hermes.core.chats import Arrival, Attachment, ChatKind, MediaKind, Place, Reply, Sender
+from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
 from hermes.i18n.messages import phrase
 
 FETCH_LIMIT = 20 * 1024 * 1024
@@ -177,7 +177,7 @@ class Numbered(Struct, frozen=True):
     update_id: int
 
 
-def arrival_of(update: Update, me: User, platform: str) -> Arrival | None:
+def arrival_of(update: Update, me: User, platform: str) -> InboundEvent | None:
     """What an update means; None for one that says nothing to the agent."""
     event = str(update.update_id)
     if update.callback_query is not None:
@@ -196,10 +196,10 @@ def arrival_of(update: Update, me: User, platform: str) -> Arrival | None:
     return msgspec.structs.replace(arrival, text=f"[edited] {arrival.text}".rstrip())
 
 
-def _pressed(event: str, press: Press, platform: str) -> Arrival | None:
+def _pressed(event: str, press: Press, platform: str) -> InboundEvent | None:
     if press.message is None or not press.data:
         return None
-    return Arrival(
+    return InboundEvent(
         event_id=event,
         place=place_of(press.message, platform),
         sender=_sender(press.sender),
@@ -209,9 +209,9 @@ def _pressed(event: str, press: Press, platform: str) -> Arrival | None:
     )
 
 
-def _said(event: str, message: Message, me: User, platform: str) -> Arrival:
+def _said(event: str, message: Message, me: User, platform: str) -> InboundEvent:
     text, mentioned = _addressed(message.text or message.caption, message.entities or message.caption_entities, me)
-    return Arrival(
+    return InboundEvent(
         event_id=event,
         place=place_of(message, platform),
         sender=_speaker(message),

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from hermes.gateway.http.server import Bounds, Listener
+from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platform import PlatformRefusedError
 from hermes.i18n.messages import phrase
 
@@ -42,7 +42,9 @@ class Webhook:
         self._queue: asyncio.Queue[_Taken] = asyncio.Queue(WAITING)
         application = web.Application(client_max_size=LARGEST)
         application.add_routes([web.post(self._path, self._take)])
-        self._listener = Listener(application, Bounds(host=self._host, port=self._port, connections=CONNECTIONS))
+        self._listener = HttpServer(
+            application, HttpServerLimits(host=self._host, port=self._port, connections=CONNECTIONS)
+        )
 
     @property
     def address(self) -> str:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from hermes.admin.webhooks import Route
+from hermes.admin.webhooks import WebhookRoute
 from hermes.core.chats import Batch, Outgoing
 from hermes.core.errors import ConfigError
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
-    Fault,
-    Options,
     Platform,
+    PlatformContext,
+    PlatformOptions,
     PlatformRefusedError,
     SendError,
-    Surroundings,
+    SendFault,
 )
 from hermes.i18n.messages import phrase
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from hermes.gateway.platforms.webhook.server import Reports
 
 
-class WebhookOptions(Options, frozen=True, kw_only=True):
+class WebhookOptions(PlatformOptions, frozen=True, kw_only=True):
     """Where other programs report to: `http://HOST:PORT/webhooks/NAME`."""
 
     host: str = "127.0.0.1"
     """The address to listen on."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8644
     """The port to listen on."""
-    routes: Mapping[str, Route] = {}
+    routes: Mapping[str, WebhookRoute] = {}
     """What may be reported, by name; `hermes webhook add` adds more."""
 
 
 class Webhook(Platform):
     """The listener of an account."""
 
-    def __init__(self, reports: "Reports", around: Surroundings) -> None:
+    def __init__(self, reports: "Reports", around: PlatformContext) -> None:
         self._reports = reports
         self._around = around
 
@@ -52,39 +52,39 @@ class Webhook(Platform):
         """Listen. What is reported is journaled as a run."""
         await self._reports.listener.open()
         try:
-            await self._reports.worker.recover(self._around.name)
+            await self._reports.worker.recover_account(self._around.name)
             yield Batch()
             await asyncio.Event().wait()
         finally:
-            self._reports.worker.end()
-            await self._reports.listener.shut()
+            self._reports.worker.begin_shutdown()
+            await self._reports.listener.stop_accepting()
 
     async def send(self, message: Outgoing) -> str:
         """Nobody listens here."""
-        raise SendError(Fault.FORBIDDEN, phrase("Webhooks report; nothing is sent to them."))
+        raise SendError(SendFault.FORBIDDEN, phrase("Webhooks report; nothing is sent to them."))
 
     async def close(self) -> None:
         """Close everything."""
         await self._reports.close()
 
 
-async def _open(options: Options, around: Surroundings) -> Platform:
-    from hermes.gateway.http.server import Bounds
+async def _open(options: PlatformOptions, around: PlatformContext) -> Platform:
+    from hermes.gateway.http.server import HttpServerLimits
     from hermes.gateway.platforms.webhook.server import Reports
 
     assert isinstance(options, WebhookOptions)
-    if around.front is None:
+    if around.gateway is None:
         raise PlatformRefusedError(phrase("Webhooks are taken in a gateway only."))
     routes = {}
     for name, route in options.routes.items():
         try:
-            route.check(name)
+            route.check_route(name)
         except ConfigError as error:
             around.report(f"{around.name}: {error}")
         else:
             routes[name] = route
-    bounds = Bounds(host=options.host, port=options.port, connections=1)
-    return Webhook(Reports(around.front, around, routes, bounds), around)
+    bounds = HttpServerLimits(host=options.host, port=options.port, connections=1)
+    return Webhook(Reports(around.gateway, around, routes, bounds), around)
 
 
 PLATFORM = Descriptor(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from hermes.admin.webhooks import SIGNATURE, Scheme, mac
+from hermes.admin.webhooks import SIGNATURE_HEADER, SignatureScheme, compute_mac
 
 WINDOW = 300.0
 """Seconds that a signed moment may be away from now."""
@@ -22,17 +22,17 @@ class Proof(Struct, frozen=True):
     digest: str
 
 
-def proved(scheme: Scheme, secret: str, headers: Mapping[str, str], body: bytes, now: float) -> Proof | None:
+def proved(scheme: SignatureScheme, secret: str, headers: Mapping[str, str], body: bytes, now: float) -> Proof | None:
     """The proof that a request carries; None when it carries none that holds."""
     key = secret.encode()
-    stamped = headers.get(SIGNATURE) or headers.get(_STRIPE)
-    if stamped is not None and scheme in (Scheme.AUTO, Scheme.V2):
+    stamped = headers.get(SIGNATURE_HEADER) or headers.get(_STRIPE)
+    if stamped is not None and scheme in (SignatureScheme.AUTO, SignatureScheme.V2):
         return _stamped(key, stamped, body, now)
-    if scheme in (Scheme.AUTO, Scheme.GITHUB) and (given := headers.get(_GITHUB)) is not None:
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.GITHUB) and (given := headers.get(_GITHUB)) is not None:
         return _signed(key, given.removeprefix("sha256="), body) if given.startswith("sha256=") else None
-    if scheme in (Scheme.AUTO, Scheme.V1) and (given := headers.get(_V1)) is not None:
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.V1) and (given := headers.get(_V1)) is not None:
         return _signed(key, given.removeprefix("sha256="), body)
-    if scheme in (Scheme.AUTO, Scheme.GITLAB) and (given := headers.get(_GITLAB)) is not None:
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.GITLAB) and (given := headers.get(_GITLAB)) is not None:
         good = hmac.compare_digest(_hash(given.encode("utf-8", "surrogateescape")), _hash(key))
         return Proof(_hash(body).hex()) if good else None
     return None
@@ -46,14 +46,14 @@ def _stamped(key: bytes, given: str, body: bytes, now: float) -> Proof | None:
     signed = moments[0].encode() + b"." + body
     good = False
     for name, _, value in fields:
-        good |= name == "v1" and _same(mac(key, signed), value)
+        good |= name == "v1" and _same(compute_mac(key, signed), value)
     if not good or abs(now - int(moments[0])) > WINDOW:
         return None
     return Proof(_hash(signed).hex())
 
 
 def _signed(key: bytes, given: str, body: bytes) -> Proof | None:
-    return Proof(_hash(body).hex()) if _same(mac(key, body), given) else None
+    return Proof(_hash(body).hex()) if _same(compute_mac(key, body), given) else None
 
 
 def _same(one: str, other: str) -> bool:

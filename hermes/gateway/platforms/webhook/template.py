@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from hermes.admin.webhooks import Route
+from hermes.admin.webhooks import WebhookRoute
 from hermes.util.text import clean_surrogates
 
 _FIELD = re.compile(r"\{([A-Za-z_][\w.-]{0,200})\}", re.ASCII)
@@ -59,7 +59,7 @@ def field(payload: object, path: str) -> object:
     return payload
 
 
-def wanted(route: Route, event: str, payload: object) -> str:
+def wanted(route: WebhookRoute, event: str, payload: object) -> str:
     """Why a report is not looked at; empty when it is."""
     if route.events and event not in route.events:
         return "event"
