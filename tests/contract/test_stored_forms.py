@@ -45,15 +45,15 @@ import hermes.skills.use
 import hermes.testing
 import hermes.tools.builtin
 import hermes.web
-from hermes.admin.archive import _Numbered as ManifestNumber
+from hermes.admin.archive import _FormatNumber as ManifestNumber
 from hermes.core.errors import NotFoundError
 from hermes.core.events import ApprovalAsked, Level
 from hermes.core.outcomes import AnswerScope
-from hermes.ipc.frames import Attach, Attached
-from hermes.ipc.remote_session import RemoteSession, connected
+from hermes.ipc.frames import AttachedFrame, AttachFrame
+from hermes.ipc.remote_session import RemoteSession, connect_socket
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
-from hermes.sessions.options import Options
+from hermes.sessions.options import SessionOptions
 from hermes.testing.home import Finished, TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
@@ -265,7 +265,7 @@ def database(home: TempHome) -> sqlite3.Connection:
 async def test_an_old_session_goes_on_with_the_bytes_that_were_sent() -> None:
     sent = (CORPUS / "request.json").read_bytes().strip()
     async with old_home(Say("As before.")) as (home, server):
-        async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+        async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
             actor = await app.open_session("before")
             ended = await actor.post(Inbound(text="And today?", cwd=str(home.cwd)))
         assert ended.text == "As before."
@@ -282,7 +282,7 @@ async def test_an_old_session_goes_on_with_the_bytes_that_were_sent() -> None:
 
 async def test_a_question_that_waited_is_asked_again_and_its_turn_ends() -> None:
     async with old_home(Say("Not reset.")) as (home, server):
-        async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+        async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
             actor = await app.open_session("waiting")
             actor.approvals.can_ask = True
             asked: list[ApprovalAsked] = []
@@ -315,7 +315,7 @@ async def test_verbs_read_what_an_old_home_holds() -> None:
 
 async def tables(home: TempHome) -> object:
     """Return the columns of a home's database and its version, once today's program has opened it."""
-    async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+    async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
         await app.open_session("fresh", create=True)
     with closing(database(home)) as opened:
         rows = opened.execute(
@@ -349,7 +349,7 @@ async def test_tools_take_the_parameters_that_old_sessions_were_told_of() -> Non
     sent = json.loads((CORPUS / "request.json").read_bytes())
     told = {one["function"]["name"]: parameters(one["function"]["parameters"]) for one in sent["tools"]}
     async with old_home(Say("x")) as (home, server):
-        async with App(home.environ, Options(cwd=str(home.cwd))) as app:
+        async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
             actor = await app.open_session("fresh", create=True)
             await actor.post(Inbound(text="hello", cwd=str(home.cwd)))
         today = {one["function"]["name"]: parameters(one["function"]["parameters"]) for one in server.requests[0].tools}
@@ -449,24 +449,24 @@ async def test_a_new_guest_takes_part_in_what_an_old_gateway_holds() -> None:
     inbound = msgspec.convert(post["inbound"], Inbound)
     with TempHome({}) as home:
         async with old_gateway(home, 3) as heard, asyncio.timeout(20):
-            wire = await connected(home.hermes / "run" / "gateway.sock")
+            wire = await connect_socket(home.hermes / "run" / "gateway.sock")
             assert wire is not None
-            wire.send(Attach(session_id=str(attach["session_id"]), asks=True, language="en"))
-            first = await wire.next()
-            assert isinstance(first, Attached)
+            wire.send(AttachFrame(session_id=str(attach["session_id"]), asks=True, language="en"))
+            first = await wire.next_frame()
+            assert isinstance(first, AttachedFrame)
             remote = RemoteSession(wire, first)
             events: list[object] = []
             asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             remote.subscribe(events.append)
             remote.subscribe(lambda one: asked.set_result(one.approval_id) if isinstance(one, ApprovalAsked) else None)
-            remote.listen()
+            remote.start_reading()
             ended = remote.post(inbound)
             remote.approvals.answer(await asked, scope=AnswerScope.DENY, by="person")
             assert (await ended).text == "not reset"
             shown = Shown()
-            await remote.command("title", "A title", shown)
+            await remote.run_command("title", "A title", shown)
             with pytest.raises(NotFoundError):
-                await remote.command("nonsense", "", shown)
+                await remote.run_command("nonsense", "", shown)
             await remote.close()
     told = [one for one in frames_of(3) if one.side == "server"]
     assert json.loads(msgspec.json.encode(events)) == [
@@ -518,7 +518,7 @@ async def test_a_new_gateway_understands_an_old_command_line() -> None:
             async with running(home) as it, asyncio.timeout(30):
                 await chat.say("hello from the chat")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.settled(10)
+                await it.gateway.outbox.wait_until_idle(10)
                 with closing(database(home)) as opened:
                     (session_id,) = opened.execute("SELECT session_id FROM chat_sessions").fetchone()
 

@@ -2,20 +2,19 @@
 
 from enum import Enum
 
-from hermes.admin.archive import Manifest
-from hermes.admin.doctor import Check as ShownCheck
-from hermes.admin.guard import Question as GuardQuestion
-from hermes.admin.logs import Entry as ShownLogEntry
-from hermes.admin.models.models import Tried as ShownModelTried
-from hermes.admin.people.identity import Role as PersonRole
-from hermes.admin.service.log import Line as GatewayLogLine
-from hermes.admin.toolsets import Switched as ShownToolsetSwitched
-from hermes.admin.webhooks import Route as WebhookRoute
-from hermes.admin.webhooks import Scheme
-from hermes.admin.worktrees import Record as Worktree
-from hermes.checkpoints.restore import Fate as RestoreFate
-from hermes.checkpoints.scan import Listing as FolderListing
-from hermes.commands.context import Delivery as DeliveryWay
+from hermes.admin.archive import BackupManifest
+from hermes.admin.doctor import DoctorCheck as ShownCheck
+from hermes.admin.guard import PolicyQuestion as GuardQuestion
+from hermes.admin.logs import LogEntry as ShownLogEntry
+from hermes.admin.models.models import ModelTestResult as ShownModelTried
+from hermes.admin.people.identity import PersonRole
+from hermes.admin.service.log import GatewayLogEntry as GatewayLogLine
+from hermes.admin.toolsets import ToolsetChange as ShownToolsetSwitched
+from hermes.admin.webhooks import SignatureScheme, WebhookRoute
+from hermes.admin.worktrees import WorktreeRecord as Worktree
+from hermes.checkpoints.restore import RestoreOutcome as RestoreFate
+from hermes.checkpoints.scan import FolderListing
+from hermes.commands.context import PostMode as DeliveryWay
 from hermes.config.auth_file import AuthEntry
 from hermes.config.display import BusyMode, EditingMode, ToolProgress
 from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
@@ -24,11 +23,11 @@ from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
 from hermes.config.trusted import _File as Trust
 from hermes.context.engines.compressor import Memo as CompactionMemo
 from hermes.core.chats import (
-    Arrival,
+    AuditEntry,
     ChatKind,
-    Deed,
     DeliveryState,
     Handle,
+    InboundEvent,
     KnownPerson,
     MediaKind,
     Outgoing,
@@ -50,17 +49,17 @@ from hermes.core.usage import Usage
 from hermes.cron.job import Spec as JobSpec
 from hermes.cron.views import JobShown
 from hermes.execution.base import Network, Stopped
-from hermes.gateway.accounts import Health as AccountHealth
+from hermes.gateway.accounts import AccountHealth
 from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER
 from hermes.gateway.platforms.api_server.chat_completions import ChatRequest
-from hermes.gateway.platforms.api_server.options import Scope as ApiScope
+from hermes.gateway.platforms.api_server.options import ApiScope
 from hermes.gateway.platforms.api_server.responses import ResponseRequest
-from hermes.gateway.platforms.api_server.runs import Decision as ApiRunDecision
-from hermes.gateway.platforms.api_server.runs import RunRequest, RunWish
-from hermes.gateway.platforms.api_server.sessions import Branching as ApiSessionBranch
-from hermes.gateway.platforms.api_server.sessions import Changed as ApiSessionChange
-from hermes.gateway.platforms.api_server.sessions import NewSession
-from hermes.gateway.platforms.api_server.sessions import Saying as ApiSessionMessage
+from hermes.gateway.platforms.api_server.runs import ApprovalDecision as ApiRunDecision
+from hermes.gateway.platforms.api_server.runs import RunRequest, StoredRunRequest
+from hermes.gateway.platforms.api_server.sessions import ForkSessionRequest as ApiSessionBranch
+from hermes.gateway.platforms.api_server.sessions import NewSessionRequest
+from hermes.gateway.platforms.api_server.sessions import RenameSessionRequest as ApiSessionChange
+from hermes.gateway.platforms.api_server.sessions import SessionMessageRequest as ApiSessionMessage
 from hermes.gateway.platforms.discord.adapter import PLATFORM as DISCORD
 from hermes.gateway.platforms.email.adapter import PLATFORM as EMAIL
 from hermes.gateway.platforms.matrix.adapter import PLATFORM as MATRIX
@@ -69,7 +68,7 @@ from hermes.gateway.platforms.slack.adapter import PLATFORM as SLACK
 from hermes.gateway.platforms.telegram.adapter import PLATFORM as TELEGRAM
 from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
 from hermes.gateway.platforms.webhook.server import Marked as ReportWish
-from hermes.ipc.frames import Ask, Tell
+from hermes.ipc.frames import RequestFrame, ResponseFrame
 from hermes.mcp.annotations import Remembered
 from hermes.memory.files import Target as MemoryTarget
 from hermes.memory.review import Findings as ReviewFindings
@@ -89,8 +88,8 @@ from hermes.store.rows import EffectState, MessageState, SessionRow, TurnState
 UNIONS: dict[str, object] = {
     "part": Part,
     "event": Event,
-    "ask": Ask,
-    "tell": Tell,
+    "ask": RequestFrame,
+    "tell": ResponseFrame,
 }
 """Tagged unions: each member is a kind of its own, named by its tag."""
 KINDS: dict[str, type] = {
@@ -100,19 +99,19 @@ KINDS: dict[str, type] = {
     "usage": Usage,
     "tool_result": ToolResultPart,
     "inbound": Inbound,
-    "arrival": Arrival,
+    "arrival": InboundEvent,
     "place": Place,
     "outgoing": Outgoing,
     "job_spec": JobSpec,
     "compaction_memo": CompactionMemo,
-    "run_wish": RunWish,
+    "run_wish": StoredRunRequest,
     "report_wish": ReportWish,
     "auth_entry": AuthEntry,
     "trust": Trust,
     "config_cache": ConfigCache,
     "settings": Settings,
     "account_settings": AccountSettings,
-    "backup_manifest": Manifest,
+    "backup_manifest": BackupManifest,
     "webhook_route": WebhookRoute,
     "worktree": Worktree,
     "gateway_log_line": GatewayLogLine,
@@ -123,14 +122,14 @@ KINDS: dict[str, type] = {
     "api.response_request": ResponseRequest,
     "api.run_request": RunRequest,
     "api.run_decision": ApiRunDecision,
-    "api.new_session": NewSession,
+    "api.new_session": NewSessionRequest,
     "api.session_change": ApiSessionChange,
     "api.session_branch": ApiSessionBranch,
     "api.session_message": ApiSessionMessage,
     "shown.session": SessionRow,
     "shown.job": JobShown,
     "shown.pairing_code": WaitingCode,
-    "shown.audit_row": Deed,
+    "shown.audit_row": AuditEntry,
     "shown.known_person": KnownPerson,
     "shown.handle": Handle,
     "shown.person_rights": RoleSettings,
@@ -203,7 +202,7 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.mcp_trust": McpTrust,
     "enum.skill_evolution": Evolution,
     "enum.key_strategy": Strategy,
-    "enum.webhook_scheme": Scheme,
+    "enum.webhook_scheme": SignatureScheme,
     "enum.terminal_network": Network,
 }
 """Enumerations whose values stand in columns of the database, in settings, or in JSON."""
