@@ -49,7 +49,7 @@ from hermes.admin.archive import _FormatNumber as ManifestNumber
 from hermes.core.errors import NotFoundError
 from hermes.core.events import ApprovalAsked, Level
 from hermes.core.outcomes import AnswerScope
-from hermes.ipc.frames import AttachedFrame, AttachFrame
+from hermes.ipc.frames import AttachedFrame, AttachFrame, ErrorFrame, error_frame, error_from_frame
 from hermes.ipc.remote_session import RemoteSession, connect_socket
 from hermes.runtime.mailbox import Inbound
 from hermes.sessions.app import App
@@ -82,7 +82,7 @@ def types() -> dict[str, object]:
 
 
 def decoded(line: Line) -> object:
-    of = types()[line["kind"]]
+    of = UNIONS.get(line["kind"].partition(".")[0]) or types()[line["kind"]]
     if "base64" in line:
         return msgspec.msgpack.decode(base64.b64decode(line["base64"]), type=of)
     return msgspec.json.decode(line["bytes"], type=of)
@@ -474,6 +474,12 @@ async def test_a_new_guest_takes_part_in_what_an_old_gateway_holds() -> None:
     ]
     assert shown.lines == [one.json["text"] for one in told if one.json["type"] == "told"]
     assert heard == asked_of(3)
+
+
+@pytest.mark.parametrize("kind", ["BusyError", "ConfigError", "NotFoundError", "StoreError", "UsageError"])
+def test_an_error_is_named_over_the_socket_as_it_was(kind: str) -> None:
+    said = ErrorFrame(kind=kind, message="It failed.", hint="Try again.", id=3)
+    assert error_frame(error_from_frame(said), 3) == said
 
 
 def shape(frame: object, name: str = "") -> object:
