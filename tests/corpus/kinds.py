@@ -1,0 +1,208 @@
+"""Name the type of today's tree for each kind of the corpus."""
+
+from enum import Enum
+
+from hermes.admin.archive import BackupManifest
+from hermes.admin.doctor import DoctorCheck as ShownCheck
+from hermes.admin.guard import PolicyQuestion as GuardQuestion
+from hermes.admin.logs import LogEntry as ShownLogEntry
+from hermes.admin.models.models import ModelTestResult as ShownModelTried
+from hermes.admin.people.identity import PersonRole
+from hermes.admin.service.log import GatewayLogEntry as GatewayLogLine
+from hermes.admin.toolsets import ToolsetChange as ShownToolsetSwitched
+from hermes.admin.webhooks import SignatureScheme, WebhookRoute
+from hermes.admin.worktrees import WorktreeRecord as Worktree
+from hermes.checkpoints.restore import RestoreOutcome as RestoreFate
+from hermes.checkpoints.scan import FolderListing
+from hermes.commands.context import PostMode as DeliveryWay
+from hermes.config.auth_file import AuthEntry
+from hermes.config.display import BusyMode, EditingMode, ToolProgress
+from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
+from hermes.config.load import _Cached as ConfigCache
+from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
+from hermes.config.trusted import _File as Trust
+from hermes.context.engines.compressor import Memo as CompactionMemo
+from hermes.core.chats import (
+    AuditEntry,
+    ChatKind,
+    DeliveryState,
+    Handle,
+    InboundEvent,
+    KnownPerson,
+    MediaKind,
+    Outgoing,
+    Place,
+    WaitingCode,
+)
+from hermes.core.checkpoints import FileState
+from hermes.core.checkpoints import Kind as FileKind
+from hermes.core.checkpoints import Purpose as CheckpointPurpose
+from hermes.core.events import Event
+from hermes.core.events import Level as NoticeLevel
+from hermes.core.frame import Aside, EpochFrame, Rewrite
+from hermes.core.messages import FinishReason, Message, Role
+from hermes.core.money import Certainty
+from hermes.core.outcomes import AnswerScope, ExitReason, FailureKind
+from hermes.core.outcomes import Scope as FailureScope
+from hermes.core.parts import Part, Source, ToolResultPart, ToolStatus
+from hermes.core.usage import Usage
+from hermes.cron.job import Spec as JobSpec
+from hermes.cron.views import JobShown
+from hermes.execution.base import Network, Stopped
+from hermes.gateway.accounts import AccountHealth
+from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER
+from hermes.gateway.platforms.api_server.chat_completions import ChatRequest
+from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.responses import ResponseRequest
+from hermes.gateway.platforms.api_server.runs import ApprovalDecision as ApiRunDecision
+from hermes.gateway.platforms.api_server.runs import RunRequest, StoredRunRequest
+from hermes.gateway.platforms.api_server.sessions import ForkSessionRequest as ApiSessionBranch
+from hermes.gateway.platforms.api_server.sessions import NewSessionRequest
+from hermes.gateway.platforms.api_server.sessions import RenameSessionRequest as ApiSessionChange
+from hermes.gateway.platforms.api_server.sessions import SessionMessageRequest as ApiSessionMessage
+from hermes.gateway.platforms.discord.adapter import PLATFORM as DISCORD
+from hermes.gateway.platforms.email.adapter import PLATFORM as EMAIL
+from hermes.gateway.platforms.matrix.adapter import PLATFORM as MATRIX
+from hermes.gateway.platforms.ntfy import PLATFORM as NTFY
+from hermes.gateway.platforms.slack.adapter import PLATFORM as SLACK
+from hermes.gateway.platforms.telegram.adapter import PLATFORM as TELEGRAM
+from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
+from hermes.gateway.platforms.webhook.server import Marked as ReportWish
+from hermes.ipc.frames import RequestFrame, ResponseFrame
+from hermes.mcp.annotations import Remembered
+from hermes.memory.files import Target as MemoryTarget
+from hermes.memory.review import Findings as ReviewFindings
+from hermes.runtime.mailbox import Inbound
+from hermes.safety.injection import Mark as ShownSuspicionMark
+from hermes.safety.shell.findings import Effect as ShownEffect
+from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.skills.catalogue import Tier as SkillTier
+from hermes.skills.catalogue import _Cache as SkillCache
+from hermes.skills.files import _Binary as SkillBinary
+from hermes.store.jobs import Delivery as JobDelivery
+from hermes.store.jobs import InstantState, JobState
+from hermes.store.revisions import Author as RevisionAuthor
+from hermes.store.revisions import RevisionState
+from hermes.store.rows import EffectState, MessageState, SessionRow, TurnState
+
+UNIONS: dict[str, object] = {
+    "part": Part,
+    "event": Event,
+    "ask": RequestFrame,
+    "tell": ResponseFrame,
+}
+"""Tagged unions: each member is a kind of its own, named by its tag."""
+KINDS: dict[str, type] = {
+    "message": Message,
+    "epoch_frame": EpochFrame,
+    "aside": Aside,
+    "usage": Usage,
+    "tool_result": ToolResultPart,
+    "inbound": Inbound,
+    "arrival": InboundEvent,
+    "place": Place,
+    "outgoing": Outgoing,
+    "job_spec": JobSpec,
+    "compaction_memo": CompactionMemo,
+    "run_wish": StoredRunRequest,
+    "report_wish": ReportWish,
+    "auth_entry": AuthEntry,
+    "trust": Trust,
+    "config_cache": ConfigCache,
+    "settings": Settings,
+    "account_settings": AccountSettings,
+    "backup_manifest": BackupManifest,
+    "webhook_route": WebhookRoute,
+    "worktree": Worktree,
+    "gateway_log_line": GatewayLogLine,
+    "mcp_tool_seen": Remembered,
+    "skill_cache": SkillCache,
+    "skill_binary": SkillBinary,
+    "api.chat_request": ChatRequest,
+    "api.response_request": ResponseRequest,
+    "api.run_request": RunRequest,
+    "api.run_decision": ApiRunDecision,
+    "api.new_session": NewSessionRequest,
+    "api.session_change": ApiSessionChange,
+    "api.session_branch": ApiSessionBranch,
+    "api.session_message": ApiSessionMessage,
+    "shown.session": SessionRow,
+    "shown.job": JobShown,
+    "shown.pairing_code": WaitingCode,
+    "shown.audit_row": AuditEntry,
+    "shown.known_person": KnownPerson,
+    "shown.handle": Handle,
+    "shown.person_rights": RoleSettings,
+    "shown.effect": ShownEffect,
+    "shown.suspicion_mark": ShownSuspicionMark,
+    "shown.log_entry": ShownLogEntry,
+    "shown.model_tried": ShownModelTried,
+    "shown.check": ShownCheck,
+    "shown.toolset_switched": ShownToolsetSwitched,
+    "guard_question": GuardQuestion,
+    "review_findings": ReviewFindings,
+}
+"""Kinds that are stored or sent as JSON."""
+PACKED: dict[str, type] = {
+    "file_state": FileState,
+    "folder_listing": FolderListing,
+}
+"""Kinds that are stored as MessagePack."""
+OPTIONS: dict[str, type] = {
+    "options.api_server": API_SERVER.options,
+    "options.discord": DISCORD.options,
+    "options.email": EMAIL.options,
+    "options.matrix": MATRIX.options,
+    "options.ntfy": NTFY.options,
+    "options.slack": SLACK.options,
+    "options.telegram": TELEGRAM.options,
+    "options.webhook": WEBHOOK.options,
+}
+"""Options of chat platforms, which stand in `config.yaml`."""
+ENUMS: dict[str, type[Enum]] = {
+    "enum.message_state": MessageState,
+    "enum.turn_state": TurnState,
+    "enum.effect_state": EffectState,
+    "enum.revision_state": RevisionState,
+    "enum.revision_author": RevisionAuthor,
+    "enum.job_state": JobState,
+    "enum.instant_state": InstantState,
+    "enum.job_delivery": JobDelivery,
+    "enum.delivery_state": DeliveryState,
+    "enum.chat_kind": ChatKind,
+    "enum.media_kind": MediaKind,
+    "enum.exit_reason": ExitReason,
+    "enum.failure_kind": FailureKind,
+    "enum.failure_scope": FailureScope,
+    "enum.answer_scope": AnswerScope,
+    "enum.file_kind": FileKind,
+    "enum.checkpoint_purpose": CheckpointPurpose,
+    "enum.role": Role,
+    "enum.finish_reason": FinishReason,
+    "enum.source": Source,
+    "enum.tool_status": ToolStatus,
+    "enum.rewrite": Rewrite,
+    "enum.cost_certainty": Certainty,
+    "enum.notice_level": NoticeLevel,
+    "enum.person_role": PersonRole,
+    "enum.delivery_way": DeliveryWay,
+    "enum.verdict": Verdict,
+    "enum.effect_kind": EffectKind,
+    "enum.skill_tier": SkillTier,
+    "enum.memory_target": MemoryTarget,
+    "enum.restore_fate": RestoreFate,
+    "enum.account_health": AccountHealth,
+    "enum.api_scope": ApiScope,
+    "enum.stopped": Stopped,
+    "enum.reset_mode": ResetMode,
+    "enum.streaming": Streaming,
+    "enum.busy_mode": BusyMode,
+    "enum.tool_progress": ToolProgress,
+    "enum.editing_mode": EditingMode,
+    "enum.mcp_trust": McpTrust,
+    "enum.skill_evolution": Evolution,
+    "enum.key_strategy": Strategy,
+    "enum.webhook_scheme": SignatureScheme,
+    "enum.terminal_network": Network,
+}
+"""Enumerations whose values stand in columns of the database, in settings, or in JSON."""
