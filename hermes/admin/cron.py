@@ -149,7 +149,7 @@ def build_scheduler(base: CronDeps, courier: JobDelivery, open_app: OpenApp, *, 
     `open_app` opens a Hermes for a run: `lambda options: App(environ, options)`.
     """
 
-    async def load_skill_parts(names: Sequence[str]) -> Sequence[TextPart]:
+    async def load_parts(names: Sequence[str]) -> Sequence[TextPart]:
         return await load_skill_parts(build_skills(base.home, base.settings, base.environ, base.store), names)
 
     means = JobRunDeps(
@@ -159,7 +159,7 @@ def build_scheduler(base: CronDeps, courier: JobDelivery, open_app: OpenApp, *, 
         delivery=courier,
         outputs=base.outputs,
         scripts=base.scripts,
-        load_skills=load_skill_parts,
+        load_skills=load_parts,
         owner=f"{identify_this_process()} {secrets.token_hex(4)}",
     )
     return JobScheduler(means, most_running=base.settings.cron.max_running)
