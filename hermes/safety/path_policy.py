@@ -16,7 +16,13 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from hermes.safety.paths import iter_guarded_files, iter_guarded_folders, read_refusal, write_refusal
+from hermes.safety.paths import (
+    iter_guarded_files,
+    iter_guarded_folders,
+    read_refusal,
+    repository_refused,
+    write_refusal,
+)
 from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
 from hermes.util.atomic import path_of_handle
@@ -76,12 +82,20 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
         why = _path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _nature_refusal(real, places)
+    why = _nature_refusal(real, places) or (repository_refused(real, list_names) if op == "write" else "")
     if why:
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
     if op == "write" and write_refusal(real, places):
         return PathJudgement(Verdict.ASK, "protected-path", "it holds the project's keys", real)
     return PathJudgement(Verdict.ALLOW, real=real)
+
+
+def list_names(folder: str) -> list[str]:
+    """The entries of a folder; none where there is none to read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def open_file_refusal(handle: int, places: Places) -> str:

@@ -5,9 +5,10 @@ opened here.
 import fnmatch
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from hermes.safety.places import Places
+from hermes.safety.project_settings import completes_repository, is_project_setting, split_git_target
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -23,8 +24,20 @@ _SYSTEM = _split_words(
 _SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a rule names it
 _HARMLESS_DEVICES = _split_words("/dev/null /dev/stdout /dev/stderr /dev/zero /dev/tty")
 _AGENTS = _split_words(
-    ".hermes .config/hermes .claude .codex .gemini .cursor .config/github-copilot .config/goose .openclaw"
+    """
+    .config/hermes .claude .codex .gemini .cursor .copilot .config/github-copilot .config/goose .local/share/goose
+    .openclaw .clawdbot .local/share/opencode .config/opencode .config/io.datasette.llm .qwen .continue .codeium
+    """
 )
+_APP_FOLDERS = _split_words(
+    """
+    .config/Code .config/VSCodium .config/Cursor .config/Slack .config/discord .config/Signal .config/hcloud
+    .config/scw .config/configstore .config/himalaya .config/code-server .config/neomutt .config/mutt
+    .config/weechat .config/offlineimap .local/share/TelegramDesktop .local/share/atuin .local/share/code-server
+    .local/share/jupyter/runtime .local/share/weechat .supabase .railway .weechat .mutt .aider .var/app
+    """
+)
+"""What other programs keep in the home: sessions, tokens, mail and messages are among it."""
 _KEY_FOLDERS = _split_words(
     """
     .ssh .aws .azure .gnupg .kube .password-store .mozilla .thunderbird .pki .config/gcloud .config/gh .config/hub
@@ -47,7 +60,10 @@ _KEY_FILES = _split_words(
     .cache/huggingface/stored_tokens .dbt/profiles.yml .config/pypoetry/auth.toml .config/pip/pip.conf
     .pip/pip.conf .Renviron .smbcredentials .msmtprc .mbsyncrc .fetchmailrc .config/hub
     .jupyter/jupyter_server_config.json .config/gitui .rediscli_auth .irssi/config .config/filezilla .config/sqlcl
-    .subversion/auth .cloudflared/cert.pem .ngrok.yml .env .envrc .Xauthority .ICEauthority
+    .subversion/auth .cloudflared/cert.pem .ngrok.yml .env .envrc .Xauthority .ICEauthority .claude.json
+    .claude.json.backup .aider.conf.yml .aider.model.settings.yml .sentryclirc .muttrc .neomuttrc .offlineimaprc
+    .terraformrc .tofurc .ansible.cfg .ansible/galaxy_token .vault_pass .vault_pass.txt .vault_password
+    .local/share/uv/credentials
     """
 )
 _HISTORY = _split_words(
@@ -55,7 +71,7 @@ _HISTORY = _split_words(
     .bash_history .zsh_history .histfile .sh_history .history .python_history .psql_history .mysql_history
     .sqlite_history .node_repl_history .rediscli_history .irb_history .viminfo .lesshst .dbshell .mongosh
     .local/share/fish/fish_history .config/fish/fish_history .local/share/nvim/shada
-    .ipython/profile_default/history.sqlite
+    .ipython/profile_default/history.sqlite .aider.chat.history.md .aider.input.history .aider.llm.history
     """
 )
 _START_FOLDERS = _split_words(
@@ -86,14 +102,13 @@ _START_FILES = _split_words(
     .bunfig.toml .pydistutils.cfg .ansible.cfg .crontab .abcde.conf .fehbg .login_conf
     """
 )
-_HOME_FOLDERS = frozenset((*_AGENTS, *_KEY_FOLDERS, *_START_FOLDERS))
+_HOME_FOLDERS = frozenset((".hermes", *_AGENTS, *_APP_FOLDERS, *_KEY_FOLDERS, *_START_FOLDERS))
 _HOME_FILES = frozenset((*_KEY_FILES, *_HISTORY, *_START_FILES))
-_SECRET_HOME = (*_KEY_FOLDERS, *_KEY_FILES, *_HISTORY)
+_SECRET_HOME = (*_KEY_FOLDERS, *_KEY_FILES, *_HISTORY, *_AGENTS, *_APP_FOLDERS)
 _SECRET_BELOW = frozenset(_SECRET_HOME)
 _PROJECT = re.compile(
     r"/\.git/(hooks(/|$)|commondir$|config(\.worktree)?$|info/(attributes|exclude)$|modules/.*/(hooks/|config$)|worktrees/.*/config)|"
-    r"/\.git$|/\.(vscode|idea)/(tasks|launch|settings|workspace|runConfigurations/.*)\.(json|xml)$|/\.husky/|/\.githooks/|"
-    r"/\.gitmodules$|/\.envrc$|/\.mise\.toml$"
+    r"/\.git$|/\.gitmodules$"
 )
 _PROJECT_SECRET = re.compile(
     r"/(\.env(\.(?!(?:[\w-]+\.)?(?:example|sample|template|tmpl|dist|defaults?|schema|vault)$)[\w.-]+)?"
@@ -120,8 +135,9 @@ _SECRET_PROC = re.compile(
     r"^/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|maps|smaps|pagemap|stack|syscall|fdinfo/|map_files/|fd/|root(/|$)|cwd(/|$))|"
     r"^/proc/(k(msg|core|allsyms)|sysrq-trigger|keys)|^/sys/kernel/(debug|tracing)/"
 )
+_OBEYED = "programs such as git, an editor or another agent run what it says"
 _BY_NAME = (
-    (_PROJECT, "programs such as git or an editor run what it says"),
+    (_PROJECT, _OBEYED),
     (_SECRET_NAME, "it is a private key"),
     (_PROJECT_SECRET, "it holds the project's keys: tell the person what to change in it"),
 )
@@ -152,12 +168,21 @@ def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     below = _path_below(path, places.home)
     if below is not None and (_is_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
+    if is_project_setting(path):
+        return _OBEYED
     named = _name_refusal(path, asked=asked and _is_inside(path, (places.workspace,)))
     if named:
         return named
     if _is_among(path, _SYSTEM_ROOTS) and not _is_inside(path, (places.workspace,)):
         return "it belongs to the system"
     return ""
+
+
+def repository_refused(path: str, list_names: Callable[[str], Collection[str]]) -> str:
+    """Why `path` (absolute, resolved) may not be written, as a part of a repository of git's under any name; empty when
+    it is none. `list_names` gives the entries of a folder, none for one that is missing."""
+    parts = split_git_target(path)
+    return _OBEYED if any(completes_repository(part, list_names(folder)) for folder, part in parts) else ""
 
 
 def is_in_own_workspace(path: str, places: Places) -> bool:
@@ -235,8 +260,9 @@ def iter_guarded_files(places: Places) -> Iterator[str]:
 def iter_guarded_folders(places: Places) -> Iterator[str]:
     """Yield folders all of whose files stay protected under a second name."""
     yield places.hermes
-    yield from (f"{places.home}/{name}" for name in (*_KEY_FOLDERS, *_AGENTS))
+    yield from (f"{places.home}/{name}" for name in (*_KEY_FOLDERS, ".hermes", *_AGENTS))
     yield from (f"{places.home}/{name}" for name in (".config/autostart", ".config/systemd", ".config/fish"))
+    yield from (f"{places.home}/{name}" for name in _APP_FOLDERS)
 
 
 def list_secret_paths(places: Places) -> tuple[str, ...]:

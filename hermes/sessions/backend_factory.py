@@ -119,13 +119,17 @@ class BackendFactory:
 
     def _create_sandbox(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.sandbox.backend import SandboxBackend
-        from hermes.execution.sandbox.policy import SandboxPolicy
+        from hermes.execution.sandbox.policy import SandboxPolicy, hidden_homes, readable_tools
 
         settings = self._settings.terminal
+        writable = () if places.confined else _resolve_paths(settings.sandbox.writable)
+        homes = hidden_homes(places, writable)
         policy = SandboxPolicy(
             places=places,
-            writable=() if places.confined else _resolve_paths(settings.sandbox.writable),
+            writable=writable,
             unreadable=(places.home,) if places.confined else (),
+            homes=homes,
+            readable=() if places.confined else readable_tools(places.home, homes, self._environ),
             network=parse_network_mode(settings.sandbox.network),
             hosts=self._settings.security.allowed_hosts,
         )

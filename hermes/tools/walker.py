@@ -19,7 +19,10 @@ _MAX_LINE = 500
 
 
 class FileSearchJob(TypedDict):
-    """A search to run. `mode` is `content`, `files_only`, `count` or `list`."""
+    """A search to run. `mode` is `content`, `files_only`, `count` or `list`.
+
+    All but `list` print lines; of `files_only` the first one of each file.
+    """
 
     pattern: str
     root: str
@@ -119,12 +122,7 @@ def search_file(path: str, name: str, regex: re.Pattern[str], job: FileSearchJob
     if not hits:
         return
     label = os.fsencode(name) + b"\0"
-    if job["mode"] == "files_only":
-        out.write(label)
-    elif job["mode"] == "count":
-        out.write(label + str(len(hits)).encode() + b"\n")
-    else:
-        write_lines(lines, hits, job["context"], label, out)
+    write_lines(lines, hits[:1] if job["mode"] == "files_only" else hits, job["context"], label, out)
     out.flush()
 
 

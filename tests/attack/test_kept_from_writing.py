@@ -8,14 +8,26 @@ from attack.obedient import NO, Scene, says, scene
 
 @pytest.mark.parametrize(
     ("command", "place"),
-    [("touch /etc/foo", "/etc"), ("echo x >/etc/foo", "/etc"), ("mkdir /usr/foo", "/usr"), ("cp a ~/b", "")],
+    [("touch /etc/foo", "/etc"), ("echo x >/etc/foo", "/etc"), ("mkdir /usr/foo", "/usr")],
 )
 async def test_what_is_never_opened_is_said_with_its_reason(command: str, place: str) -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()
         (one.home.cwd / "a").write_text("x")
         said = await one.run(command, says(NO))
-        assert f"the sandbox keeps {place or one.home.home.resolve()} from being written and never opens it: " in said
+        assert f"the sandbox keeps {place} from being written and never opens it: " in said
+        assert one.asked == []
+
+
+@pytest.mark.parametrize("command", ["cp a ~/b", "cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls"])
+async def test_what_is_hidden_is_said(command: str) -> None:
+    async with scene(trusted=True) as one:
+        one.open_tmp()
+        (one.home.cwd / "a").write_text("x")
+        (one.home.home / "Documents").mkdir()
+        (one.home.home / "Documents/b").write_text("mine")
+        said = await one.run(command, says(NO))
+        assert f"the sandbox hides {one.home.home.resolve()}/" in said and "mine" not in said
         assert one.asked == []
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.safety.environment import is_secret_variable, remove_secret_variables
-from hermes.safety.paths import is_root_like, read_refusal, write_refusal
+from hermes.safety.paths import is_root_like, read_refusal, repository_refused, write_refusal
 from hermes.safety.places import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.words import word_set
@@ -25,6 +25,14 @@ PLACES = Places(
         /boot/x /lib/x /dev/sda /home/ann/proj/.git/hooks/post-commit /home/ann/proj/.git/config /proc/1/mem /sys/x
         /home/ann/proj/.vscode/tasks.json /home/ann/proj/id_ed25519
         /home/ann/proj/.env /home/ann/.local/bin/ls /var/spool/cron/ann
+        /home/ann/proj/.claude/settings.json /home/ann/proj/sub/.claude/settings.local.json /home/ann/proj/.mcp.json
+        /home/ann/proj/sub/.mcp.json /home/ann/proj/.cursor/mcp.json /home/ann/proj/.zed/tasks.json
+        /home/ann/proj/.codex/config.toml /home/ann/proj/.gemini/settings.json /home/ann/proj/opencode.json
+        /home/ann/proj/.opencode/plugin/x.js /home/ann/proj/.helix/languages.toml /home/ann/proj/.nvim.lua
+        /home/ann/proj/.irbrc /home/ann/proj/.pdbrc /home/ann/proj/x.code-workspace /home/ann/proj/.vscode/mcp.json
+        /home/ann/proj/.roo/mcp.json /home/ann/proj/.idea/workspace.xml /home/ann/proj/.idea/runConfigurations/x.xml
+        /home/ann/proj/.githooks/pre-commit /home/ann/proj/.mise.toml /home/ann/proj/.gitmodules
+        /home/ann/proj/sub/.vscode/tasks.json /home/ann/proj/sub/.envrc /home/ann/proj/sub/.git
         """
         )
     ),
@@ -41,6 +49,8 @@ def test_not_written(path: str) -> None:
         /home/ann/proj/a.py /home/ann/proj/.env.example /home/ann/proj/etc/passwd /tmp/x /home/ann/notes.txt /dev/null
         /home/ann/.hermes/spill/c1.txt /home/ann/proj/.github/workflows/ci.yml /home/ann/.sshx /etcetera/x
         /home/ann/proj/.gitignore /home/ann/proj/.bashrc /srv/www/index.html
+        /home/ann/proj/.claude/skills/x/SKILL.md /home/ann/proj/.claude/CLAUDE.md /home/ann/proj/.vscode/extensions.json
+        /home/ann/proj/settings.json /home/ann/proj/config.toml /home/ann/proj/src/mcp.json /home/ann/proj/refs/x
         """
         )
     ),
@@ -59,6 +69,18 @@ def test_written(path: str) -> None:
         /home/ann/.hermes/cache/models.json /home/ann/.hermes/trajectories/x.json /proc/self/task/1/environ
         /home/ann/.hermes/auth.json /dev/zero /dev/input/event0 /proc/1/environ /proc/self/mem /proc/kmsg
         /srv/keys/id_ed25519 /home/ann/.netrc /home/ann/.mozilla/firefox/p/logins.json
+        /home/ann/.claude/.credentials.json /home/ann/.claude.json /home/ann/.codex/auth.json
+        /home/ann/.gemini/oauth_creds.json /home/ann/.config/github-copilot/apps.json
+        /home/ann/.openclaw/openclaw.json /home/ann/.config/goose/secrets.yaml
+        /home/ann/.local/share/opencode/auth.json /home/ann/.config/io.datasette.llm/keys.json
+        /home/ann/.var/app/org.mozilla.firefox/.mozilla/x /home/ann/.config/Code/x /home/ann/.config/Slack/x
+        /home/ann/.config/discord/x /home/ann/.config/Signal/x /home/ann/.local/share/TelegramDesktop/x
+        /home/ann/.local/share/atuin/history.db /home/ann/.local/share/code-server/x
+        /home/ann/.local/share/jupyter/runtime/x /home/ann/.config/hcloud/cli.toml /home/ann/.config/scw/config.yaml
+        /home/ann/.supabase/access-token /home/ann/.railway/config.json /home/ann/.config/configstore/firebase.json
+        /home/ann/.config/himalaya/config.toml /home/ann/.aider.conf.yml /home/ann/.sentryclirc /home/ann/.weechat/x
+        /home/ann/.mutt/x /home/ann/.muttrc /home/ann/.offlineimaprc /home/ann/.terraformrc /home/ann/.ansible.cfg
+        /home/ann/.vault_pass /home/ann/.local/share/uv/credentials/credentials.toml
         """
         )
     ),
@@ -107,3 +129,49 @@ def test_keys_are_told_by_name() -> None:
 @given(st.text(alphabet="ab $`'\"\\(){}[]<>|&;#\n=*~!-", max_size=60))
 def test_any_text_is_read(text: str) -> None:
     assert all(isinstance(one.subject, str) for one in analyze_command(text, "/home/ann/proj", PLACES).findings)
+
+
+@pytest.mark.parametrize("name", ["skills/x/SKILL.md", "settings.json", "agents/a.md"])
+def test_what_a_project_keeps_for_agents_is_read(name: str) -> None:
+    assert read_refusal(f"/home/ann/proj/.claude/{name}", PLACES) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("config", "HEAD objects refs"),
+        ("config", "HEAD"),
+        ("config", "objects refs"),
+        ("config.worktree", "HEAD objects refs"),
+        ("commondir", "HEAD"),
+        ("hooks/post-checkout", "HEAD objects refs"),
+        ("info/attributes", "HEAD objects refs"),
+        ("HEAD", "objects refs"),
+        ("HEAD", "config"),
+        ("objects/ab/k", "HEAD refs"),
+        ("refs/heads/main", "HEAD objects"),
+    ],
+)
+def test_a_repository_is_known_by_its_shape(name: str, there: str) -> None:
+    names = {"/p/docs": there.split()}
+    assert repository_refused(f"/p/docs/{name}", lambda folder: names.get(folder, []))
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("config", "src refs"),
+        ("config", "objects"),
+        ("refs/notes.md", "src config"),
+        ("refs/notes.md", "objects config"),
+        ("objects/cube.py", "refs config"),
+        ("hooks/use_state.ts", "config objects"),
+        ("hooks/use_state.ts", ""),
+        ("HEAD", ""),
+        ("README", "HEAD objects refs"),
+        ("info/attributes", "config"),
+    ],
+)
+def test_ordinary_folders_are_no_repository(name: str, there: str) -> None:
+    names = {"/p/docs": there.split()}
+    assert repository_refused(f"/p/docs/{name}", lambda folder: names.get(folder, [])) == ""

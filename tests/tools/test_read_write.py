@@ -211,3 +211,22 @@ async def test_broken_syntax_is_said(session: Session) -> None:
         ("b.toml", "a = 1\n"),
     ):
         assert "Syntax" not in await session.text("write_file", path=path, content=content)
+
+
+async def test_no_tool_makes_a_repository_that_git_obeys(session: Session) -> None:
+    for name in ("HEAD", "objects/k", "refs/k", "config"):
+        result = await session.call("write_file", path=f"docs/{name}", content="[core]\nfsmonitor = touch pwned\n")
+    assert result.status is ToolStatus.REFUSED and "git" in result.text
+    added = "".join(f"*** Add File: gd/{name}\n+x\n" for name in ("objects/k", "refs/k", "HEAD", "config"))
+    await session.call("patch", mode="patch", patch=f"*** Begin Patch\n{added}*** End Patch")
+    for folder in ("docs", "gd"):
+        assert not {"HEAD", "objects", "refs"} <= {one.name for one in (session.cwd / folder).iterdir()}
+        assert not (session.cwd / folder / "config").exists()
+    for name in ("sub/.git", "sub/deep/.git"):
+        result = await session.call("write_file", path=name, content="gitdir: ../gd\n")
+        assert result.status is ToolStatus.REFUSED
+
+
+async def test_a_project_with_the_names_of_git_is_written(session: Session) -> None:
+    for name in ("config", "refs/index.md", "hooks/use_state.ts", "app/objects/cube.py", "info/attributes"):
+        assert (await session.call("write_file", path=name, content="x\n")).status is ToolStatus.OK, name

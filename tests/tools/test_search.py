@@ -114,3 +114,71 @@ async def test_a_pattern_that_never_ends_is_stopped(session: Session) -> None:
     started = time.monotonic()
     text = await session.text("search_files", pattern="(a+)+$")
     assert "stopped after" in text and time.monotonic() - started < 2
+
+
+ENGINE = """#!/bin/sh
+# As ripgrep does when a folder leads to {there} for a moment: the lines of a file that is elsewhere by then.
+case "$*" in
+*--files-with-matches*) printf 'd/credentials\\0' ;;
+*--files*) printf './d/credentials\\0./d/only-there\\0' ;;
+*--count*) printf 'd/credentials\\0003\\n' ;;
+*) printf 'd/credentials\\0001:key\\nd/credentials\\0002:CANARY\\nd/credentials\\0009:CANARY\\n' ;;
+esac
+"""
+
+
+@pytest.fixture
+def swapped(session: Session) -> Session:
+    """A search by an engine that was led to another folder."""
+    aws = Path(session.context.places.home) / ".aws"
+    aws.mkdir()
+    (aws / "credentials").write_text("key\nCANARY\n")
+    engine = session.cwd.parent / "bin/rg"
+    engine.parent.mkdir()
+    engine.write_text(ENGINE.format(there=aws))
+    engine.chmod(0o755)
+    session.context = replace(session.context, search_path=f"{engine.parent}:/usr/bin:/bin")
+    return session
+
+
+@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
+async def test_a_folder_that_was_swapped_and_is_back_shows_nothing_of_the_other(swapped: Session, mode: str) -> None:
+    (swapped.cwd / "d").mkdir()
+    (swapped.cwd / "d/credentials").write_text("one\ntwo\n")
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
+    (swapped.cwd / "d/credentials").write_text("key\ntwo\n")  # what the file itself says may be told
+    shown = {"content": "d/credentials:1:key", "files_only": "d/credentials", "count": "d/credentials:1"}
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == shown[mode]
+
+
+@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
+async def test_a_folder_that_is_still_swapped_is_judged_by_where_it_leads(swapped: Session, mode: str) -> None:
+    (swapped.cwd / "d").symlink_to(Path(swapped.context.places.home) / ".aws")
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
+    assert await swapped.text("search_files", pattern="*", target="files") == "No matches."
+
+
+async def test_names_of_another_folder_are_not_listed(swapped: Session) -> None:
+    (swapped.cwd / "d").mkdir()
+    (swapped.cwd / "d/credentials").write_text("one\n")
+    assert await swapped.text("search_files", pattern="*", target="files") == "d/credentials"
+
+
+async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
+    (tree.cwd / "marked").write_bytes("\ufeffneedle one\r\nneedle two\r\n".encode())
+    (tree.cwd / "odd").write_bytes(b"needle caf\xe9\n" + b"x" * 9_000 + b"\nneedle last")
+    (tree.cwd / "wide").write_text("needle " + "天" * 5_000 + "\n")
+    shown = (await tree.text("search_files", pattern="needle")).splitlines()
+    assert [one[:20] for one in shown] == [
+        "marked:1:needle one", "marked:2:needle two", "odd:1:needle caf\ufffd", "odd:3:needle last",
+        "wide:1:needle " + "天" * 6,
+    ]  # fmt: skip
+    counts = await tree.text("search_files", pattern="needle", output_mode="count")
+    assert counts == "marked:2\nodd:2\nwide:1"
+
+
+async def test_utf16_is_found_by_ripgrep(session: Session) -> None:
+    if not any(os.access(Path(folder) / "rg", os.X_OK) for folder in session.context.search_path.split(":")):
+        pytest.skip("no ripgrep here")
+    (session.cwd / "f").write_bytes("one\nneedle 天\n".encode("utf-16"))
+    assert await session.text("search_files", pattern="needle") == "f:2:needle 天"

@@ -14,13 +14,12 @@ from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.sandbox.bubblewrap import NO_EXITS, BubblewrapSandbox, NetworkExits, build_trial
-from hermes.execution.sandbox.denied import explain_closed_path, find_denied_path
+from hermes.execution.sandbox.denied import explain_closed_path, find_denied_path, hidden_path
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import (
-    PROJECT_FILES,
     PathAccess,
     SandboxLayout,
     SandboxPolicy,
@@ -35,6 +34,7 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import is_or_below
+from hermes.safety.project_settings import PROJECT_FILES
 
 _SERVICE_VARIABLES = frozenset(
     {
@@ -81,6 +81,9 @@ _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
 _TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
+_HIDDEN = (
+    "of homes they see the workspace and tool chains. Ask the person to name its folder in terminal.sandbox.writable"
+)
 _NETWORK_ORDER = (NetworkMode.OFF, NetworkMode.ALLOWLIST, NetworkMode.ON)
 
 
@@ -268,9 +271,13 @@ class SandboxBackend:
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
         """Explain why the path that a command was kept from writing is opened to nobody; "" when that is not so."""
-        return explain_closed_path(
-            output, self.current_layout(), cwd, lambda path: explain_grant_refusal(path, self._policy)
-        )
+        layout = self.current_layout()
+        why = explain_closed_path(output, layout, cwd, lambda path: explain_grant_refusal(path, self._policy))
+        if why or self._policy.unreadable or not self._policy.homes:
+            return why
+        path = hidden_path(output, layout, cwd, self._policy.homes)
+        why = path and (explain_grant_refusal(path, self._policy) or _HIDDEN)
+        return f"the sandbox hides {path} from commands, whether it exists or not: {why}" if path else ""
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""

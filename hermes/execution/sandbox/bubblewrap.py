@@ -154,13 +154,16 @@ class BubblewrapSandbox:
         empty_folders = ["/dev"]
         if "/tmp" not in self._tmpdir.replacements:  # noqa: S108
             kinds = {**kinds, self._tmpdir.tmp: PathAccess.WRITE}
+        seen = (*kinds, *(path for path, _ in self._layout.links))
         for path in sorted({*kinds, *self._layout.pinned}, key=lambda one: one.split("/")):
             kind = kinds.get(path, PathAccess.WRITE)
-            if kind is PathAccess.HIDDEN and any(other.startswith(path + "/") for other in kinds):
+            if kind is PathAccess.HIDDEN and any(other.startswith(path + "/") for other in seen):
                 empty_folders.append(path)
                 options += ["--tmpfs", path]
             else:
                 options += self._mount_option(path, kind)
+        for path, target in self._layout.links:
+            options += ["--symlink", target, path]
         for path in empty_folders:
             options += ["--remount-ro", path]
         return options

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 
@@ -16,6 +16,15 @@ _QUOTED_NAME = re.compile(r"[‘'\"`]([^‘’'\"`\n]{1,1000})[’'\"`]")
 _BARE_PATH = re.compile(r"(?:^|[\s:=(,])(/[^\s:'\"`,;()]{1,1000})")
 _NAME_BEFORE_REASON = re.compile(
     r"(?:^|: )([^\s:'\"`‘’]{1,500}): (?:read-only file system|permission denied)", re.IGNORECASE
+)
+_MISSING = re.compile(
+    r"no such file or directory|permission denied|read-only file ?system|ENOENT|EACCES|EROFS|does not exist|not found"
+    r"|cannot access",
+    re.IGNORECASE,
+)
+_MISSED = re.compile(
+    r"(?:^|[: ])([^\s:'\"`‘’]{1,500}): (?:no such file or directory|permission denied|read-only file ?system)",
+    re.IGNORECASE,
 )
 _GIT_UNWRITABLE = re.compile(r"unable to create temporary (?:object directory|file)")
 _GIT_PUSH_FAILED = re.compile(r"failed to push some refs to '(?:file://)?([^'\n]{1,1000})'")
@@ -40,6 +49,23 @@ def explain_closed_path(output: str, layout: SandboxLayout, cwd: str, refused: C
     for path, read_only in _find_denied_paths(output, layout, cwd):
         if read_only and (why := refused(path)):
             return f"the sandbox keeps {path} from being written and never opens it: {why}; do not try again"
+    return ""
+
+
+def hidden_path(output: str, layout: SandboxLayout, cwd: str, homes: Sequence[str]) -> str:
+    """The path in a home of which a failed command's output says that it is not there, and which commands cannot see.
+
+    Empty when the output tells of none but start files, which many programs miss without harm. Whether there is such a
+    file is not looked at.
+    """
+    for line in reversed(output.splitlines()[-_MAX_LINES:]):
+        if _MISSING.search(line) is None:
+            continue
+        for name in (*_QUOTED_NAME.findall(line), *_MISSED.findall(line), *_BARE_PATH.findall(line)):
+            path = os.path.normpath(os.path.join(cwd, name.replace("\0", "")))
+            inside = any(path.startswith(f"{one}/") for one in homes)
+            if inside and not os.path.basename(path).startswith(".") and layout.access_of(path) is PathAccess.HIDDEN:
+                return path
     return ""
 
 

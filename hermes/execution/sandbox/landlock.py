@@ -163,5 +163,6 @@ def _readable_paths(layout: SandboxLayout) -> Iterator[str]:
             way.add(path)
     for folder in way:
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            yield from (one.path for one in entries if one.path not in hidden | way and not one.is_symlink())
-    yield from layout.paths_with(PathAccess.READ)
+            beside = [one.path for one in entries if one.path not in hidden | way and not one.is_symlink()]
+            yield from (one for one in beside if layout.access_of(one) is not PathAccess.HIDDEN)
+    yield from (one for one in layout.paths_with(PathAccess.READ) if one not in way)

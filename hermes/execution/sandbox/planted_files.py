@@ -17,6 +17,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.safety.project_settings import find_project_settings, is_git_shaped
+
 _MAX_FOLDERS = 50_000
 _LOOK_SECONDS = 2.0
 """Seconds that one look may take."""
@@ -93,6 +95,8 @@ class _SeenFolder(Struct, frozen=True):
     stamp: EntryStamp
     folders: tuple[str, ...]
     is_git: bool
+    settings: tuple[str, ...]
+    """Files directly in it that editors, agents or shells obey."""
 
 
 class PlantedFiles:
@@ -104,6 +108,8 @@ class PlantedFiles:
         """The state before the commands that run now, or at a later look."""
         self._saved_contents: dict[str, tuple[bytes, int]] = {}
         self._new_repositories: set[str] = set()
+        self._known: set[str] = set()
+        """Folders that were there before a command made a repository in them: a person may work there."""
         self.is_complete = True
         """Whether the last look saw every folder."""
 
@@ -130,6 +136,8 @@ class PlantedFiles:
         """
         before = self._folders
         self._scan_folders(roots)
+        copied = self._copied()
+        self._known |= {path for path in before if not f"{path}/".startswith(copied)}
         self._new_repositories |= {path for path, seen in self._folders.items() if seen.is_git and path not in before}
         notes: list[str] = []
         for path in self._find_obeyed_files(roots, tasks):
@@ -185,11 +193,19 @@ class PlantedFiles:
         for root in roots:
             yield from _find_links(root, tasks)
             yield from _list_files(f"{root}/{name}" for name in tasks)
+        copied = self._copied()
+        for folder, seen in self._folders.items():
+            if seen.settings and not f"{folder}/".startswith(copied):
+                yield from _list_files(f"{folder}/{name}" for name in seen.settings)
         for folder in [path for path, seen in self._folders.items() if seen.is_git]:
             yield from _list_files([f"{folder}/config", f"{folder}/config.worktree"])
             yield from _list_files([f"{folder}/hooks"], except_suffix=".sample")
             if _has_foreign_commondir(folder):
                 yield f"{folder}/commondir"
+
+    def _copied(self) -> tuple[str, ...]:
+        """Where commands made a folder and a repository in it, as `git clone` does: what it brings stays as it is."""
+        return tuple(f"{one}/" for one in map(os.path.dirname, self._new_repositories) if one not in self._known)
 
     def _scan_folders(self, roots: Sequence[str]) -> None:
         until = time.monotonic() + _LOOK_SECONDS
@@ -294,10 +310,10 @@ def _scan_folder(path: str, stamp: EntryStamp) -> _SeenFolder:
             names.add(entry.name)
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-    git = {"objects", "refs"} <= names or {"HEAD", "commondir"} <= names or {"HEAD", "config"} <= names
+    git = is_git_shaped(names)
     # A folder of that name that is no repository yet becomes one by `git init`, which keeps what lies in it.
     git = git or (os.path.basename(path) == ".git" and bool({"hooks", "config"} & names))
-    return _SeenFolder(stamp, tuple(folders), git)
+    return _SeenFolder(stamp, tuple(folders), git, tuple(sorted(find_project_settings(path, names))))
 
 
 def _list_files(paths: Iterable[str], except_suffix: str = "\0") -> Iterator[str]:

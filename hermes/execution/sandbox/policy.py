@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from hermes.safety.paths import (
     write_refusal,
 )
 from hermes.safety.places import Places
+from hermes.safety.project_settings import PROJECT_FILES
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""
@@ -36,15 +37,22 @@ _NEEDED_PATHS = (
 )
 """The paths in those folders that programs read."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
-PROJECT_FILES = (
-    ".envrc",
-    ".husky",
-    *(f"{tool}/{name}.json" for tool in (".vscode", ".idea", ".zed") for name in ("tasks", "launch", "settings")),
-    ".mcp.json",
-    ".cursor/mcp.json",
-    *(f".claude/{name}.json" for name in ("settings", "settings.local")),
+TOOL_CHAINS = tuple(
+    str.split("""
+    .asdf .bun/bin .bun/install .cabal .cache/go-build .cache/ms-playwright .cache/node .cache/pip .cache/pnpm
+    .cache/pypoetry .cache/uv .cache/yarn .cargo/bin .cargo/git .cargo/registry .config/git .deno/bin .dotnet .elan .fnm
+    .gem/ruby .ghcup .gitconfig .gitignore_global .goenv .gradle/caches .gradle/wrapper .jenv .juliaup .local/bin
+    .local/lib .local/pipx .local/share/fnm .local/share/mise/installs .local/share/mise/shims .local/share/pipx
+    .local/share/pnpm .local/share/uv/python .local/share/uv/tools .local/share/virtualenvs .m2/repository .nix-profile
+    .nodenv .npm-global .npm/_cacache .nvm .opam .pnpm-store .pyenv .rbenv .rustup .rvm .sdkman .stack .swiftly .volta
+    .virtualenvs .yarn/berry Android/Sdk anaconda3 go/bin go/pkg/mod mambaforge miniconda3 miniforge3
+    """)
 )
-"""Files that editors and other tools obey in the folder that they are opened in."""
+"""What commands may read of a home that is hidden otherwise: what they are run by, and caches; of settings git's."""
+_TOOL_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "NVM_DIR", "PYENV_ROOT", "RUSTUP_HOME")
+"""Variables by which a person says where a tool chain lies."""
+_HOMES = ("/home", "/Users")
+_NO_HOMES = ("/home/linuxbrew", "/Users/Shared")
 _MAX_HOME_ENTRIES = 2_000
 """The most entries of a home that are made writable one by one."""
 
@@ -61,6 +69,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     places: Places
     writable: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     private: tuple[str, ...] = ("/tmp", "/var/tmp")  # noqa: S108 - a session has its own
     code: tuple[str, ...] = ()
     network: NetworkMode = NetworkMode.ALLOWLIST
@@ -88,6 +98,8 @@ class SandboxLayout(Struct, frozen=True, kw_only=True):
     pinned: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     """The code that runs outside of the sandbox, where that lies in what is writable."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Names in hidden folders by which programs know what can be read, with where they lead."""
 
     def access_of(self, path: str) -> PathAccess:
         """Return how a path (absolute, resolved) appears."""
@@ -118,7 +130,8 @@ def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxL
         if layout.access_of(one) is PathAccess.READ and not _is_below_any(one, _KERNEL_FOLDERS)
     ]
     kinds.update(dict.fromkeys(sockets, PathAccess.HIDDEN))
-    return _simplify_layout(layout, policy.code)
+    layout = _simplify_layout(layout, policy.code)
+    return msgspec.structs.replace(layout, links=tuple(_links_of(policy.readable, layout)))
 
 
 def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayout:
@@ -134,11 +147,31 @@ def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayou
 def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
     """Return the access to everything that is not writable."""
     opened = (*_NEEDED_PATHS, *list_readable_paths(policy.places), *_find_ssh_public_files(policy.places), *policy.code)
+    hidden = find_hidden_paths(policy)
+    homes = list(_existing_paths(policy.homes))
+    chains = [
+        one for one in _existing_paths(policy.readable) if _is_below_any(one, homes) and not _is_below_any(one, hidden)
+    ]
     return {
         **dict.fromkeys(_existing_paths(policy.private), PathAccess.PRIVATE),
-        **dict.fromkeys((*find_hidden_paths(policy), *_existing_paths(_SOCKET_FOLDERS)), PathAccess.HIDDEN),
+        **dict.fromkeys((*homes, *_find_other_mounts(homes)), PathAccess.HIDDEN),
+        **dict.fromkeys((one for one in chains if one not in homes), PathAccess.READ),
+        **dict.fromkeys((*hidden, *_existing_paths(_SOCKET_FOLDERS)), PathAccess.HIDDEN),
         **dict.fromkeys(_existing_paths(opened), PathAccess.READ),
     }
+
+
+def _links_of(paths: Iterable[str], layout: SandboxLayout) -> Iterator[tuple[str, str]]:
+    """The paths that are, or lie behind, links which hidden folders hide, with where they lead."""
+    found: list[str] = []
+    for path in sorted(set(paths)):
+        real = os.path.realpath(path)
+        leads = (
+            real != path and layout.access_of(path) is PathAccess.HIDDEN and layout.access_of(real) is PathAccess.READ
+        )
+        if leads and os.path.exists(real) and not _is_below_any(path, found):
+            found.append(path)
+            yield path, real
 
 
 def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayout:
@@ -148,7 +181,7 @@ def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayou
         for one in fixed
         if layout.access_of(one) is PathAccess.WRITE and one in _existing_paths([one])
     }
-    made = SandboxLayout(access_by_path={**layout.access_by_path, **read_only}, code=layout.code)
+    made = msgspec.structs.replace(layout, kinds={**layout.access_by_path, **read_only})
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
@@ -169,6 +202,30 @@ def find_hidden_paths(policy: SandboxPolicy) -> list[str]:
     """Return the existing folders and files that commands may not read, wherever else they are mounted too."""
     found = list(_existing_paths((*list_secret_paths(policy.places), *policy.unreadable)))
     return list(dict.fromkeys([*found, *_find_other_mounts(found)]))
+
+
+def hidden_homes(places: Places, writable: Iterable[str]) -> tuple[str, ...]:
+    """The homes of this machine that hold nothing for commands: the person's and others'.
+
+    Not one which lies in what commands may write: somebody works in it.
+    """
+    found = [places.home, *(one for one in ("/root",) if os.access(one, os.X_OK))]
+    for folder in _HOMES:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            # What nobody may enter needs no hiding.
+            found += [one.path for one in entries if one.path not in _NO_HOMES and os.access(one.path, os.X_OK)]
+    roots = (places.workspace, *writable)
+    real = dict.fromkeys(map(os.path.realpath, found))
+    return tuple(one for one in real if not any(is_or_below(one, root) for root in roots))
+
+
+def readable_tools(home: str, homes: Iterable[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What commands may read in hidden homes: the tool chains of the person's, and what their variables lead to."""
+    named = [*environ.get("PATH", "").split(os.pathsep), *(environ.get(one, "") for one in _TOOL_VARIABLES)]
+    named = [os.path.normpath(one) for one in named if os.path.isabs(one)]
+    elsewhere = (f"{other}/{chain}" for other in homes for chain in TOOL_CHAINS)
+    used = (chain for chain in elsewhere if any(is_or_below(one, chain) for one in named))
+    return tuple(dict.fromkeys([*(f"{home}/{one}" for one in TOOL_CHAINS), *used, *named]))
 
 
 def explain_grant_refusal(path: str, policy: SandboxPolicy) -> str:

@@ -2,6 +2,7 @@
 not.
 """
 
+import os.path
 from collections.abc import Mapping, Sequence
 
 from hermes.execution.base import NetworkMode, ShellCommand
@@ -63,11 +64,21 @@ def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
             lines.append(f"(allow file-read* file-write* {place})")
         elif kind is PathAccess.READ:
             lines += [f"(deny file-write* {place})", f"(allow file-read* {place})"]
+    lines += [f"(allow file-read-metadata (literal {_quote_path(path)}))" for path in _ways(layout)]
     lines += [f"(deny file-write-unlink (literal {_quote_path(path)}))" for path in layout.pinned]
     lines.append(f"(allow file-read* file-write* (subpath {_quote_path(tmp)}))")
     if network is not NetworkMode.ON:
         lines.append("(deny network*)")
     return "\n".join(lines) + "\n"
+
+
+def _ways(layout: SandboxLayout) -> list[str]:
+    """The hidden folders on the way to what is not: programs ask for each of them what it is."""
+    found: set[str] = set()
+    for path in (one for one, kind in layout.access_by_path.items() if kind is not PathAccess.HIDDEN):
+        while layout.access_of(path := os.path.dirname(path)) is PathAccess.HIDDEN:
+            found.add(path)
+    return sorted(found)
 
 
 def _quote_path(path: str) -> str:

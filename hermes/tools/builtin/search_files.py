@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
-from hermes.safety.places import Places
 from hermes.tools.files import get_file_kind
+from hermes.tools.search_hits import HitReader, SearchRow
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, ToolOutput, tool
 
@@ -27,23 +27,13 @@ _MAX_LIMIT = 1_000
 _MAX_CONTEXT = 20
 _MAX_LINE = 300
 _CHUNK = 65_536
+_FIRST_BATCH = 64
+"""Records that are checked at a time: at first few more than are usually shown, then more and more."""
+_LARGEST_BATCH = 1_024
 _RG_OPTIONS = (
     *("--no-config", "--color=never", "--no-messages", "--null", "--sort=path", "--hidden", "--no-require-git"),
     *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"),
 )
-
-
-class _Row(Struct, frozen=True):
-    """One record of an engine: a path, and a line of it (`12:text` matched, `12-text` is beside a match)."""
-
-    path: str
-    rest: str = ""
-
-    @property
-    def is_result(self) -> bool:
-        """Whether it is one of the results that are limited, not a line around one."""
-        number = len(self.rest) - len(self.rest.lstrip("0123456789"))
-        return self.rest[number : number + 1] != "-"
 
 
 class _SearchJob(Struct, frozen=True):
@@ -89,7 +79,7 @@ class _ResultPage:
         self._seen = 0
         self.notes: list[str] = []
 
-    def add_row(self, row: _Row | None) -> bool:
+    def add_row(self, row: SearchRow | None) -> bool:
         """Add a record; return False when the page is full and more follow."""
         if row is None:
             self._lines += ["--"] if self._lines and self._seen >= self._first else []
@@ -138,19 +128,24 @@ async def search_files(ctx: ToolContext, args: SearchFilesParams) -> ToolOutput:
     return ToolOutput(text=page.to_text(), provenance=Provenance(source=Source.FILE, label=args.path))
 
 
-async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[_Row | None, None]:
-    """Yield the records of an engine, without files that may not be read; None between groups of lines."""
+async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[SearchRow | None, None]:
+    """Yield the records of an engine that the files themselves bear out; None between groups of lines."""
     engine = shutil.which("rg", path=ctx.search_path) if ctx.search_path else None
-    path, shown = "", True
-    async with contextlib.aclosing(
-        _run_engine(_build_ripgrep_command(engine, job) if engine else _build_walker_command(job), job)
-    ) as records:
-        async for row in records:
-            if row is not None and row.path != path:
-                path = row.path
-                shown = _is_wanted(path, job) and not _is_secret(job.root, path, ctx.places)
-            if row is None or shown:
-                yield row
+    hits = HitReader(job.root, job.mode, ctx.places, lambda path: _is_wanted(path, job))
+    try:
+        command = _build_ripgrep_command(engine, job) if engine else _build_walker_command(job)
+        async with contextlib.aclosing(_run_engine(command, job)) as batches:
+            size = _FIRST_BATCH
+            async for printed in batches:
+                rows = [row for row in printed if job.mode != "list" or (row and _is_wanted(row.path, job))]
+                while rows:
+                    for row in await asyncio.to_thread(hits.check_rows, rows[:size]):
+                        yield row
+                    rows, size = rows[size:], min(size * 2, _LARGEST_BATCH)
+        for row in hits.finish():
+            yield row
+    finally:
+        hits.close()
 
 
 def _is_wanted(path: str, job: _SearchJob) -> bool:
@@ -160,20 +155,6 @@ def _is_wanted(path: str, job: _SearchJob) -> bool:
         names = job.pattern if any(char in job.pattern for char in "*?[") else f"*{job.pattern}*"
         return is_glob_match(path, job.glob) and is_glob_match(path, names)
     return is_glob_match(path, job.glob)
-
-
-def _is_secret(root: Path, name: str, places: Places) -> bool:
-    from hermes.safety.path_policy import judge_path
-    from hermes.safety.paths import read_refusal
-    from hermes.safety.shell.findings import Verdict
-
-    path = os.path.normpath(root if root.is_file() else root / name)
-    if read_refusal(path, places):
-        return True
-    with contextlib.suppress(OSError, ValueError):
-        if os.lstat(path).st_nlink > 1:  # it may be another name of a file with keys
-            return judge_path(path, "read", "/", places).verdict is not Verdict.ALLOW
-    return False
 
 
 def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
@@ -188,7 +169,6 @@ def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
     where = job.root.name if job.root.is_file() else "./"
     if job.mode == "list":
         return [*command, "--files", where]
-    kinds = {"files_only": ["--files-with-matches"], "count": ["--count"]}
     lines = [
         "--line-number",
         "--no-heading",
@@ -196,8 +176,9 @@ def _build_ripgrep_command(engine: str, job: _SearchJob) -> list[str]:
         f"--context={job.context}",
         "--max-columns=500",
         "--max-columns-preview",
+        *(["--max-count=1"] if job.mode == "files_only" else []),
     ]
-    return [*command, *kinds.get(job.mode, lines), "--with-filename", "--regexp", job.pattern, "--", where]
+    return [*command, *lines, "--regexp", job.pattern, "--", where]
 
 
 def _build_walker_command(job: _SearchJob) -> list[str]:
@@ -208,8 +189,8 @@ def _build_walker_command(job: _SearchJob) -> list[str]:
     return [sys.executable, "-I", "-S", str(walker.__file__), msgspec.json.encode(given).decode()]
 
 
-async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator[_Row | None, None]:
-    """Start an engine and read its records. Leaving early, or a cancellation, kills it."""
+async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator[list[SearchRow | None], None]:
+    """Start an engine and read its records, as they come. Leaving early, or a cancellation, kills it."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=job.root.parent if job.root.is_file() else job.root,
@@ -219,12 +200,11 @@ async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator
     )
     assert process.stdout is not None and process.stderr is not None
     try:
-        end = b"\0" if job.mode in ("list", "files_only") else b"\n"
+        end = b"\0" if job.mode == "list" else b"\n"
         held = b""
         while chunk := await process.stdout.read(_CHUNK):
             *records, held = (held + chunk).split(end)
-            for record in records:
-                yield _parse_row(record)
+            yield [_parse_row(record) for record in records]
         if await process.wait() == 2:
             said = (await process.stderr.read(_CHUNK)).decode("utf-8", "replace")
             if "regex parse error" in said or "error: " in said:
@@ -238,8 +218,8 @@ async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator
             await process.communicate()
 
 
-def _parse_row(record: bytes) -> _Row | None:
+def _parse_row(record: bytes) -> SearchRow | None:
     if record == b"--":
         return None
     path, _, rest = record.partition(b"\0")
-    return _Row(os.fsdecode(path.removeprefix(b"./")), rest.decode("utf-8", "replace").rstrip("\r"))
+    return SearchRow(os.fsdecode(path.removeprefix(b"./")), rest.decode("utf-8", "replace").rstrip("\r"))
