@@ -277,7 +277,7 @@ def gateway() -> int:
     from hermes.gateway.gateway import Gateway
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
-    from hermes.util.garbage_collection import tune_garbage_collector
+    from hermes.util.garbage_collector import tune_garbage_collector
 
     longest = Longest()
     longest.watch()

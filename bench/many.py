@@ -38,7 +38,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
-from hermes.util.garbage_collection import tune_garbage_collector
+from hermes.util.garbage_collector import tune_garbage_collector
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 ASKED = "Read the file notes.txt as you are told"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from bench.search import SESSION_MESSAGES, STOP, Corpus, fill
 from hermes.core.messages import Message, user_message
-from hermes.store.rows import SearchQuery
+from hermes.store.records import SearchQuery
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

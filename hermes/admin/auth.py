@@ -14,9 +14,9 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
+from hermes.llm.key_pool import KeyPool
 from hermes.llm.key_slots import KeyState, key_ending
 from hermes.llm.key_sources import split_command
-from hermes.llm.pool import KeyPool
 from hermes.plugins import suggest_name
 from hermes.providers.key_variables import is_valid_key
 from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names, load_record

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hermes
 from hermes.admin.archive import FORMAT, BackupArchive, BackupManifest, BackupMember, BackupWriter, create_archive
-from hermes.config import restoring
+from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.i18n.messages import N_, tr
@@ -113,7 +113,7 @@ def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCa
     """
     home = locate_home(environ)
     home.ensure_exists()
-    with BackupArchive(file) as archive, restoring.hold_restore_lock(home.root):
+    with BackupArchive(file) as archive, restore_journal.hold_restore_lock(home.root):
         what = tr("Nothing can be restored")
         require_no_open_session(home, what)
         plan = _build_plan(home, file, archive.manifest)
@@ -121,7 +121,7 @@ def restore_backup(environ: Mapping[str, str], file: Path, *, report: ProgressCa
             report(tr("backing up what is there now"))
             before = _back_up_current(home)
             _commit_restore(home, stage, list(archive.manifest.group_by_top()), what)
-        for _ in restoring.iter_restore_steps(home.root):
+        for _ in restore_journal.iter_restore_steps(home.root):
             pass
     return plan | {"before": None if before is None else before["file"]}
 
@@ -151,18 +151,18 @@ def _commit_restore(home: HermesHome, stage: Path, names: list[str], what: str) 
     if DATABASE in names and home.database.exists():
         with contextlib.suppress(StoreError):  # what is damaged is what a restore is for
             merge_log(home.database)
-    restoring.commit_restore(home.root, stage, names, gone)
+    restore_journal.commit_restore(home.root, stage, names, gone)
     try:
         require_no_open_session(home, what)
     except HermesError:
-        restoring.withdraw_restore(home.root)
+        restore_journal.withdraw_restore(home.root)
         raise
 
 
 @contextlib.contextmanager
 def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallback) -> Iterator[Path]:
     """Unpack a backup beside the home, ready to be moved; delete the folder when nothing came of it."""
-    stage = home.root / f"{restoring.STAGE_PREFIX}{os.urandom(4).hex()}"
+    stage = home.root / f"{restore_journal.STAGE_PREFIX}{os.urandom(4).hex()}"
     try:
         (stage / "new").mkdir(mode=0o700, parents=True)
         _require_space(home.root, archive.manifest.size)
@@ -179,7 +179,7 @@ def _stage_files(home: HermesHome, archive: BackupArchive, report: ProgressCallb
             N_("The backup cannot be unpacked: {reason}.", reason=error.strerror), N_("Nothing was changed.")
         ) from None
     finally:
-        if not (home.root / restoring.JOURNAL).exists():
+        if not (home.root / restore_journal.JOURNAL).exists():
             shutil.rmtree(stage, ignore_errors=True)
 
 
@@ -193,7 +193,9 @@ def _check_database(archive: BackupArchive, home: HermesHome) -> Iterator[None]:
         yield
         return
     near = home.root if home.root.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix=restoring.STAGE_PREFIX, dir=near, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=restore_journal.STAGE_PREFIX, dir=near, ignore_cleanup_errors=True
+    ) as folder:
         copy = Path(folder, DATABASE)
         archive.extract_member(member, copy)
         _require_sound(copy)
@@ -324,7 +326,7 @@ def _walk_files(path: Path, links: list[str]) -> Iterator[Path]:
 
 def _list_left_out(home: HermesHome, wanted: list[str]) -> list[str]:
     """List the names of the home's entries that the backup left out."""
-    known = _EXCLUDED | {*wanted, restoring.JOURNAL}
+    known = _EXCLUDED | {*wanted, restore_journal.JOURNAL}
     return sorted(
         one.name
         for one in os.scandir(home.root)

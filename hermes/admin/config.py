@@ -9,17 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from hermes.config.edit import (
-    find_line,
-    parse_mapping,
-    read_text,
-    remove_text_value,
-    set_text_value,
-    unset_value,
-    write_text,
-)
 from hermes.config.environment import merge_dotenv, parse_dotenv
-from hermes.config.faults import SettingsFault, find_type_faults
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.keys import Setting, find_setting, iter_settings, parse_value
 from hermes.config.load import (
@@ -31,6 +21,16 @@ from hermes.config.load import (
     settings_from_document,
 )
 from hermes.config.settings import Settings
+from hermes.config.validation import SettingsFault, find_type_faults
+from hermes.config.yaml_edit import (
+    find_line,
+    parse_mapping,
+    read_text,
+    remove_text_value,
+    set_text_value,
+    unset_value,
+    write_text,
+)
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain

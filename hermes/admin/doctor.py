@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.admin.backup import find_newest_backup
-from hermes.config import restoring
+from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
@@ -236,7 +236,7 @@ async def _check_spill(home: HermesHome, fix: bool) -> DoctorCheck:
 
 async def _check_leftovers(home: HermesHome, fix: bool) -> DoctorCheck:
     """Check for files that backups and restores left when they crashed."""
-    found = restoring.list_leftover_stages(home.root)
+    found = restore_journal.list_leftover_stages(home.root)
     for folder in (home.root, home.backups):
         if folder.is_dir():
             found += [one for one in folder.iterdir() if one.name.startswith(".hermes.db.") or one.suffix == ".partial"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.config.trusted import is_trusted, read_trusted_folders
+from hermes.config.trusted_folders import is_trusted, read_trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_

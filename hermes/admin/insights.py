@@ -12,7 +12,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.sessions.formats.openai_format import Plain
-from hermes.store.rows import SpendTotal
+from hermes.store.records import SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

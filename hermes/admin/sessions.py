@@ -13,7 +13,7 @@ from hermes.i18n.messages import N_
 from hermes.runtime.locks import session_lock
 from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import strip_control_characters, to_one_line

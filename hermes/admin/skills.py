@@ -15,10 +15,10 @@ from hermes.core.errors import NotFoundError, UsageError
 from hermes.sessions.app import App
 from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
-from hermes.skills.catalogue import Skill
+from hermes.skills.catalog import Skill
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
-from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.skills.library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock

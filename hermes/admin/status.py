@@ -15,7 +15,7 @@ from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.profiles import find_current_profile
 from hermes.config.settings import Settings
-from hermes.config.trusted import is_trusted, read_trusted_folders
+from hermes.config.trusted_folders import is_trusted, read_trusted_folders
 from hermes.core.errors import HermesError, TransportError
 from hermes.core.protocols import HttpTimeouts
 from hermes.i18n.messages import get_language
@@ -29,8 +29,8 @@ from hermes.sessions.model.spending import configured_caps, period_starts
 from hermes.sessions.open_sessions import list_open_sessions
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import row_to_dict
+from hermes.store.records import SpendTotal
 from hermes.store.revisions import RevisionState
-from hermes.store.rows import SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import redact_url

@@ -19,7 +19,7 @@ from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.spending import configured_caps, configured_prices, period_starts
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.rows import CapUsage, SpendCap, SpendTotal
+from hermes.store.records import CapUsage, SpendCap, SpendTotal
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

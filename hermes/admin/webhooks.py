@@ -20,7 +20,7 @@ from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 MIN_SECRET_LENGTH = 16
 MAX_ROUTES = 500

@@ -18,14 +18,14 @@ from msgspec import Struct
 from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_home
 from hermes.config.profiles import locate_base_folder
-from hermes.config.trusted import is_trusted, read_trusted_folders, set_trust
+from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import is_lock_held
 from hermes.tools.permissions.git_hooks import list_repository_programs
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 _WORKTREE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")

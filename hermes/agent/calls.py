@@ -14,7 +14,7 @@ from hermes.core.messages import PROGRAM, Message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
-from hermes.tools.calls import check_arguments, deduplicate_calls, repair_name
+from hermes.tools.call_repair import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.executor import CallBatch
 
 MAX_INVALID_ROUNDS = 3

@@ -24,7 +24,7 @@ from hermes.safety.paths import is_or_below
 from hermes.safety.places import Places
 
 if TYPE_CHECKING:
-    from hermes.checkpoints.file_state import StateReader
+    from hermes.checkpoints.path_states import StateReader
     from hermes.checkpoints.scan import FolderListing
 
 _LOG = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class CheckpointRecorder:
 
     def create_reader(self, *, copies: bool) -> "StateReader":
         """Return a reader of file states; with `copied` it also copies what it reads."""
-        from hermes.checkpoints.file_state import StateReader
+        from hermes.checkpoints.path_states import StateReader
 
         return StateReader(self.deps.places, self.deps.limit, self.deps.objects if copies else None)
 

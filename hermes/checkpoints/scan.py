@@ -13,8 +13,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from hermes.checkpoints.file_state import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
 from hermes.checkpoints.ignore_rules import IgnoreRules, is_cache_folder, is_regenerable, read_rules, read_rules_above
+from hermes.checkpoints.path_states import FOLDER_FLAGS, MODE_BITS, StateReader, state_without_copy
 from hermes.core.checkpoints import FileState, Kind
 from hermes.safety.paths import read_refusal
 from hermes.safety.places import Places

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
+from hermes.cli.chat_options import build_app_options, build_chat_parser
 from hermes.cli.errors import report_failure
-from hermes.cli.options import build_app_options, build_chat_parser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
@@ -101,8 +101,8 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
         if (code := _use_builtin_model(args, environ, offer_first_setup(options, environ))) is not None:
             return code
         options = structs.replace(options, provider=args.provider or options.provider)
-    from hermes.cli.log import build_lazy_redactor, install_fault_log
-    from hermes.cli.tui.start import TuiStartOptions, run_chat
+    from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
+    from hermes.cli.tui.startup import TuiStartOptions, run_chat
 
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from hermes.cli.arguments import CommandParser, capture_parser
+from hermes.cli.parser import CommandParser, capture_parser
 from hermes.cli.verbs import VERBS
 
 FILE_KIND = "file"

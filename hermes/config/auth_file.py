@@ -19,7 +19,7 @@ from msgspec import structs
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 ENTRY_KINDS = ("key", "env", "command", "keyring")
 _MAX_BYTES = 1 << 20

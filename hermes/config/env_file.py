@@ -10,7 +10,7 @@ from pathlib import Path
 from hermes.config.environment import parse_dotenv
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _UNQUOTED_VALUE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)

@@ -65,7 +65,7 @@ class HermesHome:
                 "Mend its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
             )
         if os.path.exists(self.restoring):
-            from hermes.config.restoring import finish_restore
+            from hermes.config.restore_journal import finish_restore
 
             finish_restore(self.root)
 

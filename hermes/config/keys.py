@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Meta, Struct
 
-from hermes.config.known import KNOWN_ELSEWHERE
+from hermes.config.known_keys import KNOWN_ELSEWHERE
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from hermes.config.home import HermesHome
-from hermes.config.known import KNOWN_ELSEWHERE
+from hermes.config.known_keys import KNOWN_ELSEWHERE
 from hermes.config.settings import (
     CACHE_TTLS,
     CapSettings,
@@ -31,7 +31,7 @@ from hermes.config.settings import (
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 _CACHE_VERSION = 2
 _MAX_BYTES = 4 << 20
@@ -81,8 +81,8 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
     try:
         settings = msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError:
-        from hermes.config.edit import find_line, read_text
-        from hermes.config.faults import find_type_faults
+        from hermes.config.validation import find_type_faults
+        from hermes.config.yaml_edit import find_line, read_text
 
         first = find_type_faults(known)[0]
         line = find_line(read_text(file), re.split(r"[.\[]", first.key))

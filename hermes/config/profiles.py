@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 DEFAULT_PROFILE = "default"
 """The name of the home that is no profile: `~/.hermes` itself."""

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from hermes.context.lookup import OriginalsLookup
 from hermes.context.pins import StandingInstruction, UserStatement
-from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.parts import TextPart
 from hermes.safety.fencing import TAG, fence_untrusted_text
-from hermes.store.rows import StoredMessage
+from hermes.store.records import StoredMessage
 from hermes.tools.taint import inherit_provenance
 
 RECORD_PREFIX = "[CONTEXT COMPACTION — REFERENCE ONLY]"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
-from hermes.store.rows import StoredMessage
+from hermes.store.records import StoredMessage
 
 _BYTES_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1_500

@@ -4,9 +4,9 @@ said last.
 
 from collections.abc import Sequence
 
-from hermes.context.pointing import OriginalsLookup
+from hermes.context.lookup import OriginalsLookup
 from hermes.core.messages import Role
-from hermes.store.rows import StoredMessage
+from hermes.store.records import StoredMessage
 from hermes.util.text import to_one_line, truncate_middle
 
 MAX_DIGEST = 8_000

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.context.boundaries import estimate_tokens
-from hermes.context.pointing import OriginalsLookup
+from hermes.context.lookup import OriginalsLookup
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Source, TextPart
-from hermes.store.rows import StoredMessage
+from hermes.store.records import StoredMessage
 from hermes.util.text import to_one_line, truncate_middle
 
 PASTE_LENGTH = 2_000

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.context.texts import NotTextError, read_text
+from hermes.context.text_files import NotTextError, read_text
 from hermes.core.errors import ConfigError
 
 IDENTITY_LIMIT = 20_000

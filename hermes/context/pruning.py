@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from hermes.context.engine import MessageReplacement
-from hermes.context.pointing import OriginalsLookup
+from hermes.context.lookup import OriginalsLookup
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
-from hermes.store.rows import StoredMessage
+from hermes.store.records import StoredMessage
 from hermes.util.text import truncate_middle
 
 SHORT_RESULT = 200

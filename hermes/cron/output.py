@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermes.core.errors import StoreError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 from hermes.util.text import clean_surrogates
 
 MAX_FILES = 50

@@ -11,8 +11,8 @@ from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
-from hermes.ipc.hosted_session import serve_session
 from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
+from hermes.ipc.session_host import serve_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
-from hermes.admin.service.log import GatewayLog
+from hermes.admin.service.gateway_log import GatewayLog
 from hermes.core.chats import Batch, OutboxItem, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError
 from hermes.cron.scheduler import JobScheduler

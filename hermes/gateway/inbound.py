@@ -13,7 +13,7 @@ from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.runtime.mailbox import InboundMessage
-from hermes.sessions.image_files import read_picture
+from hermes.sessions.pictures import read_picture
 from hermes.sessions.untrusted_text import program_note, untrusted_part
 from hermes.util.text import strip_control_characters, to_one_line
 

@@ -27,7 +27,7 @@ from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import set_language
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
-from hermes.ipc.hosted_session import RemotePrompter
+from hermes.ipc.session_host import RemotePrompter
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

@@ -13,7 +13,7 @@ from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.util.garbage_collection import tune_garbage_collector
+from hermes.util.garbage_collector import tune_garbage_collector
 
 Report = Callable[[str], None]
 _MAX_HANDLES = 65_536

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.admin.send import HomeServices
+from hermes.admin.home_services import HomeServices
 from hermes.config.environment import merge_dotenv
 from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
 from hermes.core.errors import ConfigError, NotFoundError, UsageError

@@ -15,7 +15,7 @@ from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.eviction import has_live_state, is_evictable, memory_bytes
 from hermes.sessions.port import SessionPort
-from hermes.util.garbage_collection import release_free_memory
+from hermes.util.garbage_collector import release_free_memory
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from hermes.admin.service.log import GatewayLog, create_entry
+from hermes.admin.service.gateway_log import GatewayLog, create_entry
 from hermes.core.chats import DeliveryState
 from hermes.core.events import Event, TurnEnded, TurnResumed, TurnStarted
 

@@ -10,9 +10,9 @@ from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
-from hermes.ipc.hosted_session import serve_session
 from hermes.ipc.listener import IpcListener, process_socket_path
 from hermes.ipc.remote_session import RemoteSession, attach_session
+from hermes.ipc.session_host import serve_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App, resolve_session_id
 from hermes.sessions.port import SessionPort

@@ -19,8 +19,8 @@ from hermes.providers.wire import Endpoint, WireError
 from hermes.util.text import redact_url, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.llm.classes import FailureRule
-    from hermes.llm.report import ErrorReport
+    from hermes.llm.error_report import ErrorReport
+    from hermes.llm.failure_rules import FailureRule
 
 _MESSAGE_LIMIT = 400
 _SHOWN_KEY = 8
@@ -67,7 +67,7 @@ def failure_from_response(
         hint = "Set `model.base_url` to the new address."
         failure = build_failure(FailureKind.BAD_RESPONSE, said, status=status, hint=hint)
         return structs.replace(failure, retryable=False)
-    from hermes.llm.report import read_error_body
+    from hermes.llm.error_report import read_error_body
 
     # Before it is shortened: half a key at the cut would not be recognised any more.
     report = read_error_body(status, body, lambda text: redact_key(text, endpoint))
@@ -80,8 +80,8 @@ def failure_from_stream(
     error: WireError, endpoint: Endpoint, now: float = 0.0, size: RequestSize = UNKNOWN_SIZE
 ) -> Failure:
     """Classify an error inside a stream, or a whole answer that is an error in spite of its status."""
-    from hermes.llm.classes import infer_status
-    from hermes.llm.report import read_error_value
+    from hermes.llm.error_report import read_error_value
+    from hermes.llm.failure_rules import infer_status
 
     codes = f"{error.code} {error.type}".strip()
     report = read_error_value(
@@ -112,8 +112,8 @@ def failure_from_early_end(endpoint: Endpoint, *, began: bool, size: RequestSize
 
 def failure_from_page(body: bytes, kind: str, url: str, endpoint: Endpoint, status: int) -> Failure:
     """Classify a success that is neither a stream nor an answer: most often a page of a proxy in between."""
-    from hermes.llm.classes import find_rule
-    from hermes.llm.report import read_error_body
+    from hermes.llm.error_report import read_error_body
+    from hermes.llm.failure_rules import find_rule
 
     shown = to_one_line(redact_key(body[:2000].decode("utf-8", "replace"), endpoint), 120)
     said = f"{redact_url(url)} answered with {kind.partition(';')[0]} instead of an event stream: {shown}"
@@ -131,7 +131,7 @@ def build_failure(
     kind: FailureKind, message: str, *, status: int = 0, hint: str = "", rule: "FailureRule | None" = None
 ) -> Failure:
     """Build a failure of this kind with its kind's advice, where the rule that matched says nothing else."""
-    from hermes.llm.classes import ADVICE
+    from hermes.llm.failure_rules import ADVICE
 
     advice = ADVICE[kind]
     return Failure(
@@ -173,8 +173,8 @@ def _classify_report(
     report: "ErrorReport", headers: Mapping[str, str], message: str, now: float, size: RequestSize
 ) -> Failure:
     """Classify a report."""
-    from hermes.llm.classes import find_rule
-    from hermes.llm.limits import find_retry_after
+    from hermes.llm.failure_rules import find_rule
+    from hermes.llm.retry_after import find_retry_after
 
     row = find_rule(report)
     if row is None and report.status == 400 and size.is_large:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.mcp.definitions import McpToolDefinition
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 from hermes.util.text import escape_confusable_characters, to_one_line
 
 _LOG = logging.getLogger(__name__)

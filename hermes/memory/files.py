@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from hermes.core.errors import StoreError, UsageError
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 from hermes.util.text import clean_surrogates, to_one_line
 
 DELIMITER = "\n§\n"

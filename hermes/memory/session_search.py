@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from hermes.core.messages import Role
 from hermes.core.parts import Provenance, Source
-from hermes.store.rows import SearchHit, SearchQuery, SessionPreview, SessionRow, StoredMessage
+from hermes.store.records import SearchHit, SearchQuery, SessionPreview, SessionRow, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import provenance_from_sources, sources_from_provenance

@@ -16,8 +16,9 @@ from typing import cast
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.dialling import ATTEMPT_DELAY, connect_first
-from hermes.providers.exchange import (
+from hermes.providers.connection_limit import ConnectionLimit
+from hermes.providers.happy_eyeballs import ATTEMPT_DELAY, connect_first
+from hermes.providers.http_common import (
     BodyDecoder,
     HttpTarget,
     connect_failure,
@@ -27,7 +28,6 @@ from hermes.providers.exchange import (
     slow_failure,
 )
 from hermes.providers.http_framing import BodyFraming, CloseFraming, ResponseHead, parse_head
-from hermes.providers.room import ConnectionLimit
 from hermes.providers.tls import create_tls_context
 
 _HIGH_WATER = 1024 * 1024

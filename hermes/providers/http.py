@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
-from hermes.providers.exchange import parse_target
+from hermes.providers.http_common import parse_target
 from hermes.providers.proxies import find_proxy
 
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
-from hermes.providers.exchange import HttpTarget
+from hermes.providers.http_common import HttpTarget
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _MAX_LINE = 16 * 1024

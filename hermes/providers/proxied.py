@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts
-from hermes.providers.exchange import (
+from hermes.providers.http_common import (
     BodyDecoder,
     HttpTarget,
     connect_failure,

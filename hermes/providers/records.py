@@ -2,7 +2,7 @@
 
 from hermes.core.errors import ConfigError
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
-from hermes.providers import catalogue
+from hermes.providers import catalog
 from hermes.providers.wire import ProviderRecord
 
 ALIASES = {
@@ -84,7 +84,7 @@ KEY_VARIABLES = {
 
 def list_provider_names() -> tuple[str, ...]:
     """Return all built-in providers, sorted."""
-    return list_builtin_names(catalogue)
+    return list_builtin_names(catalog)
 
 
 def load_record(name: str) -> ProviderRecord:
@@ -96,7 +96,7 @@ def load_record(name: str) -> ProviderRecord:
     wanted = name.strip().lower()
     wanted = ALIASES.get(wanted, wanted)
     known = list_provider_names()
-    found = load_builtin(catalogue, wanted).RECORD if wanted in known else load_entry_point("providers", wanted)
+    found = load_builtin(catalog, wanted).RECORD if wanted in known else load_entry_point("providers", wanted)
     if not isinstance(found, ProviderRecord):
         near = suggest_name(wanted, [*known, *ALIASES]) or f"Known are: {', '.join(known)}."
         raise ConfigError(f"There is no provider `{name}`.", f"{near} Set it in `model.provider`.")

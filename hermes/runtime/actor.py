@@ -25,7 +25,7 @@ from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import InboundMessage, QueuedMessage, SessionMailbox
 from hermes.runtime.recorder import Subscriber, TurnRecorder
-from hermes.store.rows import InboxRow
+from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
 from hermes.util.text import clean_surrogates
 

@@ -20,7 +20,7 @@ from hermes.context.engine import (
     ContextLoad,
     NoCompaction,
 )
-from hermes.context.pointing import SEARCH_TOOL
+from hermes.context.lookup import SEARCH_TOOL
 from hermes.core.events import Level, Notice
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
@@ -29,7 +29,7 @@ from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
 from hermes.store.compactions import CompactionCover
-from hermes.store.rows import MessageState
+from hermes.store.records import MessageState
 from hermes.store.store import Store
 from hermes.store.transcript import TranscriptEntry
 from hermes.tools.taint import Taint

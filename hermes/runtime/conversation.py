@@ -16,7 +16,7 @@ from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.runtime.transcript import PackedTranscript
-from hermes.store.rows import EffectRow, StoredMessage
+from hermes.store.records import EffectRow, StoredMessage
 from hermes.store.store import Store
 
 

@@ -20,12 +20,12 @@ from hermes.safety.paths import (
     iter_guarded_files,
     iter_guarded_folders,
     read_refusal,
-    repository_refused,
+    repository_refusal,
     write_refusal,
 )
 from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
-from hermes.util.atomic import path_of_handle
+from hermes.util.atomic_write import path_of_handle
 
 Operation = Literal["read", "write"]
 
@@ -82,7 +82,7 @@ def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgem
         why = _path_refusal(named, found, op, places)
         if why:
             return PathJudgement(Verdict.DENY, "protected-path", why, real)
-    why = _nature_refusal(real, places) or (repository_refused(real, list_names) if op == "write" else "")
+    why = _nature_refusal(real, places) or (repository_refusal(real, list_names) if op == "write" else "")
     if why:
         return PathJudgement(Verdict.DENY, "protected-path", why, real)
     if op == "write" and write_refusal(real, places):

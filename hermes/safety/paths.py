@@ -168,8 +168,6 @@ def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     below = _path_below(path, places.home)
     if below is not None and (_is_among(below, _HOME_FOLDERS) or below in _HOME_FILES):
         return "it holds keys or runs at the start of other programs"
-    if is_project_setting(path):
-        return _OBEYED
     named = _name_refusal(path, asked=asked and _is_inside(path, (places.workspace,)))
     if named:
         return named
@@ -178,9 +176,11 @@ def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     return ""
 
 
-def repository_refused(path: str, list_names: Callable[[str], Collection[str]]) -> str:
-    """Why `path` (absolute, resolved) may not be written, as a part of a repository of git's under any name; empty when
-    it is none. `list_names` gives the entries of a folder, none for one that is missing."""
+def repository_refusal(path: str, list_names: Callable[[str], Collection[str]]) -> str:
+    """Return why `path` (absolute, resolved) may not be written, as a part of a git repository under any name.
+
+    Empty when it is none. `list_names` gives the entries of a folder, none for one that is missing.
+    """
     parts = split_git_target(path)
     return _OBEYED if any(completes_repository(part, list_names(folder)) for folder, part in parts) else ""
 
@@ -200,6 +200,8 @@ def has_start_files_below(path: str, places: Places) -> bool:
 
 
 def _name_refusal(path: str, *, asked: bool) -> str:
+    if is_project_setting(path):
+        return _OBEYED
     found = (why for pattern, why in _BY_NAME if not (asked and pattern is _PROJECT_SECRET) and pattern.search(path))
     return next(found, "")
 

@@ -22,7 +22,7 @@ from hermes.sessions.formats.turn_result import build_turn_result
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict
-from hermes.store.rows import SessionRow
+from hermes.store.records import SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock

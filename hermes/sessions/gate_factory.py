@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from hermes.config.edit import add_to_list
 from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
-from hermes.config.trusted import TrustFile
+from hermes.config.trusted_folders import TrustFile
+from hermes.config.yaml_edit import add_to_list
 from hermes.core.errors import ConfigError
 from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.shell.findings import Verdict

@@ -17,9 +17,9 @@ from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
-from hermes.llm.auxiliary import SideTask
 from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
+from hermes.llm.side_task import SideTask
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory

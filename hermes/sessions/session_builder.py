@@ -22,8 +22,8 @@ from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
-from hermes.llm.auxiliary import SideTask
 from hermes.llm.metering import Meter
+from hermes.llm.side_task import SideTask
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import ActorParts, SessionActor
@@ -43,7 +43,7 @@ from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
 from hermes.sessions.session_tools import SessionPlan, SessionTools, build_session_tools
-from hermes.store.rows import MessageState, NewSession
+from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
@@ -201,7 +201,7 @@ class SessionBuilder:
             turn=lambda: recorder.turn_id,
         )
         self._stack.push_async_callback(approvals.close)
-        from hermes.context.subfolders import SubfolderHints
+        from hermes.context.subfolder_hints import SubfolderHints
 
         hints = SubfolderHints(
             plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files

@@ -4,7 +4,7 @@ import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.sessions.formats.openai_format import Plain
-from hermes.store.rows import SessionRow
+from hermes.store.records import SessionRow
 from hermes.store.store import Store
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
-from hermes.config.trusted import read_trusted_folders
+from hermes.config.trusted_folders import read_trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import Source, TextPart

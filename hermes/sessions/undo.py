@@ -23,14 +23,14 @@ from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
 from hermes.runtime.undo import to_inbound
 from hermes.safety.paths import is_or_below
-from hermes.store.rows import SessionRow
+from hermes.store.records import SessionRow
 from hermes.store.store import Store
 from hermes.store.undo import UndoneTurns
 from hermes.util.cancellation import run_to_completion
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.checkpoints.file_state import StateReader
+    from hermes.checkpoints.path_states import StateReader
     from hermes.checkpoints.recorder import CheckpointRecorder
     from hermes.execution.base import TerminalBackend
     from hermes.sessions.file_diffs import FileDiff

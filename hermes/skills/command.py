@@ -6,8 +6,8 @@ import re
 
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.safety.fencing import fence_untrusted_text
-from hermes.skills.catalogue import Skill
-from hermes.skills.use import SKILL_MARK
+from hermes.skills.catalog import Skill
+from hermes.skills.usage import SKILL_MARK
 
 _COMMAND = re.compile(r"/([a-z0-9]+(?:-[a-z0-9]+)*)(?=\s|\Z)")
 

@@ -31,7 +31,7 @@ from hermes.skills.files import (
     decode_text,
     read_folder,
 )
-from hermes.skills.skill import read_head
+from hermes.skills.skill_head import read_head
 from hermes.skills.validate import check_skill
 from hermes.util.text import escape_unseen_characters, to_one_line
 

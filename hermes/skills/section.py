@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hermes.context.prompt import PromptTier
-from hermes.skills.catalogue import Skill, SkillCatalog
+from hermes.skills.catalog import Skill, SkillCatalog
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 INDEX_LIMIT = 3_000

@@ -6,7 +6,7 @@ import os
 
 from hermes.core.errors import UsageError
 from hermes.skills.files import MAIN_FILE, Files, check_files, decode_text, read_folder
-from hermes.skills.skill import SkillHead, read_head
+from hermes.skills.skill_head import SkillHead, read_head
 
 
 def inspect_files(files: Files, name: str) -> SkillHead:

@@ -16,7 +16,7 @@ from hermes.core.usage import Usage
 from hermes.store import compactions, imported_sessions, inbox, sessions, transcript, turns
 from hermes.store.compactions import CompactionCover
 from hermes.store.imported_sessions import ImportedSession
-from hermes.store.rows import (
+from hermes.store.records import (
     CompactionRow,
     EffectRow,
     InboxRow,

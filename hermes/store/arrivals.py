@@ -19,7 +19,7 @@ from hermes.core.chats import (
 from hermes.core.messages import Message
 from hermes.store import inbox
 from hermes.store.access import StoreAccess
-from hermes.store.rows import InboxRow
+from hermes.store.records import InboxRow
 
 _DUE = "state IN ('pending', 'attempting')"
 _OPEN = "state IN ('open', 'pending', 'attempting')"

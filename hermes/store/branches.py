@@ -15,7 +15,7 @@ import msgspec
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.store import compactions, sessions, undo
 from hermes.store.access import StoreAccess
-from hermes.store.rows import ARCHIVED, MessageState, NewSession, SessionRow
+from hermes.store.records import ARCHIVED, MessageState, NewSession, SessionRow
 
 BRANCHED = "branched"
 """The reason of an epoch that begins in a branch with fewer turns than the session it comes from."""

@@ -1,6 +1,6 @@
 """The part of the store that serves chats, in the same database."""
 
-from hermes.store.api import ApiAccess
+from hermes.store.api_sessions import ApiAccess
 from hermes.store.arrivals import InboundEventAccess
 from hermes.store.deliveries import OutboxAccess
 from hermes.store.people import PeopleAccess

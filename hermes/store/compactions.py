@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from hermes.store import sessions
-from hermes.store.rows import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
+from hermes.store.records import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
 from hermes.store.transcript import (
     TranscriptEntry,
     append_entry,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from hermes.core.messages import Message
 from hermes.core.usage import Usage
 from hermes.store import sessions, transcript
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 
 _FENCE = re.compile(rb' id=\\"[0-9a-f]{10}\\"')
 """The part of a fence around untrusted content that differs in every process."""

@@ -2,7 +2,7 @@
 
 import apsw
 
-from hermes.store.rows import InboxRow
+from hermes.store.records import InboxRow
 
 
 def enqueue_message(connection: apsw.Connection, session_id: str, row: InboxRow, *, first: bool = False) -> None:

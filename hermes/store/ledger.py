@@ -8,7 +8,7 @@ import apsw
 from hermes.core.usage import Usage
 from hermes.store import spending
 from hermes.store.access import StoreAccess
-from hermes.store.rows import (
+from hermes.store.records import (
     CallSpend,
     CapUsage,
     OpenCall,

@@ -5,7 +5,7 @@ import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.frame import EpochFrame
-from hermes.store.rows import ARCHIVED, NewSession, SessionRow, StoredEpoch
+from hermes.store.records import ARCHIVED, NewSession, SessionRow, StoredEpoch
 from hermes.util.text import clean_surrogates
 
 _COLUMNS = SessionRow.__struct_fields__

@@ -6,7 +6,7 @@ import apsw
 
 from hermes.core.money import NANO_PER_USD, Certainty, compute_affordable_output, compute_worst_cost
 from hermes.core.usage import Usage
-from hermes.store.rows import (
+from hermes.store.records import (
     CallSpend,
     CapUsage,
     OpenCall,

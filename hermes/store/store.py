@@ -20,11 +20,11 @@ from hermes.store.goals import GoalAccess
 from hermes.store.jobs import JobAccess
 from hermes.store.keys import KeyAccess, has_any_key_notes
 from hermes.store.ledger import SpendAccess
-from hermes.store.marks import MarkAccess
+from hermes.store.records import IndexReport, SearchHit, SearchQuery
 from hermes.store.revisions import RevisionAccess
-from hermes.store.rows import IndexReport, SearchHit, SearchQuery
 from hermes.store.schema import HERMES
 from hermes.store.sqlite.database import Database
+from hermes.store.tainted_files import MarkAccess
 from hermes.store.transcript import TranscriptEntry
 from hermes.store.undo import UndoAccess
 from hermes.util.clock import Clock

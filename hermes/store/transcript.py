@@ -11,7 +11,7 @@ from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
 from hermes.store import inbox
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 from hermes.store.sessions import list_lineage, require_changed_row
 from hermes.store.turns import require_owner
 from hermes.util.text import clean_surrogates

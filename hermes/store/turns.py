@@ -11,7 +11,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store.rows import EffectRow, EffectState, TurnRow, TurnRowState
+from hermes.store.records import EffectRow, EffectState, TurnRow, TurnRowState
 from hermes.store.sessions import get_session
 from hermes.util.text import clean_surrogates
 

@@ -14,7 +14,7 @@ from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.store import compactions, sessions, transcript
 from hermes.store.access import StoreAccess
-from hermes.store.rows import MessageState
+from hermes.store.records import MessageState
 
 UNDONE = "undone"
 """The reason of an epoch whose transcript lacks the last turns of the one before."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.testing.obey import ObedientModel
+from hermes.testing.obedient_model import ObedientModel
 from hermes.testing.script import Reply, ReplyModel, RoundsModel, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 

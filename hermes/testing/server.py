@@ -16,10 +16,10 @@ from typing import Self
 
 import msgspec
 
-from hermes.testing.legal import find_problems
-from hermes.testing.line import ClientClosedError, ClientConnection, read_request, send_answer
-from hermes.testing.plan import AnswerPlan, plan_answer
+from hermes.testing.answer_plan import AnswerPlan, plan_answer
+from hermes.testing.http_connection import ClientClosedError, ClientConnection, read_request, send_answer
 from hermes.testing.recorded import RecordedRequest, RequestRecorder
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Fail, Reply, ReplyDelivery, ReplyModel, ScriptedModel
 
 

@@ -9,9 +9,9 @@ import msgspec
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts
-from hermes.testing.legal import find_problems
-from hermes.testing.plan import AnswerPlan, plan_answer
+from hermes.testing.answer_plan import AnswerPlan, plan_answer
 from hermes.testing.recorded import RecordedRequest, RequestRecorder
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Ending, Fail, Reply, ReplyModel, ScriptedModel
 from hermes.util.clock import Clock, SystemClock
 

@@ -26,9 +26,9 @@ from hermes.tools.permissions.gate import (
 from hermes.tools.permissions.prompts import ApprovalPrompter, RuntimePermissions, describe_refusal
 from hermes.tools.plan import PlannedCall, plan_stages
 from hermes.tools.registry import Toolbox
+from hermes.tools.result_files import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
-from hermes.tools.spill import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates

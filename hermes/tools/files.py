@@ -14,7 +14,7 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.safety.places import Places
 from hermes.tools.session import FileStamp, ToolContext, ToolState
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 EDIT_LIMIT = 20 * 1024 * 1024
 """The size in bytes of the largest file that is loaded whole, to be edited."""
@@ -174,9 +174,9 @@ def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> N
 
     def check_target(real: str) -> None:
         from hermes.safety.path_policy import list_names
-        from hermes.safety.paths import repository_refused, write_refusal
+        from hermes.safety.paths import repository_refusal, write_refusal
 
-        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or repository_refused(real, list_names)
+        why = write_refusal(real, ctx.places, asked=real in ctx.allowed_writes) or repository_refusal(real, list_names)
         if not why and real not in ctx.allowed_writes and not ctx.backend.is_writable(real):
             why = "it leads elsewhere since it was allowed"
         if why:

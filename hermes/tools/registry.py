@@ -14,7 +14,7 @@ from pathlib import Path
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
 from hermes.tools import toolsets
-from hermes.tools.calls import repair_name
+from hermes.tools.call_repair import repair_name
 from hermes.tools.session import FoundTool
 from hermes.tools.tool import Tool
 from hermes.tools.toolsets import Toolset

@@ -16,7 +16,7 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.safety.places import Places
 from hermes.tools.files import detect_encoding, open_regular
-from hermes.util.atomic import path_of_handle
+from hermes.util.atomic_write import path_of_handle
 
 _LINE_LENGTH = 4_096
 """Characters (bytes, but in UTF-16) of a line that are read; the rest of it is skipped."""

@@ -19,7 +19,7 @@ import pytest
 
 from hermes.admin.archive import BackupArchive
 from hermes.admin.backup import create_automatic_backup, create_backup, list_backups, plan_restore, restore_backup
-from hermes.config import restoring
+from hermes.config import restore_journal
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, HermesError, StoreError, UsageError
 from hermes.runtime.locks import session_lock
@@ -228,13 +228,13 @@ async def test_whoever_comes_next_finishes_what_a_death_left() -> None:
     for done in range(12):
         with TempHome({}) as home:
             file = await furnished(home)
-            stage = home.hermes / f"{restoring.STAGE_PREFIX}x"
+            stage = home.hermes / f"{restore_journal.STAGE_PREFIX}x"
             with BackupArchive(file) as archive:
                 for member in archive.manifest.files:
                     archive.extract_member(member, stage / "new" / member.name)
                 names = list(archive.manifest.group_by_top())
-            restoring.commit_restore(home.hermes, stage, names, ["search.db", "hermes.db-wal", "hermes.db-shm"])
-            for number, _ in enumerate(restoring.iter_restore_steps(home.hermes), 1):
+            restore_journal.commit_restore(home.hermes, stage, names, ["search.db", "hermes.db-wal", "hermes.db-shm"])
+            for number, _ in enumerate(restore_journal.iter_restore_steps(home.hermes), 1):
                 if number > done:
                     break
             HermesHome(home.hermes).check_usable()
@@ -263,7 +263,7 @@ async def test_killed_at_any_moment_the_home_is_the_old_one_or_the_new() -> None
             texts = await texts_of(home, "s1")
             assert (state(home), texts[-1]) in ((OLD, "天气"), (NEW, "the new words"))
             seen.add(texts[-1])
-            for one in restoring.list_leftover_stages(home.hermes):
+            for one in restore_journal.list_leftover_stages(home.hermes):
                 assert one.name.startswith(".restore-")
         assert seen
 
@@ -287,6 +287,6 @@ async def test_the_verbs_say_what_they_do() -> None:
 
 def test_restoring_waits_for_its_turn_only_so_long(tmp_path: Path) -> None:
     began = time.monotonic()
-    with restoring.hold_restore_lock(tmp_path):
+    with restore_journal.hold_restore_lock(tmp_path):
         assert os.path.exists(tmp_path / ".restore.lock")
     assert time.monotonic() - began < 5

@@ -9,9 +9,9 @@ from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import UsageError
 from hermes.core.events import EpochBegan
 from hermes.runtime.mailbox import InboundMessage
-from hermes.store.rows import MessageState
-from hermes.testing.legal import find_problems
+from hermes.store.records import MessageState
 from hermes.testing.prefix import check_prefixes
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Reply, Say
 
 

@@ -5,7 +5,7 @@ import gc
 import weakref
 from pathlib import Path
 
-from hermes.config.trusted import set_trust
+from hermes.config.trusted_folders import set_trust
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage

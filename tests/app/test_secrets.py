@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.cli.log import FaultLog
+from hermes.cli.fault_log import FaultLog
 from hermes.config.auth_file import AuthEntry, add_entry
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
-from hermes.llm.report import read_error_body
+from hermes.llm.error_report import read_error_body
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.secrets import build_redactor
 from hermes.util.text import redact_url

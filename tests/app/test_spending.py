@@ -28,7 +28,7 @@ from hermes.runtime.actor import InboundMessage, SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import DEFAULT_OUTPUT_TOKENS
 from hermes.sessions.options import SessionOptions
-from hermes.store.rows import SpendTotal
+from hermes.store.records import SpendTotal
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes

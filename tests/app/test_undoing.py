@@ -21,8 +21,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.sessions.undo import SessionUndo
 from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 

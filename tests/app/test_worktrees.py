@@ -11,7 +11,7 @@ import pytest
 
 from hermes.admin.git import Git
 from hermes.admin.worktrees import Worktrees
-from hermes.config.trusted import read_trusted_folders, set_trust
+from hermes.config.trusted_folders import read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, UsageError
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel

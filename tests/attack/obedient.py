@@ -101,7 +101,7 @@ async def scene(
     trusted: bool = False,
 ) -> AsyncIterator[Scene]:
     """A home, a scripted model and a session in it. `trusted`: the person vouches for the working folder."""
-    from hermes.config.trusted import set_trust
+    from hermes.config.trusted_folders import set_trust
 
     script: list[Reply] = []
     async with ScriptedServer(ScriptedModel(lambda _: script.pop(0))) as server:

@@ -14,9 +14,9 @@ from attack.obedient import SESSION, says, scene
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.skills.catalogue import SkillCatalog, SkillRoots
+from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.testing.home import TempHome
-from hermes.testing.obey import ObedientModel
+from hermes.testing.obedient_model import ObedientModel
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 
@@ -263,7 +263,7 @@ async def test_memory_secret_prompt() -> None:
 def rows_of(*said: tuple[str, str]):
     from hermes.core.messages import Message, Role
     from hermes.core.parts import TextPart
-    from hermes.store.rows import MessageState, StoredMessage
+    from hermes.store.records import MessageState, StoredMessage
 
     return [
         msgspec.convert(
@@ -295,8 +295,8 @@ async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
 
 
 async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
+    from hermes.context.lookup import OriginalsLookup
     from hermes.context.pins import collect_statements, fit_statements
-    from hermes.context.pointing import OriginalsLookup
 
     past = rows_of(("user", "Move the invoices of 2019 to the archive folder, please."), ("user", "x " * 900))
     said = collect_statements(past, {1})
@@ -373,7 +373,7 @@ def test_an_unvouched_skill_does_not_take_a_built_in_ones_place(tmp_path: Path) 
 
 async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hermes.skills import files as folders
-    from hermes.skills.skills import SkillChange, SkillLibrary
+    from hermes.skills.library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor, RevisionState
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock
@@ -409,7 +409,7 @@ async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeyp
 
 
 async def test_a_skills_own_repository_survives_a_crash_and_a_removal(tmp_path: Path) -> None:
-    from hermes.skills.skills import SkillChange, SkillLibrary
+    from hermes.skills.library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock
@@ -471,7 +471,7 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
 
 def test_notes_cannot_look_like_standing_instructions() -> None:
     from hermes.context.assembly import _RULES_HEADING, PinnedText, build_record_message
-    from hermes.context.pointing import OriginalsLookup
+    from hermes.context.lookup import OriginalsLookup
 
     rows = rows_of(("user", "hello"), ("assistant", "hi"))
     made = build_record_message(
@@ -501,7 +501,7 @@ async def test_a_strangers_words_in_a_file_of_the_agents_stay_a_strangers(tmp_pa
 
 
 async def test_a_providers_block_is_fenced() -> None:
-    from hermes.memory.memory import GuardedMemoryProvider
+    from hermes.memory.guarded_provider import GuardedMemoryProvider
 
     class Block:
         name = "outside"
@@ -597,7 +597,7 @@ def test_a_damaged_archive_is_said_to_be_damaged() -> None:
 
 async def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     from hermes.core.errors import HermesError
-    from hermes.skills.skills import SkillChange, SkillLibrary
+    from hermes.skills.library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.migrate.detect import open_foreign_home
+from hermes.admin.migrate.detection import open_foreign_home
 from hermes.admin.migrate.importer import import_home, preview_import
 from hermes.admin.worktrees import Worktrees
-from hermes.config.trusted import set_trust
+from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import HermesError
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

@@ -15,10 +15,10 @@ from hermes.core.errors import NotFoundError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import user_message
 from hermes.execution.sandbox.backend import SandboxBackend
-from hermes.store.rows import NewSession, SearchQuery
+from hermes.store.records import NewSession, SearchQuery
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
-from hermes.testing.obey import ObedientModel
+from hermes.testing.obedient_model import ObedientModel
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock

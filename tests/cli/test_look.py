@@ -5,7 +5,7 @@ from prompt_toolkit.styles import Style
 
 from hermes.cli.render.skins import DEFAULT_SKIN, SKINS
 from hermes.cli.render.theme import ColorDepth, detect_color_depth
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 

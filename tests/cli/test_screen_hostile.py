@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hermes.cli.render.diff import format_diff as shown_diff
 from hermes.cli.render.markdown import MarkdownRenderer
 from hermes.cli.render.theme import ColorDepth, Theme
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 

@@ -8,7 +8,7 @@ from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.testing.desk import RecordingContext
+from hermes.testing.command_context import RecordingContext
 from hermes.testing.home import TempHome
 from hermes.testing.script import Reply, ReplyModel
 from hermes.testing.server import ScriptedServer

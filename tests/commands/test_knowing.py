@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from chats import chat
 
-from hermes.config.trusted import read_trusted_folders
+from hermes.config.trusted_folders import read_trusted_folders
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import ExitReason

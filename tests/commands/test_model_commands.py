@@ -8,7 +8,7 @@ from hermes.core.errors import BusyError, ConfigError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
-from hermes.testing.legal import find_problems
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Ending, ReplyDelivery, Say
 
 HI = [Say("one"), Say("two"), Say("three"), Say("four")]

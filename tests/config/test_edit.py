@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.config.edit import add_to_list
+from hermes.config.yaml_edit import add_to_list
 from hermes.core.errors import ConfigError
 
 KEY = "command_allowlist"

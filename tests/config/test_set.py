@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.config.edit import find_line, set_values, unset_value
+from hermes.config.yaml_edit import find_line, set_values, unset_value
 from hermes.core.errors import ConfigError
 
 FILES = {

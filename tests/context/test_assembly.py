@@ -3,11 +3,11 @@
 import pytest
 
 from hermes.context.assembly import RECORD_PREFIX, PinnedText, build_record_message, extract_notes
+from hermes.context.lookup import OriginalsLookup
 from hermes.context.pins import StandingInstruction, UserStatement
-from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 
 PINS = PinnedText(
     [StandingInstruction(1, "Always be brief.")],

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hermes.context.boundaries import RetentionLimits, estimate_message_tokens, find_middle
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 
 Group = tuple[str, int]
 

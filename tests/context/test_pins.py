@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from hermes.context.lookup import OriginalsLookup
 from hermes.context.pins import (
     UserStatement,
     collect_paths,
@@ -12,10 +13,9 @@ from hermes.context.pins import (
     fit_statements,
     split_sentences,
 )
-from hermes.context.pointing import OriginalsLookup
 from hermes.core.messages import PERSON, Message, Role, program_message, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 
 LOOKUP = OriginalsLookup("s")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.context.project import FILE_LIMIT, ProjectFilesSection
+from hermes.context.project_files import FILE_LIMIT, ProjectFilesSection
 from hermes.context.prompt import PromptPlan, build_prompt_parts, find_family_hint, join_parts, read_identity
 from hermes.core.errors import ConfigError
 

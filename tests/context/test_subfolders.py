@@ -1,6 +1,6 @@
 """A folder's own words are told when the work gets there, once, and only where somebody vouches for them."""
 
-from hermes.config.trusted import set_trust
+from hermes.config.trusted_folders import set_trust
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

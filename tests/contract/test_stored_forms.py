@@ -39,9 +39,9 @@ import hermes.mcp.definitions
 import hermes.mcp.results
 import hermes.mcp.rpc
 import hermes.mcp.server
-import hermes.memory.provided
+import hermes.memory.provider_tools
 import hermes.providers
-import hermes.skills.use
+import hermes.skills.usage
 import hermes.testing
 import hermes.tools.builtin
 import hermes.web
@@ -51,10 +51,10 @@ from hermes.core.events import ApprovalAsked, Level
 from hermes.core.outcomes import AnswerScope
 from hermes.ipc.frames import AttachedFrame, AttachFrame, ErrorFrame, error_frame, error_from_frame
 from hermes.ipc.remote_session import RemoteSession, connect_socket
-from hermes.runtime.mailbox import Inbound
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.testing.home import Finished, TempHome
+from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say
@@ -190,9 +190,9 @@ FOREIGN = (
     hermes.mcp.results,
     hermes.mcp.rpc,
     hermes.mcp.server,
-    hermes.memory.provided,
+    hermes.memory.provider_tools,
     hermes.providers,
-    hermes.skills.use,
+    hermes.skills.usage,
     hermes.testing,
     hermes.tools.builtin,
     hermes.web,
@@ -252,7 +252,7 @@ async def old_home(*replies: Reply) -> AsyncIterator[tuple[TempHome, ScriptedSer
             yield home, server
 
 
-async def run(home: TempHome, *arguments: str) -> Finished:
+async def run(home: TempHome, *arguments: str) -> ProgramResult:
     done = await home.run(sys.executable, "-m", "hermes", *arguments)
     assert done.code == 0, done
     return done
@@ -267,7 +267,7 @@ async def test_an_old_session_goes_on_with_the_bytes_that_were_sent() -> None:
     async with old_home(Say("As before.")) as (home, server):
         async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
             actor = await app.open_session("before")
-            ended = await actor.post(Inbound(text="And today?", cwd=str(home.cwd)))
+            ended = await actor.post(InboundMessage(text="And today?", cwd=str(home.cwd)))
         assert ended.text == "As before."
         (fresh,) = server.requests
         before = RecordedRequest("POST", fresh.path, fresh.headers, sent, 0)
@@ -351,7 +351,7 @@ async def test_tools_take_the_parameters_that_old_sessions_were_told_of() -> Non
     async with old_home(Say("x")) as (home, server):
         async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
             actor = await app.open_session("fresh", create=True)
-            await actor.post(Inbound(text="hello", cwd=str(home.cwd)))
+            await actor.post(InboundMessage(text="hello", cwd=str(home.cwd)))
         today = {one["function"]["name"]: parameters(one["function"]["parameters"]) for one in server.requests[0].tools}
     assert {name: names - today.get(name, set()) for name, names in told.items()} == {name: set() for name in told}
 
@@ -446,7 +446,7 @@ class Shown:
 
 async def test_a_new_guest_takes_part_in_what_an_old_gateway_holds() -> None:
     attach, post = asked_of(3)[:2]
-    inbound = msgspec.convert(post["inbound"], Inbound)
+    inbound = msgspec.convert(post["inbound"], InboundMessage)
     with TempHome({}) as home:
         async with old_gateway(home, 3) as heard, asyncio.timeout(20):
             wire = await connect_socket(home.hermes / "run" / "gateway.sock")

@@ -8,7 +8,7 @@ from hermes.admin.guard import PolicyQuestion as GuardQuestion
 from hermes.admin.logs import LogEntry as ShownLogEntry
 from hermes.admin.models.models import ModelTestResult as ShownModelTried
 from hermes.admin.people.identity import PersonRole
-from hermes.admin.service.log import GatewayLogEntry as GatewayLogLine
+from hermes.admin.service.gateway_log import GatewayLogEntry as GatewayLogLine
 from hermes.admin.toolsets import ToolsetChange as ShownToolsetSwitched
 from hermes.admin.webhooks import SignatureScheme, WebhookRoute
 from hermes.admin.worktrees import WorktreeRecord as Worktree
@@ -18,37 +18,37 @@ from hermes.commands.context import PostMode as DeliveryWay
 from hermes.config.auth_file import AuthEntry
 from hermes.config.display import BusyMode, EditingMode, ToolProgress
 from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Streaming
-from hermes.config.load import _Cached as ConfigCache
+from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
-from hermes.config.trusted import _File as Trust
-from hermes.context.engines.compressor import Memo as CompactionMemo
+from hermes.config.trusted_folders import _TrustDocument as Trust
+from hermes.context.engines.compressor import CompactionMemo as CompactionMemo
 from hermes.core.chats import (
     AuditEntry,
     ChatKind,
     DeliveryState,
-    Handle,
     InboundEvent,
     KnownPerson,
     MediaKind,
     Outgoing,
+    PendingPairingCode,
     Place,
-    WaitingCode,
+    PlatformHandle,
 )
 from hermes.core.checkpoints import FileState
 from hermes.core.checkpoints import Kind as FileKind
 from hermes.core.checkpoints import Purpose as CheckpointPurpose
 from hermes.core.events import Event
 from hermes.core.events import Level as NoticeLevel
-from hermes.core.frame import Aside, EpochFrame, Rewrite
+from hermes.core.frame import EpochFrame, Rewrite, TransientContext
 from hermes.core.messages import FinishReason, Message, Role
 from hermes.core.money import Certainty
 from hermes.core.outcomes import AnswerScope, ExitReason, FailureKind
 from hermes.core.outcomes import Scope as FailureScope
 from hermes.core.parts import Part, Source, ToolResultPart, ToolStatus
 from hermes.core.usage import Usage
-from hermes.cron.job import Spec as JobSpec
-from hermes.cron.views import JobShown
-from hermes.execution.base import Network, Stopped
+from hermes.cron.job import JobSpec as JobSpec
+from hermes.cron.views import JobView
+from hermes.execution.base import NetworkMode, StopOutcome
 from hermes.gateway.accounts import AccountHealth
 from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER
 from hermes.gateway.platforms.api_server.chat_completions import ChatRequest
@@ -67,23 +67,23 @@ from hermes.gateway.platforms.ntfy import PLATFORM as NTFY
 from hermes.gateway.platforms.slack.adapter import PLATFORM as SLACK
 from hermes.gateway.platforms.telegram.adapter import PLATFORM as TELEGRAM
 from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
-from hermes.gateway.platforms.webhook.server import Marked as ReportWish
+from hermes.gateway.platforms.webhook.server import StoredWebhookRun as ReportWish
 from hermes.ipc.frames import RequestFrame, ResponseFrame
-from hermes.mcp.annotations import Remembered
-from hermes.memory.files import Target as MemoryTarget
-from hermes.memory.review import Findings as ReviewFindings
-from hermes.runtime.mailbox import Inbound
-from hermes.safety.injection import Mark as ShownSuspicionMark
-from hermes.safety.shell.findings import Effect as ShownEffect
+from hermes.mcp.annotations import RememberedTool
+from hermes.memory.files import MemoryTarget as MemoryTarget
+from hermes.memory.review import ReviewFindings as ReviewFindings
+from hermes.runtime.mailbox import InboundMessage
+from hermes.safety.injection import InjectionMark as ShownSuspicionMark
+from hermes.safety.shell.findings import CommandEffect as ShownEffect
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.skills.catalogue import Tier as SkillTier
-from hermes.skills.catalogue import _Cache as SkillCache
+from hermes.skills.catalog import SkillTier as SkillTier
+from hermes.skills.catalog import _Cache as SkillCache
 from hermes.skills.files import _Binary as SkillBinary
-from hermes.store.jobs import Delivery as JobDelivery
 from hermes.store.jobs import InstantState, JobState
-from hermes.store.revisions import Author as RevisionAuthor
+from hermes.store.jobs import JobDeliveryState as JobDelivery
+from hermes.store.records import EffectState, MessageState, SessionRow, TurnRowState
+from hermes.store.revisions import RevisionAuthor as RevisionAuthor
 from hermes.store.revisions import RevisionState
-from hermes.store.rows import EffectState, MessageState, SessionRow, TurnState
 
 UNIONS: dict[str, object] = {
     "part": Part,
@@ -95,10 +95,10 @@ UNIONS: dict[str, object] = {
 KINDS: dict[str, type] = {
     "message": Message,
     "epoch_frame": EpochFrame,
-    "aside": Aside,
+    "aside": TransientContext,
     "usage": Usage,
     "tool_result": ToolResultPart,
-    "inbound": Inbound,
+    "inbound": InboundMessage,
     "arrival": InboundEvent,
     "place": Place,
     "outgoing": Outgoing,
@@ -115,7 +115,7 @@ KINDS: dict[str, type] = {
     "webhook_route": WebhookRoute,
     "worktree": Worktree,
     "gateway_log_line": GatewayLogLine,
-    "mcp_tool_seen": Remembered,
+    "mcp_tool_seen": RememberedTool,
     "skill_cache": SkillCache,
     "skill_binary": SkillBinary,
     "api.chat_request": ChatRequest,
@@ -127,11 +127,11 @@ KINDS: dict[str, type] = {
     "api.session_branch": ApiSessionBranch,
     "api.session_message": ApiSessionMessage,
     "shown.session": SessionRow,
-    "shown.job": JobShown,
-    "shown.pairing_code": WaitingCode,
+    "shown.job": JobView,
+    "shown.pairing_code": PendingPairingCode,
     "shown.audit_row": AuditEntry,
     "shown.known_person": KnownPerson,
-    "shown.handle": Handle,
+    "shown.handle": PlatformHandle,
     "shown.person_rights": RoleSettings,
     "shown.effect": ShownEffect,
     "shown.suspicion_mark": ShownSuspicionMark,
@@ -161,7 +161,7 @@ OPTIONS: dict[str, type] = {
 """Options of chat platforms, which stand in `config.yaml`."""
 ENUMS: dict[str, type[Enum]] = {
     "enum.message_state": MessageState,
-    "enum.turn_state": TurnState,
+    "enum.turn_state": TurnRowState,
     "enum.effect_state": EffectState,
     "enum.revision_state": RevisionState,
     "enum.revision_author": RevisionAuthor,
@@ -193,7 +193,7 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.restore_fate": RestoreFate,
     "enum.account_health": AccountHealth,
     "enum.api_scope": ApiScope,
-    "enum.stopped": Stopped,
+    "enum.stopped": StopOutcome,
     "enum.reset_mode": ResetMode,
     "enum.streaming": Streaming,
     "enum.busy_mode": BusyMode,
@@ -203,6 +203,6 @@ ENUMS: dict[str, type[Enum]] = {
     "enum.skill_evolution": Evolution,
     "enum.key_strategy": Strategy,
     "enum.webhook_scheme": SignatureScheme,
-    "enum.terminal_network": Network,
+    "enum.terminal_network": NetworkMode,
 }
 """Enumerations whose values stand in columns of the database, in settings, or in JSON."""

@@ -39,7 +39,7 @@ KINDS = {
     "report_wish": "hermes.gateway.webhook.server:Marked",
     # files of a home
     "auth_entry": "hermes.config.auth_file:AuthEntry",
-    "trust": "hermes.config.trusted:_File",
+    "trust": "hermes.config.trusted_folders:_File",
     "config_cache": "hermes.config.load:_Cached",
     "settings": "hermes.config.settings:Settings",
     "account_settings": "hermes.config.gateway:AccountSettings",
@@ -48,7 +48,7 @@ KINDS = {
     "worktree": "hermes.app.worktrees:Record",
     "gateway_log_line": "hermes.app.services.log:Line",
     "mcp_tool_seen": "hermes.tools.mcp.known:Remembered",
-    "skill_cache": "hermes.skills.catalogue:_Cache",
+    "skill_cache": "hermes.skills.catalog:_Cache",
     "skill_binary": "hermes.skills.files:_Binary",
     # what programs say to the API server
     "api.chat_request": "hermes.gateway.api.chat:ChatRequest",
@@ -60,7 +60,7 @@ KINDS = {
     "api.session_branch": "hermes.gateway.api.sessions:Branching",
     "api.session_message": "hermes.gateway.api.sessions:Saying",
     # what is shown as JSON by verbs and the API server
-    "shown.session": "hermes.store.rows:SessionRow",
+    "shown.session": "hermes.store.records:SessionRow",
     "shown.job": "hermes.cron.shown:JobShown",
     "shown.pairing_code": "hermes.core.chats:WaitingCode",
     "shown.audit_row": "hermes.core.chats:Deed",
@@ -94,9 +94,9 @@ OPTIONS = {
 }
 """Modules of chat platforms, whose options stand in `config.yaml`."""
 ENUMS = {
-    "enum.message_state": "hermes.store.rows:MessageState",
-    "enum.turn_state": "hermes.store.rows:TurnState",
-    "enum.effect_state": "hermes.store.rows:EffectState",
+    "enum.message_state": "hermes.store.records:MessageState",
+    "enum.turn_state": "hermes.store.records:TurnState",
+    "enum.effect_state": "hermes.store.records:EffectState",
     "enum.revision_state": "hermes.store.revisions:RevisionState",
     "enum.revision_author": "hermes.store.revisions:Author",
     "enum.job_state": "hermes.store.jobs:JobState",
@@ -122,7 +122,7 @@ ENUMS = {
     "enum.delivery_way": "hermes.app.desk:Delivery",
     "enum.verdict": "hermes.safety.findings:Verdict",
     "enum.effect_kind": "hermes.safety.findings:EffectKind",
-    "enum.skill_tier": "hermes.skills.catalogue:Tier",
+    "enum.skill_tier": "hermes.skills.catalog:Tier",
     "enum.memory_target": "hermes.memory.files:Target",
     "enum.restore_fate": "hermes.tools.checkpoints.restore:Fate",
     "enum.account_health": "hermes.gateway.accounts:Health",

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from screen import Screen, on_a_terminal
 from tmux import NEEDED, POLL, in_tmux
 
-from hermes.cli.tui.style import TerminalStyle
-from hermes.cli.tui.view import EventView
+from hermes.cli.tui.event_view import EventView
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     Event,

@@ -14,7 +14,7 @@ import pytest
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
-from hermes.gateway.platforms.api_server import request_body
+from hermes.gateway.platforms.api_server import requests
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
@@ -302,7 +302,7 @@ async def test_smuggled_requests_are_refused() -> None:
 
 
 async def test_slow_senders_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(requests, "READ_SECONDS", 0.2)
     async with api([]) as it:
         began = time.monotonic()
         assert (await raw(it, post(it, b"{", Content_Length="100"))).startswith(b"HTTP/1.1 408")

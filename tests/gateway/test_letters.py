@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.core.chats import MediaKind
-from hermes.gateway.platforms.email.authentication import is_sender_verified
-from hermes.gateway.platforms.email.composer import (
+from hermes.gateway.platforms.email.mail_parser import MailError, parse_from_address, parse_mail, read_mail_file
+from hermes.gateway.platforms.email.mail_text import (
     MailDraft,
     encode_mail,
     is_own_message_id,
@@ -17,7 +17,7 @@ from hermes.gateway.platforms.email.composer import (
     split_quote,
     strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.message import MailError, parse_from_address, parse_mail, read_mail_file
+from hermes.gateway.platforms.email.sender_verification import is_sender_verified
 
 AUTH = "mx.here.test"
 

@@ -13,7 +13,7 @@ from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
-from hermes.ipc.hosted_session import serve_session
+from hermes.ipc.session_host import serve_session
 from hermes.ipc.session_server import attach_named_session
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage

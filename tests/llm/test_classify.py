@@ -9,7 +9,6 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind as Kind
 from hermes.core.outcomes import Scope
 from hermes.core.stream import Failure
-from hermes.llm.classes import ADVICE, FAILURE_RULES
 from hermes.llm.classify import (
     RequestSize,
     failure_from_page,
@@ -17,6 +16,7 @@ from hermes.llm.classify import (
     failure_from_stream,
     failure_from_transport,
 )
+from hermes.llm.failure_rules import ADVICE, FAILURE_RULES
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import WireError
 

@@ -9,8 +9,8 @@ from msgspec import structs
 from vendor_errors import ALL
 
 from hermes.core.outcomes import FailureKind as Kind
-from hermes.llm.classes import FAILURE_RULES, find_rule, infer_status
-from hermes.llm.report import read_error_body
+from hermes.llm.error_report import read_error_body
+from hermes.llm.failure_rules import FAILURE_RULES, find_rule, infer_status
 
 LINES = tuple(lines())
 

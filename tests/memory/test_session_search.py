@@ -8,7 +8,7 @@ from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say

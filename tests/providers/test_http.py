@@ -17,8 +17,8 @@ from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.providers.direct import DirectTransport
-from hermes.providers.exchange import parse_target
 from hermes.providers.http import DefaultHttpTransport, create_http_transport
+from hermes.providers.http_common import parse_target
 from hermes.providers.http_framing import ChunkedFraming
 from hermes.providers.proxied import Httpx2Transport
 from hermes.providers.proxies import find_proxy

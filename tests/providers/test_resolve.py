@@ -142,7 +142,7 @@ def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
         "print(sorted(m for m in sys.modules if '.catalogue.' in m or m.endswith(('_messages', 'responses'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['hermes.providers.catalogue.llamacpp']"
+    assert done.stdout.strip() == "['hermes.providers.catalog.llamacpp']"
 
 
 def test_the_general_key_goes_to_its_own_address_only() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hermes.core.outcomes import AnswerScope
 from hermes.runtime.approvals import SessionApprovals
 from hermes.store.approvals import StoredApprovalAnswer
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, ApprovalAnswer, ApprovalRequest
 from hermes.util.clock import SystemClock

@@ -14,12 +14,12 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock

@@ -14,8 +14,8 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.tools.taint import inherit_provenance

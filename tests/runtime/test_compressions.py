@@ -24,9 +24,9 @@ from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Reply, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock

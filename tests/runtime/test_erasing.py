@@ -10,7 +10,7 @@ from hermes.core.messages import user_message
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.store.rows import MessageState
+from hermes.store.records import MessageState
 from hermes.store.store import Store
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest

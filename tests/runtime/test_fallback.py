@@ -8,8 +8,8 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.config.trusted import set_trust
+from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import TextPart

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.safety.environment import is_secret_variable, remove_secret_variables
-from hermes.safety.paths import is_root_like, read_refusal, repository_refused, write_refusal
+from hermes.safety.paths import is_root_like, read_refusal, repository_refusal, write_refusal
 from hermes.safety.places import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.words import word_set
@@ -154,7 +154,7 @@ def test_what_a_project_keeps_for_agents_is_read(name: str) -> None:
 )
 def test_a_repository_is_known_by_its_shape(name: str, there: str) -> None:
     names = {"/p/docs": there.split()}
-    assert repository_refused(f"/p/docs/{name}", lambda folder: names.get(folder, []))
+    assert repository_refusal(f"/p/docs/{name}", lambda folder: names.get(folder, []))
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_a_repository_is_known_by_its_shape(name: str, there: str) -> None:
 )
 def test_ordinary_folders_are_no_repository(name: str, there: str) -> None:
     names = {"/p/docs": there.split()}
-    assert repository_refused(f"/p/docs/{name}", lambda folder: names.get(folder, [])) == ""
+    assert repository_refusal(f"/p/docs/{name}", lambda folder: names.get(folder, [])) == ""

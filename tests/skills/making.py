@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermes.skills.catalogue import SkillCatalog, SkillRoots
-from hermes.skills.skills import SkillLibrary
+from hermes.skills.catalog import SkillCatalog, SkillRoots
+from hermes.skills.library import SkillLibrary
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

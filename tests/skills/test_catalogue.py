@@ -11,7 +11,7 @@ import pytest
 from making import catalogue, put, text
 
 from hermes.core.errors import NotFoundError, UsageError
-from hermes.skills.catalogue import Skill, SkillTier
+from hermes.skills.catalog import Skill, SkillTier
 from hermes.skills.files import check_path, read_file, read_folder
 from hermes.skills.section import INDEX_LIMIT, SkillsSection
 from hermes.skills.validate import list_problems

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.catalogue import SkillCatalog, SkillRoots, SkillTier
+from hermes.skills.catalog import SkillCatalog, SkillRoots, SkillTier
 from hermes.skills.files import read_folder
 from hermes.skills.section import format_index
 from hermes.skills.validate import list_problems

@@ -14,8 +14,8 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.core.usage import Usage
+from hermes.store.records import CallSpend, EffectState, MessageState, NewSession, SpendOrigin, TurnRowState
 from hermes.store.revisions import NewRevision, RevisionAuthor, RevisionState
-from hermes.store.rows import CallSpend, EffectState, MessageState, NewSession, SpendOrigin, TurnRowState
 from hermes.store.store import Store
 from hermes.store.transcript import TranscriptEntry
 

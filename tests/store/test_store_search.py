@@ -18,7 +18,7 @@ from store_contract import StepClock, begun, found, said
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
-from hermes.store.rows import SearchQuery
+from hermes.store.records import SearchQuery
 from hermes.store.search import text as text_module
 from hermes.store.store import INDEX_EVERY, Store
 

@@ -23,7 +23,15 @@ from hermes.core.money import (
 )
 from hermes.core.usage import Usage
 from hermes.store import spending
-from hermes.store.rows import CallSpend, NewSession, SpendCap, SpendOrigin, SpendRefusal, SpendRequest, SpendReservation
+from hermes.store.records import (
+    CallSpend,
+    NewSession,
+    SpendCap,
+    SpendOrigin,
+    SpendRefusal,
+    SpendRequest,
+    SpendReservation,
+)
 from hermes.store.schema import HERMES
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock

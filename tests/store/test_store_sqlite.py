@@ -268,7 +268,7 @@ READ_ONLY = """
 import asyncio, sys
 from pathlib import Path
 from hermes.core.errors import StoreError
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

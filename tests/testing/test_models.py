@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hermes.testing.home import TempHome
-from hermes.testing.obey import ObedientModel
+from hermes.testing.obedient_model import ObedientModel
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Fail, Reply, RoundsModel, Say
 

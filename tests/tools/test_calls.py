@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.tools.calls import check_arguments, deduplicate_calls, repair_name
+from hermes.tools.call_repair import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.plan import PlannedCall, plan_stages
 from hermes.tools.tool import Parallel, PathUse
 

@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from world import end_marked, hermes, kill, say, stored
 
-from hermes.store.rows import MessageState
+from hermes.store.records import MessageState
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock

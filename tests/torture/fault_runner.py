@@ -28,8 +28,8 @@ from hermes.sessions.options import SessionOptions  # noqa: E402
 from hermes.store.store import Store  # noqa: E402
 from hermes.testing.clock import ManualClock  # noqa: E402
 from hermes.testing.home import TempHome  # noqa: E402
-from hermes.testing.legal import find_problems  # noqa: E402
 from hermes.testing.prefix import PrefixError, check_prefixes  # noqa: E402
+from hermes.testing.request_checks import find_problems  # noqa: E402
 from hermes.testing.server import ScriptedServer  # noqa: E402
 from hermes.util.clock import SystemClock  # noqa: E402
 

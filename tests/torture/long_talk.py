@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from hermes.config.trusted import set_trust
+from hermes.config.trusted_folders import set_trust
 from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
@@ -27,9 +27,9 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.testing.conversation import StepRole
 from hermes.testing.home import TempHome
-from hermes.testing.legal import find_problems
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.recorded import RecordedRequest
+from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 

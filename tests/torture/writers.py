@@ -29,7 +29,7 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.store.rows import NewSession, TurnRowState
+from hermes.store.records import NewSession, TurnRowState
 from hermes.store.store import Store
 from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome

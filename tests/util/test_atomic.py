@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 
 def test_missing_folders_are_made_when_they_are_asked_for(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from hermes.i18n.messages import tr, tr_plural
 from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
-from hermes.store.rows import NewSession
+from hermes.store.records import NewSession
 from hermes.util.text import to_one_line
 
 SOURCE = "openclaw"

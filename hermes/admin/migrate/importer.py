@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs, to_builtins
 
 from hermes.admin.config import change_settings
-from hermes.admin.migrate.existing import drop_known, read_known_contents
 from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem
 from hermes.admin.migrate.foreign_home import read_small_text as read_words
-from hermes.config.edit import parse_mapping, read_text
+from hermes.admin.migrate.known_contents import drop_known, read_known_contents
 from hermes.config.env_file import set_variables
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
+from hermes.config.yaml_edit import parse_mapping, read_text
 from hermes.core.errors import HermesError
 from hermes.core.messages import Message
 from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
@@ -32,11 +32,11 @@ from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.skills.install import SkillPackage, package_from_path
-from hermes.skills.skills import SkillChange, SkillLibrary
+from hermes.skills.library import SkillChange, SkillLibrary
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.revisions import RevisionAuthor
 from hermes.store.store import Store
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 from hermes.util.clock import SystemClock
 from hermes.util.text import to_one_line
 

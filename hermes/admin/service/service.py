@@ -17,11 +17,11 @@ from pathlib import Path
 from msgspec import Struct
 
 import hermes
-from hermes.admin.service import units
+from hermes.admin.service import unit_files
 from hermes.config.home import HermesHome
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 _COMMAND_SECONDS = 180.0
 
@@ -87,18 +87,18 @@ class GatewayService:
     @property
     def stop_seconds(self) -> float:
         """Seconds that its end may take."""
-        return self._drain_seconds + units.MARGIN_SECONDS
+        return self._drain_seconds + unit_files.MARGIN_SECONDS
 
     @property
-    def spec(self) -> units.ServiceSpec:
+    def spec(self) -> unit_files.ServiceSpec:
         """The process to run."""
         environ = {"HERMES_HOME": str(self._home.root)}
-        return units.ServiceSpec(
+        return unit_files.ServiceSpec(
             # -P: nothing that lies in the folder where it runs is taken for a module.
             arguments=(sys.executable, "-P", "-m", "hermes", "gateway", "run"),
             folder=str(self._home.root),
             drain_seconds=self._drain_seconds,
-            environ=units.service_environ(self._environ) | environ | _python_path(self._environ),
+            environ=unit_files.service_environ(self._environ) | environ | _python_path(self._environ),
             name=self.name,
             log=str(self._home.logs / "gateway.out"),
         )
@@ -112,7 +112,7 @@ class GatewayService:
             )
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(
-                writes=((self.file, units.build_launchd_plist(self.spec)),),
+                writes=((self.file, unit_files.build_launchd_plist(self.spec)),),
                 commands=(("-launchctl", "bootout", self._launchd_target), self._bootstrap_command),
             )
         commands = [
@@ -122,7 +122,7 @@ class GatewayService:
             # Without it the service ends with the last login.
             ("-loginctl", "enable-linger"),
         ]
-        return ServicePlan(writes=((self.file, units.build_systemd_unit(self.spec)),), commands=tuple(commands))
+        return ServicePlan(writes=((self.file, unit_files.build_systemd_unit(self.spec)),), commands=tuple(commands))
 
     def plan_uninstall(self) -> ServicePlan:
         """Plan to stop it, and to remove it from the service manager."""

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from hermes.admin.backup import create_backup, list_backups
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import print_error, report_failure
 from hermes.cli.output import format_bytes, print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_time

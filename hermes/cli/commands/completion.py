@@ -4,8 +4,8 @@ built from the parsers.
 
 from collections.abc import Iterator, Sequence
 
-from hermes.cli.arguments import CommandParser
 from hermes.cli.command_tree import FILE_KIND, ArgumentValue, CommandSpec, list_commands
+from hermes.cli.parser import CommandParser
 from hermes.i18n.messages import tr
 
 SHELLS = ("bash", "zsh", "fish")

@@ -23,13 +23,13 @@ from hermes.admin.config import (
     set_setting,
     unset_setting,
 )
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import print_error, report_failure
+from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import ask_yes_no
-from hermes.config.edit import read_text, write_text
 from hermes.config.environment import copy_environment, merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
+from hermes.config.yaml_edit import read_text, write_text
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, to_one_line

@@ -5,8 +5,8 @@ import os
 
 from hermes.admin.doctor import OK, WARNING, DoctorCheck, check_home
 from hermes.admin.health import PROBLEM_PREFIX, summarize_health
-from hermes.cli.arguments import CommandParser
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import join_sentences, localize, tr

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError

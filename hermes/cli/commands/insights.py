@@ -4,9 +4,9 @@ import asyncio
 import shutil
 
 from hermes.admin.insights import report_insights
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.commands.views.insights import format_insights
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

@@ -4,8 +4,8 @@ import asyncio
 import json
 
 from hermes.admin.mcp import list_servers, probe_server
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr, tr_plural

@@ -3,9 +3,9 @@
 import argparse
 
 from hermes.admin.profiles import ProfileAdmin
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import print_error, report_failure
 from hermes.cli.output import confirm_action, print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr, tr_plural

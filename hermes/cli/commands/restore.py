@@ -1,10 +1,10 @@
 """`hermes restore`: replace the home's data by a backup's."""
 
 from hermes.admin.backup import plan_restore, resolve_backup_path, restore_backup
-from hermes.cli.arguments import CommandParser
 from hermes.cli.commands.backup import ProgressLine
 from hermes.cli.errors import print_error, report_failure
 from hermes.cli.output import confirm_action, format_bytes, print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_time

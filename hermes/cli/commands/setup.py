@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.admin.config import get_setting
-from hermes.admin.migrate.detect import find_foreign_homes, open_foreign_home
+from hermes.admin.migrate.detection import find_foreign_homes, open_foreign_home
 from hermes.admin.migrate.foreign_home import ForeignHome
 from hermes.admin.migrate.importer import ImportPreview, ImportResult, import_home, preview_import
 from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
@@ -27,9 +27,9 @@ from hermes.admin.models.setup import (
     save_setup,
     suggest_setup,
 )
-from hermes.cli.arguments import CommandParser
 from hermes.cli.commands.model import format_current_model, format_test_result
 from hermes.cli.errors import format_error, print_error, report_failure
+from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import (
     PromptAbortedError,
     ask_line,

@@ -6,8 +6,8 @@ import sys
 import msgspec
 
 from hermes.admin.usage import build_usage_report
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
+from hermes.cli.parser import CommandParser
 from hermes.commands.views.usage import format_cache_share, format_cap_limits, format_cost, format_dollars
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

@@ -7,8 +7,8 @@ import sys
 from msgspec import structs
 
 from hermes.admin.toolsets import ToolsetChange, disable_toolsets, enable_toolsets, list_toolsets
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
+from hermes.cli.parser import CommandParser
 from hermes.commands.views.tool_descriptions import describe_toolset
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

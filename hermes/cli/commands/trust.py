@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from hermes.admin.trust import trust_files
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import HermesHome, locate_home
-from hermes.config.trusted import check_trust_scope, is_trusted, read_trusted_folders, set_trust
+from hermes.config.trusted_folders import check_trust_scope, is_trusted, read_trusted_folders, set_trust
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.text import escape_confusable_characters

@@ -3,9 +3,9 @@
 import shlex
 
 from hermes.admin.update import CLONE, PIP, PIPX, UNKNOWN, UV, UV_TOOL, Updater, detect_installation
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import confirm_action, print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, tr

@@ -1,7 +1,7 @@
 """`hermes version`: print the version."""
 
 import hermes
-from hermes.cli.arguments import CommandParser
+from hermes.cli.parser import CommandParser
 
 
 def run(arguments: list[str]) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from hermes.admin.models.local_servers import LocalModelServer
+from hermes.cli.chat_options import build_app_options, read_prompt_text
 from hermes.cli.errors import print_error
-from hermes.cli.log import build_lazy_redactor, install_fault_log
-from hermes.cli.options import build_app_options, read_prompt_text
+from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.plain.offer_model import offer_local_server
 from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
 from hermes.cli.plain.renderer import PlainRenderer
@@ -27,7 +27,7 @@ from hermes.i18n.messages import localize, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
-from hermes.sessions.image_files import read_picture
+from hermes.sessions.pictures import read_picture
 from hermes.util.text import escape_confusable_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from hermes.ipc.session_server import close_port, has_messages, require_local
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
-from hermes.sessions.image_files import read_picture
+from hermes.sessions.pictures import read_picture
 from hermes.sessions.port import SessionPort
 from hermes.util.text import escape_unseen_characters, strip_control_characters
 

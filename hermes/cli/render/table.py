@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.cli.render.painted import paint_line, wrap_runs
+from hermes.cli.render.styled_lines import paint_line, wrap_runs
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.markup.blocks import MAX_TABLE_ROWS, split_table_row
 from hermes.markup.cells import measure_width

@@ -1,6 +1,6 @@
 """Render the model's text as it streams in: its answer, and its reasoning, which is shown on demand."""
 
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle
 
 MAX_REASONING = 100_000
 """Characters of reasoning that are kept to be shown on demand."""

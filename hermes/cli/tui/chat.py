@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from msgspec import structs
 
 from hermes.admin.skills import skill_admin
+from hermes.cli.tui.approval_menus import QuestionMenus
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.completion import ChatCompleter
 from hermes.cli.tui.composer import InputHistory, MessageDraft
-from hermes.cli.tui.output import SynchronizedOutput
-from hermes.cli.tui.questions import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.synchronized_output import SynchronizedOutput
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import MenuOption, Surface
 from hermes.commands.registry import command_registry

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hermes.cli.tui.clipboard import copy_text, read_clipboard_picture
+from hermes.cli.tui.live_session import TuiSession
 from hermes.cli.tui.screen import Screen
-from hermes.cli.tui.session import TuiSession
 from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError

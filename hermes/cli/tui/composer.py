@@ -19,7 +19,7 @@ from prompt_toolkit.history import History
 from hermes.core.errors import UsageError
 from hermes.core.parts import ImagePart
 from hermes.i18n.messages import tr, tr_plural
-from hermes.sessions.image_files import read_picture
+from hermes.sessions.pictures import read_picture
 
 MAX_INLINE_LINES, MAX_INLINE_CHARACTERS = 12, 1_200
 """A paste above either stands in the line as a mark, and goes out as it is."""

@@ -16,14 +16,14 @@ from prompt_toolkit.styles import Style
 
 from hermes.cli.tui import typeahead
 from hermes.cli.tui.composer import Composer
+from hermes.cli.tui.event_view import EventView
+from hermes.cli.tui.fragments import parse_fragments
 from hermes.cli.tui.keys import KeyActions, build_key_bindings
 from hermes.cli.tui.layout import LayoutSources, build_layout
 from hermes.cli.tui.menu import QUIET_SECONDS, MenuQueue
-from hermes.cli.tui.output import SynchronizedOutput
-from hermes.cli.tui.painted import parse_fragments
-from hermes.cli.tui.status import SessionStatus, fit_parts, format_parts
-from hermes.cli.tui.style import TerminalStyle
-from hermes.cli.tui.view import EventView
+from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
+from hermes.cli.tui.synchronized_output import SynchronizedOutput
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
 from hermes.i18n.messages import tr
 from hermes.util.text import strip_control_characters, to_one_line

@@ -37,7 +37,7 @@ async def export_conversation(call: CommandCall) -> None:
         return
     from hermes.admin.export import export_session
     from hermes.admin.sessions import SessionAdmin
-    from hermes.util.atomic import write_atomic
+    from hermes.util.atomic_write import write_atomic
 
     on = call.context.app.services
     found = await SessionAdmin(on.store, on.home).show_session(call.context.actor.session_id)

@@ -80,7 +80,7 @@ async def describe_sandbox(call: CommandCall) -> None:
 async def trust_folder(call: CommandCall) -> None:
     """Trust a folder after confirmation, as `hermes trust` does, or list the trusted folders."""
     from hermes.admin.trust import trust_files
-    from hermes.config.trusted import is_trusted, read_trusted_folders, set_trust
+    from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
 
     on = call.context.app.services
     if call.text == "list":
@@ -111,7 +111,7 @@ async def trust_folder(call: CommandCall) -> None:
 
 def _resolve_folder(call: CommandCall) -> str:
     """Return the folder to trust, resolved. Raises UsageError for none, and for one that is too wide."""
-    from hermes.config.trusted import check_trust_scope
+    from hermes.config.trusted_folders import check_trust_scope
 
     named = os.path.expanduser(call.text) if call.text else call.context.app.options.cwd or os.getcwd()
     folder = os.path.realpath(named)

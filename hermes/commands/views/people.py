@@ -6,7 +6,7 @@ from hermes.core.money import format_amount
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.formats.openai_format import Plain
-from hermes.store.rows import CapUsage
+from hermes.store.records import CapUsage
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _ROLE_NAMES = {"owner": N_("owner"), "admin": N_("admin"), "user": N_("user"), "guest": N_("guest")}

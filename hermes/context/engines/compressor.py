@@ -23,14 +23,14 @@ from hermes.context.engine import (
     MessageReplacement,
     NoCompaction,
 )
+from hermes.context.lookup import OriginalsLookup
 from hermes.context.pins import UserStatement, collect_paths, collect_statements, find_instructions, fit_statements
-from hermes.context.pointing import OriginalsLookup
 from hermes.context.pruning import clear_old_results, shorten_long_results
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.llm.exchange import Emit
-from hermes.store.rows import MessageState, StoredMessage
+from hermes.store.records import MessageState, StoredMessage
 from hermes.tools.tool import Tool
 from hermes.util.text import end_sentence
 

@@ -81,9 +81,7 @@ _LESS_NETWORK_NOTE = (
     b"\n[sandbox: this command had less network than others that run, and cannot reach their servers]\n"
 )
 _TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
-_HIDDEN = (
-    "of homes they see the workspace and tool chains. Ask the person to name its folder in terminal.sandbox.writable"
-)
+_HIDDEN = "commands see only the workspace and tool chains of a home; terminal.sandbox.writable opens a folder"
 _NETWORK_ORDER = (NetworkMode.OFF, NetworkMode.ALLOWLIST, NetworkMode.ON)
 
 

@@ -134,11 +134,7 @@ class PlantedFiles:
         """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel; return a
         line for each.
         """
-        before = self._folders
-        self._scan_folders(roots)
-        copied = self._copied()
-        self._known |= {path for path in before if not f"{path}/".startswith(copied)}
-        self._new_repositories |= {path for path, seen in self._folders.items() if seen.is_git and path not in before}
+        self._note_new_repositories(roots)
         notes: list[str] = []
         for path in self._find_obeyed_files(roots, tasks):
             stamp = _read_stamp(path)
@@ -150,6 +146,13 @@ class PlantedFiles:
                 self._stamps[path] = stamp
                 self._save_content(path)
         return notes
+
+    def _note_new_repositories(self, roots: Sequence[str]) -> None:
+        before = self._folders
+        self._scan_folders(roots)
+        copied = self._copied()
+        self._known |= {path for path in before if not f"{path}/".startswith(copied)}
+        self._new_repositories |= {path for path, seen in self._folders.items() if seen.is_git and path not in before}
 
     def _neutralize_file(self, path: str) -> str:
         name = os.path.basename(path)

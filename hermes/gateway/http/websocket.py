@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Literal
 
-from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.client import describe_error
 from hermes.gateway.platform import PlatformError
 from hermes.i18n.messages import N_
 

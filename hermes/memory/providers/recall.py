@@ -11,7 +11,7 @@ from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Message, Role
 from hermes.memory.provider import MemoryProviderSetup, RecalledText, TurnStart
-from hermes.store.rows import SearchHit, SearchQuery
+from hermes.store.records import SearchHit, SearchQuery
 from hermes.util.text import to_one_line
 
 MAX_LINES = 5

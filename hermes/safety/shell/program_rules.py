@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from hermes.safety.shell import dataflow
+from hermes.safety.shell import dataflow, dry_runs
 from hermes.safety.shell.call import ProgramCall
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.programs import (
@@ -27,7 +27,6 @@ from hermes.safety.shell.programs import (
     option_injection,
     own,
     packages,
-    plans,
     processes,
     services,
     shells,
@@ -155,7 +154,7 @@ def judged(call: ProgramCall) -> ShellStream:
     """Judge a call by every rule that is for it; what it writes to its output."""
     name = call.name
     rule = RULES.get(name) or (_of_version(name) if name[-1:].isdigit() else None)
-    if name in plans.PLANS and plans.only(call):
+    if name in dry_runs.PLANS and dry_runs.only(call):
         rule = _changes_nothing
     out = rule(call) if rule is not None else None
     if name in _BUILDERS:

@@ -12,14 +12,14 @@ from msgspec import Struct, field
 from hermes.agent.turn import TurnState
 from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, Settings
-from hermes.config.trusted import TrustFile
+from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.attachments import AttachmentProvider
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import SessionPlan
-from hermes.skills.catalogue import SkillCatalog, SkillRoots
+from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
 from hermes.tools.taint_marks import TaintMarks
 from hermes.tools.tool import Tool
@@ -27,7 +27,7 @@ from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
-    from hermes.skills.skills import SkillLibrary
+    from hermes.skills.library import SkillLibrary
 
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last
@@ -102,8 +102,8 @@ def make_trust_check(home: HermesHome, marked: TaintMarks) -> Callable[[str], bo
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
     """Build the prompt sections about the machine and the project in the session's folder."""
-    from hermes.context.project import ProjectFilesSection
-    from hermes.context.surroundings import MachineSection
+    from hermes.context.machine_section import MachineSection
+    from hermes.context.project_files import ProjectFilesSection
 
     limit = deps.settings.context_file_max_chars
     project = ProjectFilesSection(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)
@@ -189,7 +189,7 @@ async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _st
     """Count after each turn how well the skills did that it used."""
 
     async def count_outcomes(state: TurnState, ended: TurnEnded) -> None:
-        from hermes.skills.use import find_used_skills, has_ended_well
+        from hermes.skills.usage import find_used_skills, has_ended_well
 
         well = has_ended_well(ended.reason)
         for name in find_used_skills(state.messages) if well is not None else ():

@@ -10,8 +10,8 @@ from hermes.context.prompt import PromptSection
 from hermes.core.events import Level, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
 from hermes.memory.files import EntryChange, MemoryNotebook, MemoryTarget
+from hermes.memory.guarded_provider import GuardedMemoryProvider
 from hermes.memory.journal import KIND, MemoryJournal
-from hermes.memory.memory import GuardedMemoryProvider
 from hermes.memory.provider import MemoryProvider, TurnStart
 from hermes.memory.section import MemoryFileSection, MemoryGuidanceSection, MemoryProviderSection
 from hermes.memory.tool import build_memory_tool
@@ -69,7 +69,7 @@ class SessionMemory:
         )
         self.tools: tuple[Tool, ...] = (tool,)
         if self._memory is not None:
-            from hermes.memory.provided import build_provider_tools
+            from hermes.memory.provider_tools import build_provider_tools
 
             self.tools = (tool, *build_provider_tools(self._memory))
         self.sections: tuple[PromptSection, ...] = (

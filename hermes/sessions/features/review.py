@@ -14,16 +14,16 @@ from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
-from hermes.llm.auxiliary import SideTask
+from hermes.llm.side_task import SideTask
 from hermes.memory.files import MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
 from hermes.memory.review import MemoryProposal, ReviewFindings, ReviewMaterial, SkillProposal, review_work
 from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
 from hermes.skills.files import MAIN_FILE, decode_text
+from hermes.skills.library import SkillChange, SkillLibrary
 from hermes.skills.section import format_index
-from hermes.skills.skills import SkillChange, SkillLibrary
-from hermes.skills.use import find_used_skills
+from hermes.skills.usage import find_used_skills
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.util.text import escape_unseen_characters, to_one_line

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
-from hermes.config.trusted import read_trusted_folders
+from hermes.config.trusted_folders import read_trusted_folders
 from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.mailbox import InboundMessage
-from hermes.skills.catalogue import SkillCatalog, SkillRoots
-from hermes.skills.skills import SkillLibrary
+from hermes.skills.catalog import SkillCatalog, SkillRoots
+from hermes.skills.library import SkillLibrary
 from hermes.store.store import Store
 
 

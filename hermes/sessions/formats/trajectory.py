@@ -8,7 +8,7 @@ import msgspec
 from hermes.core.events import TurnEnded
 from hermes.core.messages import Message
 from hermes.sessions.formats.openai_format import to_openai
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 
 async def write_trajectory(

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from hermes.config.settings import ModelReference, Settings, SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.frame import EpochFrame
-from hermes.llm.auxiliary import OpenModel
 from hermes.llm.client import ModelClient
+from hermes.llm.side_task import OpenModel
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.epochs import ModelCandidate

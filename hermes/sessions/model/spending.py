@@ -30,7 +30,15 @@ from hermes.llm.metering import CallGrant, CallUsage
 from hermes.llm.prices import find_price
 from hermes.sessions.options import SessionOptions
 from hermes.store.ledger import SpendAccess
-from hermes.store.rows import CallSpend, CapUsage, SpendCap, SpendOrigin, SpendRefusal, SpendRequest, SpendReservation
+from hermes.store.records import (
+    CallSpend,
+    CapUsage,
+    SpendCap,
+    SpendOrigin,
+    SpendRefusal,
+    SpendRequest,
+    SpendReservation,
+)
 from hermes.util.clock import Clock
 from hermes.util.process_identity import identify_this_process
 

@@ -17,7 +17,7 @@ import msgspec
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
-from hermes.store.rows import IndexReport, MessageState
+from hermes.store.records import IndexReport, MessageState
 from hermes.store.search.text import build_index_text, make_label
 from hermes.store.sqlite.connection import enable_wal, open_connection, transaction
 

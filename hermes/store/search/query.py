@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from hermes.core.messages import Message, Role
-from hermes.store.rows import MessageState, SearchHit, SearchQuery
+from hermes.store.records import MessageState, SearchHit, SearchQuery
 from hermes.store.search.index import SHARD_BITS
 from hermes.store.search.text import (
     SearchTerm,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from hermes.store.rows import IndexReport, SearchHit, SearchQuery
+from hermes.store.records import IndexReport, SearchHit, SearchQuery
 from hermes.store.search.index import DAMAGED, IndexFile
 from hermes.store.search.query import IndexQuery
 from hermes.store.sqlite.connection import explain_error, transaction

@@ -135,17 +135,25 @@ async def _find_rows(job: _SearchJob, ctx: ToolContext) -> AsyncGenerator[Search
     try:
         command = _build_ripgrep_command(engine, job) if engine else _build_walker_command(job)
         async with contextlib.aclosing(_run_engine(command, job)) as batches:
-            size = _FIRST_BATCH
-            async for printed in batches:
-                rows = [row for row in printed if job.mode != "list" or (row and _is_wanted(row.path, job))]
-                while rows:
-                    for row in await asyncio.to_thread(hits.check_rows, rows[:size]):
-                        yield row
-                    rows, size = rows[size:], min(size * 2, _LARGEST_BATCH)
+            async for row in _check_batches(batches, hits, job):
+                yield row
         for row in hits.finish():
             yield row
     finally:
         hits.close()
+
+
+async def _check_batches(
+    batches: AsyncGenerator[list[SearchRow | None], None], hits: HitReader, job: _SearchJob
+) -> AsyncGenerator[SearchRow | None, None]:
+    """Yield what the files bear out of the records that an engine prints, in batches that grow."""
+    size = _FIRST_BATCH
+    async for printed in batches:
+        rows = [row for row in printed if job.mode != "list" or (row and _is_wanted(row.path, job))]
+        while rows:
+            for row in await asyncio.to_thread(hits.check_rows, rows[:size]):
+                yield row
+            rows, size = rows[size:], min(size * 2, _LARGEST_BATCH)
 
 
 def _is_wanted(path: str, job: _SearchJob) -> bool:

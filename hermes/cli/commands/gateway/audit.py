@@ -3,9 +3,9 @@
 import asyncio
 
 from hermes.admin.people.admin import open_people_admin
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.commands.views.people import format_audit_entry
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

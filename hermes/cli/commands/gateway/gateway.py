@@ -7,12 +7,12 @@ import importlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from hermes.admin.service import process
+from hermes.admin.service import gateway_process
 from hermes.admin.service.service import GatewayService, ServicePlan, detect_service_kind, execute_plan, format_plan
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import print_error, report_failure
-from hermes.cli.log import build_lazy_redactor, install_fault_log
+from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import confirm_action
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -111,7 +111,7 @@ def _install_service(args: argparse.Namespace, environ: Mapping[str, str], home:
         return 2 if agrees is None else 1
     if installs:
         home.ensure_exists()
-        process.stop_gateway(home, service.stop_seconds)
+        gateway_process.stop_gateway(home, service.stop_seconds)
     execute_plan(plan, environ)
     print(tr("The gateway is installed and runs.") if installs else tr("The gateway is no service any more."))
     return 0
@@ -126,25 +126,25 @@ def _start_gateway(_given: argparse.Namespace, environ: Mapping[str, str], home:
     home.ensure_exists()
     if service.installed:
         execute_plan(service.plan_start(), environ)
-        pid = process.find_gateway_pid(home)
+        pid = gateway_process.find_gateway_pid(home)
     else:
-        pid = process.start_detached(home, service.spec, environ)
+        pid = gateway_process.start_detached(home, service.spec, environ)
     print(tr("The gateway runs (pid {pid}).", pid=pid))
     return 0
 
 
 def _stop_gateway(_given: argparse.Namespace, environ: Mapping[str, str], home: HermesHome) -> int:
     service = _load_service(environ, home)
-    ran = process.find_gateway_pid(home) is not None
+    ran = gateway_process.find_gateway_pid(home) is not None
     if service.installed:
         execute_plan(service.plan_stop(), environ)
-    process.stop_gateway(home, service.stop_seconds)
+    gateway_process.stop_gateway(home, service.stop_seconds)
     print(tr("The gateway has ended.") if ran else tr("No gateway runs."))
     return 0
 
 
 def _restart_gateway(args: argparse.Namespace, environ: Mapping[str, str], home: HermesHome) -> int:
-    if process.find_gateway_pid(home) is not None:
+    if gateway_process.find_gateway_pid(home) is not None:
         _stop_gateway(args, environ, home)
     return _start_gateway(args, environ, home)
 

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from hermes.admin.service.log import GatewayLogEntry, follow_log, read_log
+from hermes.admin.service.gateway_log import GatewayLogEntry, follow_log, read_log
 from hermes.config.home import HermesHome
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr

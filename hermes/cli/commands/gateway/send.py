@@ -6,10 +6,10 @@ import importlib
 import sys
 from collections.abc import Mapping
 
-from hermes.admin.send import open_home_services
-from hermes.cli.arguments import CommandParser
+from hermes.admin.home_services import open_home_services
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from hermes.admin.send import open_home_services
-from hermes.admin.service import process
+from hermes.admin.home_services import open_home_services
+from hermes.admin.service import gateway_process
 from hermes.admin.service.service import GatewayService, detect_service_kind
 from hermes.cli.output import format_bytes, print_json
 from hermes.config.home import locate_home
@@ -93,7 +93,7 @@ async def _collect_status(environ: Mapping[str, str]) -> dict[str, object]:
     said = await request_gateway(home, frames.StatusRequestFrame())
     if isinstance(said, frames.StatusFrame):
         return {"running": True, **said.health, **about}
-    pid = process.find_gateway_pid(home)
+    pid = gateway_process.find_gateway_pid(home)
     if pid is not None:
         return {"running": True, "pid": pid, "wrong": [tr("It does not answer on its socket.")], **about}
     async with open_home_services(environ) as services:

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from hermes.admin.webhooks import WebhookAdmin, parse_filters, route_without_secret, sign_report
-from hermes.cli.arguments import CommandParser
 from hermes.cli.errors import report_failure
 from hermes.cli.output import print_json
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError, UsageError

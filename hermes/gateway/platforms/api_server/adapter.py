@@ -66,9 +66,9 @@ class ApiServerPlatform(Platform):
 
 async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
     from hermes.gateway.people.quotas import Quotas
-    from hermes.gateway.platforms.api_server.context import ApiDeps
+    from hermes.gateway.platforms.api_server.deps import ApiDeps
     from hermes.gateway.platforms.api_server.keys import ApiKeyring, TurnSlots
-    from hermes.gateway.platforms.api_server.request_body import RequestReader
+    from hermes.gateway.platforms.api_server.requests import RequestReader
     from hermes.gateway.platforms.api_server.server import ApiHttpServer
     from hermes.gateway.platforms.api_server.session_lookup import ApiSessions
     from hermes.gateway.platforms.api_server.turns import ApiTurns

@@ -7,10 +7,10 @@ from aiohttp import web
 from hermes.admin import toolsets
 from hermes.admin.skills import skill_admin
 from hermes.gateway.http.server import is_loopback
-from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.request_body import CALLER, caller_of, json_response
+from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response
 
 
 class CatalogRoutes:

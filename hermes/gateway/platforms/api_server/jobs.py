@@ -3,10 +3,10 @@
 from aiohttp import web
 
 from hermes.admin.cron import cron_admin_of_app
-from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.request_body import caller_of, json_response, query_number
+from hermes.gateway.platforms.api_server.requests import caller_of, json_response, query_number
 
 _MOST = 500
 

@@ -9,10 +9,10 @@ from hermes.core.errors import HermesError
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platforms.api_server.capabilities import CatalogRoutes
 from hermes.gateway.platforms.api_server.chat_completions import ChatCompletionsHandler
-from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.jobs import JobRoutes
-from hermes.gateway.platforms.api_server.request_body import CALLER, json_response
+from hermes.gateway.platforms.api_server.requests import CALLER, json_response
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import RunRoutes
 from hermes.gateway.platforms.api_server.sessions import SessionRoutes

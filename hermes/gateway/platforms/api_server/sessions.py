@@ -9,7 +9,7 @@ from hermes.admin.sessions import SessionAdmin as Administration
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
-from hermes.gateway.platforms.api_server.context import ApiDeps
+from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import to_api_error, turn_failure
 from hermes.gateway.platforms.api_server.event_stream import (
     KEEP_ALIVE,
@@ -18,10 +18,10 @@ from hermes.gateway.platforms.api_server.event_stream import (
     encode_event,
 )
 from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.platforms.api_server.message_input import parse_conversation
+from hermes.gateway.platforms.api_server.messages import parse_conversation
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.request_body import caller_of, json_response, query_number
-from hermes.gateway.platforms.api_server.responses_format import format_usage
+from hermes.gateway.platforms.api_server.requests import caller_of, json_response, query_number
+from hermes.gateway.platforms.api_server.response_objects import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
 from hermes.sessions.formats.openai_format import Plain

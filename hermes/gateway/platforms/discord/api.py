@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.errors import (
+from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     UPLOAD_SECONDS,
     PlatformRequest,

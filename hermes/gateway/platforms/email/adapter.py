@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
-from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.client import describe_error
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -32,7 +32,10 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.gateway.platforms.email.composer import (
+from hermes.gateway.platforms.email.connection import MailSecurity, MailServer
+from hermes.gateway.platforms.email.imap import ImapConnection, ImapError, ImapFolder
+from hermes.gateway.platforms.email.mail_parser import MailError, ParsedMail, is_address, parse_mail, read_mail_file
+from hermes.gateway.platforms.email.mail_text import (
     MailDraft,
     encode_mail,
     is_own_message_id,
@@ -41,9 +44,6 @@ from hermes.gateway.platforms.email.composer import (
     split_quote,
     strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.connection import MailSecurity, MailServer
-from hermes.gateway.platforms.email.imap import ImapConnection, ImapError, ImapFolder
-from hermes.gateway.platforms.email.message import MailError, ParsedMail, is_address, parse_mail, read_mail_file
 from hermes.gateway.platforms.email.smtp import SmtpEnvelope, SmtpLogin, deliver_mail
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_, tr

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.client import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
 from hermes.i18n.messages import N_
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.client import describe_error
 from hermes.gateway.platform import PlatformError, PlatformRefusedError
 from hermes.gateway.platforms.email.connection import ConnectionLostError, MailConnection, MailServer
 from hermes.i18n.messages import N_

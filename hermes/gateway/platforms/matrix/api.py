@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.errors import (
+from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     PlatformRequest,
     PlatformResponse,

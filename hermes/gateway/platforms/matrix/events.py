@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, InboundEvent, MediaKind, Reply, Sender
-from hermes.gateway.http.errors import describe_error
+from hermes.gateway.http.client import describe_error
 from hermes.gateway.http.json_values import SeenEvents, decode_json
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (

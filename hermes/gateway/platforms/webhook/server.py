@@ -19,12 +19,12 @@ from hermes.gateway.http.server import HttpServer, HttpServerLimits
 from hermes.gateway.platform import PlatformContext
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiCaller, TurnSlots
-from hermes.gateway.platforms.api_server.request_body import RequestReader, check_depth, json_response
+from hermes.gateway.platforms.api_server.requests import RequestReader, check_depth, json_response
 from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurns
+from hermes.gateway.platforms.webhook.prompt_template import FilledPrompt, event_type, fill_prompt, ignore_reason
 from hermes.gateway.platforms.webhook.signature import verify_report
-from hermes.gateway.platforms.webhook.template import FilledPrompt, event_type, fill_prompt, ignore_reason
 from hermes.gateway.request_sessions import GatewayFacade
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage

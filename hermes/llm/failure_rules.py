@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from hermes.core.outcomes import FailureKind as Kind
 from hermes.core.outcomes import Scope
-from hermes.llm.report import OVER_LIMIT, UPSTREAM, ErrorReport
+from hermes.llm.error_report import OVER_LIMIT, UPSTREAM, ErrorReport
 
 
 class FailureAdvice(Struct, frozen=True, kw_only=True):

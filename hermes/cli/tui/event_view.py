@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from hermes.cli.tui.answer_text import AnswerText
-from hermes.cli.tui.style import TerminalStyle
-from hermes.cli.tui.turn_state import CallView
+from hermes.cli.tui.call_view import CallView
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.views.usage import format_epoch_notice
 from hermes.core.events import (
     ApprovalAnswered,

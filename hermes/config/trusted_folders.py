@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ConfigError
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 _MAX_BYTES = 1 << 20
 _SYSTEM_BELOW = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/System")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from hermes.context.prompt import PromptTier
-from hermes.context.texts import NotTextError, read_text
+from hermes.context.text_files import NotTextError, read_text
 from hermes.util.text import to_one_line, truncate_middle
 
 FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")

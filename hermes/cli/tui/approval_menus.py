@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes.cli.tui.menu import MenuQueue
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.context import MenuOption
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope

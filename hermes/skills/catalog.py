@@ -21,8 +21,8 @@ from msgspec import Struct, structs
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.plugins import suggest_name
 from hermes.skills.files import FILE_LIMIT, MAIN_FILE, decode_text, read_file
-from hermes.skills.skill import SkillHead, is_skill_name, keep_plain_name, read_head
-from hermes.util.atomic import write_atomic
+from hermes.skills.skill_head import SkillHead, is_skill_name, keep_plain_name, read_head
+from hermes.util.atomic_write import write_atomic
 
 _CACHE_VERSION = 2
 _CACHE_LIMIT = 8 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hermes.core.errors import BusyError, ConfigError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 JOURNAL = "restore.json"
 STAGE_PREFIX = ".restore-"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_
-from hermes.util.atomic import write_atomic
+from hermes.util.atomic_write import write_atomic
 
 if TYPE_CHECKING:
     from yaml import Node

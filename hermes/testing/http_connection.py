@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from hermes.testing.plan import AnswerPlan, encode_head
+from hermes.testing.answer_plan import AnswerPlan, encode_head
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Ending
 

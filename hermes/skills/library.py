@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.skills import files as folders
-from hermes.skills.catalogue import Skill, SkillCatalog, SkillTier
+from hermes.skills.catalog import Skill, SkillCatalog, SkillTier
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import MAIN_FILE, Files
-from hermes.skills.skill import is_skill_name, split_head
+from hermes.skills.skill_head import is_skill_name, split_head
 from hermes.skills.validate import check_skill
 from hermes.store.revisions import (
     NewRevision,

@@ -7,7 +7,7 @@ from hermes.core.api import NewRun, RunRow, StoredResponse
 from hermes.core.errors import BusyError
 from hermes.store import inbox, sessions
 from hermes.store.access import StoreAccess
-from hermes.store.rows import InboxRow, SessionRow
+from hermes.store.records import InboxRow, SessionRow
 
 _RUN = "id, owner, session_id, letter_id, turn_id, state, reason, error, wish, usage, made_at, ended_at"
 _MAX_OPEN_RUNS = 10_000

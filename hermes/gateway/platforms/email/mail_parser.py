@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from hermes.core.chats import MediaKind
 from hermes.core.errors import HermesError
-from hermes.gateway.platforms.email.authentication import is_sender_verified
+from hermes.gateway.platforms.email.sender_verification import is_sender_verified
 from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 

@@ -11,7 +11,7 @@ from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance, Source
 from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
 from hermes.mcp.tools import ExternalParameters
-from hermes.memory.memory import GuardedMemoryProvider
+from hermes.memory.guarded_provider import GuardedMemoryProvider
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.schema import Arguments

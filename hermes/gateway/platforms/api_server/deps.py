@@ -9,7 +9,7 @@ from hermes.gateway.people.quotas import Quotas
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, TurnSlots
 from hermes.gateway.platforms.api_server.options import ApiOptions
-from hermes.gateway.platforms.api_server.request_body import RequestReader
+from hermes.gateway.platforms.api_server.requests import RequestReader
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.gateway.request_sessions import GatewayFacade

@@ -9,13 +9,13 @@ from functools import partial
 
 from msgspec import Struct
 
-from hermes.cli.log import FaultLog
+from hermes.cli.fault_log import FaultLog
 from hermes.cli.render.theme import detect_color_depth
 from hermes.cli.tui.chat import TuiChat
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.composer import InputHistory
-from hermes.cli.tui.output import SynchronizedOutput
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.synchronized_output import SynchronizedOutput
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import localize, tr
@@ -76,7 +76,7 @@ async def _open_chat(
 ) -> TuiCommandContext:
     """Open the App and the first session, while the input line takes keys already."""
     await asyncio.to_thread(_import_session_modules)
-    from hermes.cli.tui.session import TuiSession
+    from hermes.cli.tui.live_session import TuiSession
     from hermes.sessions.app import App
 
     app = await stack.enter_async_context(App(environ, start_options.options))

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from hermes.cli.tui.status import SessionStatus
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.status_line import SessionStatus
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.core.messages import Message, Role
 from hermes.core.money import Certainty, Cost
 from hermes.core.usage import Usage

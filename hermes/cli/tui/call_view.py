@@ -5,8 +5,8 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
-from hermes.cli.tui.progress import EDIT_TOOLS, RunningCall, TurnSummary
-from hermes.cli.tui.style import TerminalStyle
+from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.cli.tui.turn_summary import EDIT_TOOLS, RunningCall, TurnSummary
 from hermes.commands.views.tool_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted

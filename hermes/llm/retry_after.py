@@ -7,7 +7,7 @@ that a wrong clock puts years ahead, is no wait.
 import re
 from collections.abc import Iterator, Mapping
 
-from hermes.llm.report import ErrorReport
+from hermes.llm.error_report import ErrorReport
 
 MAX_WAIT = 32 * 86_400.0
 _EPOCH_SECONDS = 1e9

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable, Iterable
 
-from hermes.context.project import IsTrustedPath, find_project_file, find_repository_root
-from hermes.context.texts import NotTextError, read_text
+from hermes.context.project_files import IsTrustedPath, find_project_file, find_repository_root
+from hermes.context.text_files import NotTextError, read_text
 from hermes.core.messages import Message
 from hermes.core.parts import Provenance, Source, TextPart
 

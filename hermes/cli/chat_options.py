@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hermes.cli.arguments import CommandParser
+from hermes.cli.parser import CommandParser
 from hermes.core.errors import UsageError
 from hermes.core.money import is_amount
 from hermes.i18n.messages import tr

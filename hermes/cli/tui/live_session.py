@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from hermes.cli.errors import format_remote_notice
-from hermes.cli.tui.questions import QuestionMenus
+from hermes.cli.tui.approval_menus import QuestionMenus
 from hermes.cli.tui.screen import Screen
 from hermes.commands.context import PostMode
 from hermes.config.display import BusyMode
@@ -120,7 +120,7 @@ class TuiSession:
 
     async def refresh_status(self, *, greet: bool) -> None:
         """Bring the status line up to date; with `greet` show the session's last messages, too."""
-        from hermes.cli.tui.resume import format_recap, load_status
+        from hermes.cli.tui.session_recap import format_recap, load_status
 
         self._screen.status = await load_status(self.app, self.port)
         if greet and (lines := await format_recap(self.app, self.port, self._screen.terminal_style)):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermes.admin.service.service import ServiceError
-from hermes.admin.service.units import ServiceSpec
+from hermes.admin.service.unit_files import ServiceSpec
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_
