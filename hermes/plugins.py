@@ -1,10 +1,8 @@
 """The loader of extensions: built-ins from a folder, plug-ins from entry points.
 
-Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module
-is imported
-when it is used. Plug-ins register under the entry point group `hermes.<kind>`; those are read only when
-a name is
-not built in, since reading the installed packages' metadata costs tens of milliseconds.
+Built-ins are found by scanning a folder's file names, so listing them imports nothing; a name's module is imported when
+it is used. Plug-ins register under the entry point group `hermes.<kind>`; those are read only when a name is not built
+in, since reading the installed packages' metadata costs tens of milliseconds.
 """
 
 import importlib
@@ -14,8 +12,8 @@ from collections.abc import Iterable
 
 
 def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:
-    """Return the names of the modules and packages in a folder of built-ins, sorted; names that begin with `_`
-    are left out.
+    """Return the names of the modules and packages in a folder of built-ins, sorted; names that begin with `_` are left
+    out.
     """
     found = set()
     for folder in package.__path__:

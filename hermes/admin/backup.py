@@ -59,8 +59,7 @@ def create_backup(
 
 
 def create_automatic_backup(home: HermesHome, *, report: ProgressCallback = str, database: bool = True) -> Plain | None:
-    """Create a backup before something is changed and delete the oldest automatic ones; None for an empty
-    home.
+    """Create a backup before something is changed and delete the oldest automatic ones; None for an empty home.
 
     Without `database` everything but the database is in it.
     """

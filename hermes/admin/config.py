@@ -73,8 +73,7 @@ class ConfigProblem(Struct, frozen=True):
 
 
 def get_setting(environ: Mapping[str, str], key: str) -> Plain:
-    """Return one setting or section: its value as it may be shown, and whether the file or the default sets
-    it.
+    """Return one setting or section: its value as it may be shown, and whether the file or the default sets it.
 
     Raises UsageError for an unknown setting, ConfigError for a file that cannot be read.
     """

@@ -39,11 +39,9 @@ class PolicyQuestion(Struct, frozen=True):
 
 
 class PolicyChecker:
-    """Answers questions as the gate would, for a backend that confines commands (`sandboxed`) or one that does
-    not.
+    """Answers questions as the gate would, for a backend that confines commands (`sandboxed`) or one that does not.
 
-    `home` is the person's home folder; empty: the environment's. Raises ConfigError for settings that
-    cannot be used.
+    `home` is the person's home folder; empty: the environment's. Raises ConfigError for settings that cannot be used.
     """
 
     def __init__(

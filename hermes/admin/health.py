@@ -20,8 +20,7 @@ PROBLEM_PREFIX = "Problem:"
 async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]:
     """Return lines about the home, the terminal backend, approvals and the folder. Creates nothing.
 
-    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged
-    file.
+    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged file.
     """
     home = locate_home(environ)
     loaded = load_settings(home)
@@ -41,9 +40,7 @@ async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]
 async def describe_backend(
     environ: Mapping[str, str], settings: Settings, places: Places, *, whole: bool = True
 ) -> tuple[list[str], str]:
-    """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser
-    gaps.
-    """
+    """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser gaps."""
     supervisors = Supervisors(environ)
     try:
         backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)

@@ -35,9 +35,8 @@ async def report_insights(environ: Mapping[str, str], *, days: int = 30) -> Plai
 async def compute_insights(store: Store, settings: Settings, now: float, *, days: int = 30) -> Plain:
     """Sum up the last `days` local days, this one included.
 
-    `days` has a row for every day, busy or not; `hours` a sum of calls for each hour of the day and
-    `weekdays` for each day of the week from Monday on. Each sum also says how many of its calls have no
-    known cost.
+    `days` has a row for every day, busy or not; `hours` a sum of calls for each hour of the day and `weekdays` for each
+    day of the week from Monday on. Each sum also says how many of its calls have no known cost.
     """
     dates = _list_dates(now, days)
     since = time.mktime(dates[0].timetuple())

@@ -102,9 +102,7 @@ class SkillAdmin:
         return await asyncio.to_thread(package_from_path, Path(optional[0] if optional else source))
 
     async def preview_package(self, package: "SkillPackage") -> Plain:
-        """Describe what installing a package would bring: files, hash, findings, and the difference to what
-        exists.
-        """
+        """Describe what installing a package would bring: files, hash, findings, and the difference to what exists."""
         before = await self.skills.load_base(package.name)
         return {
             "name": package.name,

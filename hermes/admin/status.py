@@ -71,9 +71,7 @@ async def collect_status(environ: Mapping[str, str], folder: str, *, offline: bo
 
 
 async def _model_status(environ: Mapping[str, str], home: HermesHome, settings: Settings, *, offline: bool) -> Plain:
-    """Describe the model that would answer, and whether its server does; `reached` is None where it was not
-    asked.
-    """
+    """Describe the model that would answer, and whether its server does; `reached` is None where it was not asked."""
     whole = merge_dotenv(environ, home.env_file)
     row: Plain = {"model": "", "provider": "", "base_url": "", "reached": None, "seconds": None, "wrong": ""}
     try:

@@ -22,8 +22,8 @@ _UNLISTED_PREFIXES = ("hermes-", "tools")
 
 
 class ToolsetChange(Struct, frozen=True):
-    """The result of switching sets: those that changed, those that already were as requested, and the
-    settings' file.
+    """The result of switching sets: those that changed, those that already were as
+    requested, and the settings' file.
     """
 
     changed: tuple[str, ...]

@@ -145,9 +145,7 @@ async def _spend_sections(
 
 
 async def _cap_sections(store: Store, caps: Sequence[SpendCap], *, with_session: bool) -> Plain:
-    """List the caps and what they leave; of caps for a run, or a session that was not named, only their
-    limits.
-    """
+    """List the caps and what they leave; of caps for a run, or a session that was not named, only their limits."""
     apart = ("run",) if with_session else ("run", "session")
     standings = await store.list_cap_usage([cap for cap in caps if cap.name not in apart])
     return {
@@ -174,9 +172,7 @@ def _total_without_key(totals: Sequence[SpendTotal], saving: int | None) -> Plai
 
 
 def total_row(total: SpendTotal, saving: int | None) -> Plain:
-    """Return a sum of calls with the keys of the JSON output; `saving` is what caches saved, where that is
-    known.
-    """
+    """Return a sum of calls with the keys of the JSON output; `saving` is what caches saved, where that is known."""
     usage = total.usage
     return {
         "key": total.key,

@@ -210,8 +210,8 @@ class Worktrees:
         return row
 
     def _git_of_worktree(self, root: Path, record: WorktreeRecord) -> Git:
-        """Return git for the worktree, with its data folder named by the repository and not by a file in the
-        worktree.
+        """Return git for the worktree, with its data folder named by the repository and
+        not by a file in the worktree.
         """
         common = self._open_git(Path(record.repository)).run_git(
             "rev-parse", "--path-format=absolute", "--git-common-dir"

@@ -1,6 +1,4 @@
-"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message
-for all.
-"""
+"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message for all."""
 
 from collections.abc import Collection, Mapping
 
@@ -69,9 +67,7 @@ def _is_free(call: ToolCallPart, deps: TurnDeps) -> bool:
 
 
 def _repair_calls(message: Message, known: Collection[str]) -> Message:
-    """Return the message with mistyped tool names fixed where the meant tool is clear, and every call id
-    unique.
-    """
+    """Return the message with mistyped tool names fixed where the meant tool is clear, and every call id unique."""
     parts: list[Part] = []
     seen: set[str] = set()
     for part in message.parts:

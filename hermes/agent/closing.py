@@ -13,9 +13,7 @@ from hermes.core.parts import Part, ToolCallPart, ToolResultPart, ToolStatus
 
 
 def build_closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:
-    """Return the messages that close a turn whose transcript ends with `last`; empty when it is closed
-    already.
-    """
+    """Return the messages that close a turn whose transcript ends with `last`; empty when it is closed already."""
     if last is None or (last.role is Role.ASSISTANT and not any(last.tool_calls())):
         return []
     closing = []
@@ -28,9 +26,7 @@ def build_closing_messages(last: Message | None, results: Mapping[str, ToolResul
 def build_batch_message(
     calls: Sequence[ToolCallPart], results: Mapping[str, ToolResultPart], joined: Sequence[Part]
 ) -> Message:
-    """Return one message for a whole batch: results in call order, then the parts that join the conversation
-    here.
-    """
+    """Return one message for a whole batch: results in call order, then the parts that join the conversation here."""
     return Message(role=Role.TOOL, parts=(*(_find_result(call, results) for call in calls), *joined))
 
 

@@ -1,6 +1,4 @@
-"""Prompts that Hermes itself adds in the middle of a conversation; they stay in the transcript, flagged
-synthetic.
-"""
+"""Prompts that Hermes itself adds in the middle of a conversation; they stay in the transcript, flagged synthetic."""
 
 BUDGET_SPENT = (
     "[System: the limit of steps for this turn is reached. Make no more tool calls. "

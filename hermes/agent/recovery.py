@@ -144,9 +144,7 @@ async def _end_thinking_exhausted(outcome: ModelOutcome, deps: TurnDeps, state: 
 
 
 async def _split_calls(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
-    """Ask the model to split the work. Text before a call is not the answer, whether or not the call was
-    whole.
-    """
+    """Ask the model to split the work. Text before a call is not the answer, whether or not the call was whole."""
     message = _get_message(outcome)
     assert message is not None
     state.answer.clear()

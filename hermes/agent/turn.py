@@ -27,8 +27,8 @@ from hermes.tools.taint import Taint
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]
-"""The function that takes events. When it returns from `MessageAppended` the message is on its way to
-disk, in order; when it returns from `RequestStarted`, everything before it is there.
+"""The function that takes events. When it returns from `MessageAppended` the message is on its way to disk, in order;
+when it returns from `RequestStarted`, everything before it is there.
 """
 
 
@@ -127,8 +127,7 @@ class TurnState(Struct):
     error: str = ""
 
     async def append_message(self, message: Message, emit: Emit, usage: Usage | None = None) -> Message:
-        """Append a message to the lineage, the turn's own list and, through `emit`, the store; return it as
-        appended.
+        """Append a message to the lineage, the turn's own list and, through `emit`, the store; return it as appended.
 
         Secrets are redacted here, before anybody gets the message.
         """

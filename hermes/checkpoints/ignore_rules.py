@@ -1,6 +1,4 @@
-"""Ignore rules for the listing of a folder: what git ignores there, by its files alone, and what tools
-regenerate.
-"""
+"""Ignore rules for the listing of a folder: what git ignores there, by its files alone, and what tools regenerate."""
 
 import contextlib
 import os
@@ -98,9 +96,7 @@ def read_rules(folder: int, name: str = ".gitignore") -> list[IgnoreRule]:
 
 
 def read_rules_above(root: str) -> tuple[bool, IgnoreRules]:
-    """Return whether a folder is in a repository, and the rules of the folders above it, up to the
-    repository's.
-    """
+    """Return whether a folder is in a repository, and the rules of the folders above it, up to the repository's."""
     above: list[str] = []
     at = root
     while not os.path.lexists(os.path.join(at, ".git")):
@@ -140,9 +136,7 @@ def _read_rules_at(folder: str, name: str) -> list[IgnoreRule]:
 
 
 def _regex_from_glob(glob: str) -> str:
-    """Return a pattern of gitignore(5) as a regular expression without backtracking; empty for one that is too
-    wild.
-    """
+    """Return a pattern of gitignore(5) as a regular expression without backtracking; empty for one that is too wild."""
     segments = glob.split("/")
     if segments.count("**") > _MAX_DOUBLE_STARS or len(glob) > _MAX_PATTERN:
         return ""

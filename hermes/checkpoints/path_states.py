@@ -32,16 +32,12 @@ def open_folder(path: str) -> int:
 
 
 def is_hidden_file(path: str, places: Places) -> bool:
-    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of
-    it.
-    """
+    """Return whether the rules keep a file's content from the agent, or from being changed: no copy is made of it."""
     return bool(read_refusal(path, places) or write_refusal(path, places)) or is_key_name(path)
 
 
 class StateReader:
-    """Reads the state of paths. With `objects` the contents are copied there; files over `limit` bytes are
-    not.
-    """
+    """Reads the state of paths. With `objects` the contents are copied there; files over `limit` bytes are not."""
 
     def __init__(self, places: Places, limit: int, objects: ObjectStore | None = None) -> None:
         self.limit = limit

@@ -34,8 +34,7 @@ T = TypeVar("T")
 class CheckpointDeps(Struct, frozen=True, kw_only=True):
     """The services and limits that the checkpoints of a session need.
 
-    `limit` is the bytes of the largest file that is copied, `total` those of all files of the folder
-    together.
+    `limit` is the bytes of the largest file that is copied, `total` those of all files of the folder together.
     """
 
     session_id: str
@@ -114,8 +113,8 @@ class CheckpointRecorder:
             _LOG.warning("what was written could not be looked at: %s", error)
 
     async def close_turn(self, turn_id: str) -> bool:
-        """Record what the turn has changed; return whether it had a checkpoint. Nothing is done for a turn without
-        one.
+        """Record what the turn has changed; return whether it had a checkpoint. Nothing
+        is done for a turn without one.
         """
         turn = self._turn
         if turn is None or turn.turn_id != turn_id:
@@ -275,8 +274,8 @@ class CheckpointRecorder:
         return ABSENT if listing.whole and scan.is_listed(below) else None
 
     def _scan_workspace(self, known: "FolderListing | None") -> "tuple[FolderListing, str]":
-        """Return the workspace's listing now, and the digest under which it is stored; what is as in `known` is
-        not read.
+        """Return the workspace's listing now, and the digest under which it is stored; what is as in `known` is not
+        read.
         """
         from hermes.checkpoints.scan import FolderScan, ScanLimits, encode_listing
 
@@ -341,9 +340,7 @@ class CheckpointRecorder:
 
 
 def _list_targets(path: str) -> list[str]:
-    """Return the file that a path leads to, and the name itself where that is a link: a tool may change
-    either.
-    """
+    """Return the file that a path leads to, and the name itself where that is a link: a tool may change either."""
     named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     real = os.path.realpath(path)
     return [named] if real == named else [named, real]

@@ -17,9 +17,7 @@ from hermes.safety.paths import is_or_below
 from hermes.util.atomic_write import replace_in_folder
 
 _MAX_SYNCED = 64
-"""The files that are synced one by one, before they get their names; of more, what a crash cuts short is
-done again.
-"""
+"""The files that are synced one by one, before they get their names; of more, what a crash cuts short is done again."""
 
 
 class RestoreOutcome(StrEnum):
@@ -158,8 +156,8 @@ def remove_temporaries(paths: Iterable[str]) -> None:
 
 
 def _build_temporary_name(path: str) -> str:
-    """Return the name under which a file is written before it takes its place: always the same, so that it can
-    be found.
+    """Return the name under which a file is written before it takes its place: always the same, so that it can be
+    found.
     """
     return f".{os.path.basename(path)[:40]}.{digest_content(os.fsencode(path))[:16]}"
 

@@ -1,8 +1,6 @@
-"""Lists a folder: every file with its content's digest. What is unchanged since the last scan is not read
-again.
+"""Lists a folder: every file with its content's digest. What is unchanged since the last scan is not read again.
 
-Links are listed, not followed; other devices are not entered. A scan has limits, and says when it has
-met one.
+Links are listed, not followed; other devices are not entered. A scan has limits, and says when it has met one.
 """
 
 import os
@@ -211,9 +209,7 @@ class FolderScan:
 def find_differences(
     before: FolderListing, after: FolderListing, look: Callable[[bytes], FileState]
 ) -> dict[bytes, tuple[FileState, FileState]]:
-    """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut
-    omits.
-    """
+    """Return what differs in the second listing, as (before, after); `look` tells what a listing that is cut omits."""
     absent = FileState(Kind.ABSENT)
     found: dict[bytes, tuple[FileState, FileState]] = {}
     for path, item in before.items.items():

@@ -74,8 +74,8 @@ def _use_builtin_model(args: argparse.Namespace, environ: Mapping[str, str], cod
 
 
 def load_full_chat_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings | None:
-    """Load the settings for the full-screen chat; None where the plain one is wanted, or all that this terminal
-    can do.
+    """Load the settings for the full-screen chat; None where the plain one is wanted, or all that this
+    terminal can do.
     """
     if args.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None

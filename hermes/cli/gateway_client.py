@@ -1,9 +1,7 @@
-"""Run `hermes -z TEXT` through the gateway of this home, where one runs: the same answer without the startup
-cost.
+"""Run `hermes -z TEXT` through the gateway of this home, where one runs: the same answer without the startup cost.
 
-This module imports little (no option parser, no event loop), because such a call pays for all of it.
-Whatever is out of the ordinary (a question, a warning, an option that needs a process of its own) is
-handed over to the full command line.
+This module imports little (no option parser, no event loop), because such a call pays for all of it. Whatever is out of
+the ordinary (a question, a warning, an option that needs a process of its own) is handed over to the full command line.
 """
 
 import os
@@ -126,8 +124,8 @@ def _ask_gateway(path: str, chosen: dict[str, object], environ: dict[str, str]) 
 
 
 class _GatewayCall:
-    """One call of the gateway. Until the gateway takes it and is told to go, a process of our own can answer
-    instead.
+    """One call of the gateway. Until the gateway takes it and is told to go, a process of
+    our own can answer instead.
     """
 
     def __init__(self, connection: "socket", terminal: int | None, stopping: "_TurnStopper") -> None:
@@ -225,8 +223,8 @@ class _TurnStopper:
 
 
 def _connect_gateway(connection: "socket", path: str) -> bool:
-    """Connect and return whether the gateway that listens there belongs to this user. Raises OSError where none
-    does.
+    """Connect and return whether the gateway that listens there belongs to this user.
+    Raises OSError where none does.
     """
     import struct
 

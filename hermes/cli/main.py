@@ -41,8 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _try_gateway(args: list[str]) -> tuple[int | None, list[str]]:
-    """Run a one-shot task through a running gateway. Return its exit code, or None and the arguments to continue
-    with.
+    """Run a one-shot task through a running gateway. Return its exit code, or None and
+    the arguments to continue with.
     """
     if not any(word.startswith("--oneshot=") for word in args) or "--no-gateway" in args:
         return None, args
@@ -108,9 +108,7 @@ def _format_unknown_command(first: str, args: list[str]) -> str:
 
 
 def _join_text_options(args: list[str]) -> list[str]:
-    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an
-    option.
-    """
+    """Tie the text of `-z` and `-q` to its option, so that a text that begins with `-` is not taken for an option."""
     joined: list[str] = []
     rest = iter(args)
     for word in rest:
@@ -204,9 +202,7 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 3 something was refused because nob
 
 
 def format_help_text() -> str:
-    """Return what `hermes --help` prints. The options are those of `hermes chat`, whose own help lists all of
-    them.
-    """
+    """Return what `hermes --help` prints. The options are those of `hermes chat`, whose own help lists all of them."""
     verbs = "\n".join(f"  {name:<11} {tr(what)}" for name, (_, what) in VERBS.items())
     return f"{tr(_USAGE)}\n{tr('commands:')}\n{verbs}\n\n{tr(_OPTIONS)}"
 

@@ -19,8 +19,8 @@ def print_json(value: object) -> None:
 
 
 def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
-    """Ask the person for a yes; with `yes` return True at once. Where nobody can be asked, print an error and
-    return None.
+    """Ask the person for a yes; with `yes` return True at once. Where nobody can be asked, print an error and return
+    None.
 
     `what` begins that error, such as "Deleting".
     """
@@ -44,8 +44,8 @@ def wrap_for_terminal(text: str) -> str:
 
 
 class StreamingWrapper:
-    """Wraps text that arrives in pieces at spaces to the terminal's width. The last word is held back until it
-    is whole.
+    """Wraps text that arrives in pieces at spaces to the terminal's width. The last word is held back until it is
+    whole.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,4 @@
-"""The argument parser of every command: one-line errors that name the nearest valid word, and localized
-help.
-"""
+"""The argument parser of every command: one-line errors that name the nearest valid word, and localized help."""
 
 import argparse
 import re
@@ -105,9 +103,7 @@ def _localize_headings(text: str) -> str:
 
 
 def wrap_to_columns(text: str, columns: int) -> list[str]:
-    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing
-    mark.
-    """
+    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing mark."""
     from hermes.markup.charts import text_width
 
     lines: list[str] = []
@@ -138,8 +134,8 @@ class CommandParser(argparse.ArgumentParser):
         return args
 
     def parse_known(self, arguments: list[str], *, mixed: bool = False) -> tuple[argparse.Namespace, list[str]]:
-        """Parse what is known, and return it with the words that are left over. With `mixed` options may stand
-        between words.
+        """Parse what is known, and return it with the words that are left over. With `mixed` options may stand between
+        words.
         """
         if _capturing_parser.get():
             raise ParserCaptured(self)
@@ -151,8 +147,8 @@ class CommandParser(argparse.ArgumentParser):
         return {name: one for choices in found for name, one in choices.items() if isinstance(one, CommandParser)}
 
     def list_arguments(self) -> list[argparse.Action]:
-        """Return the options and words that this command takes, in the order in which they were added, without
-        hidden ones.
+        """Return the options and words that this command takes, in the order in which they were added, without hidden
+        ones.
         """
         return [one for one in self._actions if one.help != argparse.SUPPRESS and one.dest != "help"]
 

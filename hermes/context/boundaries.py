@@ -1,6 +1,4 @@
-"""Finds where a conversation is cut: the messages that stay at its beginning and end, and the sizes that
-decide it.
-"""
+"""Finds where a conversation is cut: the messages that stay at its beginning and end, and the sizes that decide it."""
 
 from collections.abc import Collection, Sequence
 
@@ -59,9 +57,8 @@ def find_middle(
 ) -> tuple[int, int]:
     """Return where the part between beginning and end begins and ends; both are the same when there is none.
 
-    No batch of results is cut off from its calls. A message that replaces others (`replacement_ids`) never
-    stays at
-    the beginning.
+    No batch of results is cut off from its calls. A message that replaces others (`replacement_ids`) never stays at the
+    beginning.
     """
     end = _find_tail_start(rows, sizes, limits)
     start = _count_head_messages(rows, sizes, limits, replacement_ids)

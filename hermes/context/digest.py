@@ -1,6 +1,4 @@
-"""Builds notes without a model, as a last resort: which tools were called with what result, and what was
-said last.
-"""
+"""Builds notes without a model, as a last resort: which tools were called with what result, and what was said last."""
 
 from collections.abc import Sequence
 
@@ -21,8 +19,8 @@ _LINE = 200
 def build_digest(
     rows: Sequence[StoredMessage], previous_notes: str, lookup: OriginalsLookup, max_characters: int = MAX_DIGEST
 ) -> str:
-    """Build a digest of these messages in at most `max_characters` characters; `previous_notes` are the notes
-    so far.
+    """Build a digest of these messages in at most `max_characters` characters; `previous_notes` are the
+    notes so far.
     """
     max_characters = max(1_500, min(max_characters, MAX_DIGEST))
     pieces = [f"{_HEAD} What stands here is what was called and said last. {lookup.describe_all()}.)"]

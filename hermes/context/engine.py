@@ -39,9 +39,7 @@ class CompactionTrigger(StrEnum):
 
 
 class ContextLoad(Struct, frozen=True):
-    """How full the window is. `estimated` is computed from bytes; `counted` builds on the provider's last
-    count.
-    """
+    """How full the window is. `estimated` is computed from bytes; `counted` builds on the provider's last count."""
 
     estimated: int
     counted: int | None
@@ -73,9 +71,7 @@ class CompactionRequest(Struct, frozen=True, kw_only=True):
 
 
 class MessageReplacement(Struct, frozen=True):
-    """A message that replaces others, whose ids are given. With a `turn_id` it replaces a message of that
-    turn.
-    """
+    """A message that replaces others, whose ids are given. With a `turn_id` it replaces a message of that turn."""
 
     covered: tuple[int, ...]
     message: Message

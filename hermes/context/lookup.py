@@ -7,9 +7,7 @@ SEARCH_TOOL = "session_search"
 
 
 class OriginalsLookup(Struct, frozen=True):
-    """How the originals of one session are reached: by the model itself, where it has the tool, else by the
-    user.
-    """
+    """How the originals of one session are reached: by the model itself, where it has the tool, else by the user."""
 
     session_id: str
     searchable: bool = False

@@ -1,8 +1,6 @@
-"""Finds what of a conversation is kept word for word: the user's words, standing instructions, and files
-named.
+"""Finds what of a conversation is kept word for word: the user's words, standing instructions, and files named.
 
-All of it is found afresh in the original messages at each compaction, so it cannot drift from one to
-the next.
+All of it is found afresh in the original messages at each compaction, so it cannot drift from one to the next.
 """
 
 import bisect
@@ -96,11 +94,9 @@ def collect_statements(rows: Sequence[StoredMessage], finished: Collection[int] 
 def find_instructions(
     statements: Iterable[UserStatement], quotes: Mapping[int, Sequence[tuple[int, int]]]
 ) -> list[StandingInstruction]:
-    """Return the standing instructions: sentences that sound like one, and those that a model pointed to
-    (`quotes`).
+    """Return the standing instructions: sentences that sound like one, and those that a model pointed to (`quotes`).
 
-    Always the whole sentence: a piece of it may say the opposite. Text that the user only quotes is no
-    instruction.
+    Always the whole sentence: a piece of it may say the opposite. Text that the user only quotes is no instruction.
     """
     found: dict[str, StandingInstruction] = {}
     for one in statements:
@@ -118,8 +114,8 @@ def find_instructions(
 
 
 def _blank_quoted(text: str) -> str:
-    """Return the text with blanks in place of quoted lines (after `>`) and code blocks, so that offsets stay
-    the same.
+    """Return the text with blanks in place of quoted lines (after `>`) and code blocks, so that offsets
+    stay the same.
     """
     if ">" not in text and "```" not in text and "~~~" not in text:
         return text

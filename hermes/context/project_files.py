@@ -1,9 +1,7 @@
 """Finds, checks and reads the files by which a project tells an agent how to work in it.
 
-Each folder from the repository's root down to the working folder contributes its first file of
-`FILE_NAMES`.
-A file is used only if its folder is trusted; text that looks like an order against the user is pointed
-out and stays.
+Each folder from the repository's root down to the working folder contributes its first file of `FILE_NAMES`. A file is
+used only if its folder is trusted; text that looks like an order against the user is pointed out and stays.
 """
 
 import os
@@ -19,9 +17,7 @@ FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules
 FILE_LIMIT = 20_000
 """Characters of one file; beyond that its middle is left out."""
 WINDOW_SHARE = 0.06
-"""The share of the model's window that one file may fill; for a small window that is less than
-`FILE_LIMIT`.
-"""
+"""The share of the model's window that one file may fill; for a small window that is less than `FILE_LIMIT`."""
 _CHARACTERS_PER_TOKEN = 4
 _ALL_FILES_FACTOR = 2
 """All files together may fill this many times the limit of one."""
@@ -91,8 +87,8 @@ class ProjectFilesSection:
         return _mark_suspicious(text, path, self._remarks)
 
     def _expand_includes(self, text: str, of: str, seen: list[str]) -> str:
-        """Return the text with each line `@FILE.md` replaced by that file, if it is the project's and not included
-        yet.
+        """Return the text with each line `@FILE.md` replaced by that file, if it is the
+        project's and not included yet.
         """
         fenced = [match.span() for match in _FENCED.finditer(text)]
 
@@ -156,9 +152,7 @@ def _find_files(root: str, folder: str) -> Iterator[str]:
 
 
 def _mark_suspicious(text: str, path: str, remarks: list[str]) -> str:
-    """Return the text with everything in it visible, and a warning where it reads like orders against the
-    user.
-    """
+    """Return the text with everything in it visible, and a warning where it reads like orders against the user."""
     from hermes.safety.fencing import reveal_hidden_text, show_control_characters
     from hermes.safety.injection import find_injections
 

@@ -1,10 +1,8 @@
-"""The system prompt of an epoch: parts in a fixed order, built once, stored with the epoch, restored byte
-for byte.
+"""The system prompt of an epoch: parts in a fixed order, built once, stored with the epoch, restored byte for byte.
 
-Parts that change least come first (`PromptTier`), so that sessions of the same home share a provider's
-cached
-prefix as far as they can. Nothing in it changes with the hour or the process; what does goes into a
-user message (`turn_notes.py`).
+Parts that change least come first (`PromptTier`), so that sessions of the same home share a provider's cached prefix as
+far as they can. Nothing in it changes with the hour or the process; what does goes into a user message
+(`turn_notes.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -86,9 +84,7 @@ class PromptPart(Struct, frozen=True):
 
 
 def read_identity(file: Path) -> str:
-    """Return the agent's identity: the home's `SOUL.md`, or the default. Raises ConfigError when it cannot be
-    read.
-    """
+    """Return the agent's identity: the home's `SOUL.md`, or the default. Raises ConfigError when it cannot be read."""
     try:
         return read_text(file, IDENTITY_LIMIT) or DEFAULT_IDENTITY
     except FileNotFoundError:

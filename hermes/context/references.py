@@ -51,8 +51,7 @@ class MessageReference(Struct, frozen=True):
 
 
 def parse_references(text: str) -> list[MessageReference]:
-    """Return the references in a message, in order, each once; one more than `MAX_REFERENCES` when there are
-    more than
+    """Return the references in a message, in order, each once; one more than `MAX_REFERENCES` when there are more than
     that.
     """
     if "@" not in text:

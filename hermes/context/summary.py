@@ -1,6 +1,4 @@
-"""Asks a model for notes on the messages to condense: the request, its failures, and the reading of its
-answer.
-"""
+"""Asks a model for notes on the messages to condense: the request, its failures, and the reading of its answer."""
 
 import asyncio
 import hashlib
@@ -105,8 +103,7 @@ class SummaryNotes(Struct, frozen=True):
 async def summarize_messages(request: SummaryRequest, task: SideTask, emit: Emit) -> SummaryNotes | Failure:
     """Return notes on all messages of the request.
 
-    Material that does not fit one request is sent in parts, one after the other, each time with the notes
-    so far.
+    Material that does not fit one request is sent in parts, one after the other, each time with the notes so far.
     """
     window = await task.context_window() or request.window
     part = min(max(window * 6 // 10 - 2 * request.budget - 800, window // 4, _SMALLEST_PART), _LARGEST_PART)

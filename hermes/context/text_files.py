@@ -16,11 +16,10 @@ class NotTextError(Exception):
 
 
 def read_text(path: str | Path, limit: int) -> str:
-    """Return the file's text, stripped; over `limit` characters its beginning and end, with a note on what is
-    left out.
+    """Return the file's text, stripped; over `limit` characters its beginning and end, with a note on what is left out.
 
-    However large the file is, no more than its two ends is read. Raises `FileNotFoundError` where there is
-    none, and `NotTextError`.
+    However large the file is, no more than its two ends is read. Raises `FileNotFoundError` where there is none, and
+    `NotTextError`.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

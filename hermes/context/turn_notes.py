@@ -1,6 +1,4 @@
-"""The note that is frozen into a user message when it is appended: time and working folder, where they are
-new.
-"""
+"""The note that is frozen into a user message when it is appended: time and working folder, where they are new."""
 
 import time
 
@@ -16,8 +14,7 @@ _PATH = 1_000
 
 
 def build_turn_note(now: float, *, cwd: str, last_told: float | None, last_cwd: str | None) -> TextPart | None:
-    """Build a note with the date, time and zone, and with the working folder when it is new; None when nothing
-    is new.
+    """Build a note with the date, time and zone, and with the working folder when it is new; None when nothing is new.
 
     `last_told` is when a note was last given in this session (None: never), in seconds since the epoch.
     """

@@ -36,8 +36,8 @@ class Place(Struct, frozen=True, omit_defaults=True):
 
 
 class Sender(Struct, frozen=True, omit_defaults=True):
-    """The account that said something: the platform's own id of it, which nobody can choose, and a name, which
-    anybody can.
+    """The account that said something: the platform's own id of it, which nobody can choose, and a name, which anybody
+    can.
     """
 
     id: str

@@ -45,9 +45,7 @@ ABSENT = FileState(Kind.ABSENT)
 
 
 class FileChange(Struct, frozen=True):
-    """A path with its state before the first change, and as the agent left it (None if it was not looked at
-    since).
-    """
+    """A path with its state before the first change, and as the agent left it (None if it was not looked at since)."""
 
     path: str
     before: FileState
@@ -125,14 +123,14 @@ class CheckpointLedger(Protocol):
         ...
 
     async def prune_checkpoints(self, folder: str, *, most: int, since: float) -> int:
-        """Delete all but the newest checkpoints of a folder, and those older than `since`. Return how many; open
-        ones stay.
+        """Delete all but the newest checkpoints of a folder, and those older than `since`. Return how many; open ones
+        stay.
         """
         ...
 
     async def prune_oldest(self) -> bool:
-        """Delete the oldest of all complete checkpoints, or else every listing. Return False when there is nothing
-        to delete.
+        """Delete the oldest of all complete checkpoints, or else every listing. Return False when there is nothing to
+        delete.
         """
         ...
 

@@ -1,15 +1,12 @@
 """The tree of errors. Each says what happened and what to do; none is shown with a traceback.
 
-HermesError
-├── UsageError          the command line or a call's arguments are wrong           exit 2
-├── ConfigError         settings, keys or the home cannot be used as they are      exit 78
-├── BusyError           somebody else owns what was asked for                      exit 75
-├── NotFoundError       a session, model or file of that name does not exist       exit 1
-├── StoreError          the database cannot be read or written                     exit 1
-│   └── StoreFullError  no room left on the device or under the process's limit
-├── TurnError           a turn ended without an answer (for callers who want text)     exit 1
-├── ToolError           a tool could not do what was asked; the model is told
-└── TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
+HermesError ├── UsageError          the command line or a call's arguments are wrong           exit 2 ├── ConfigError
+settings, keys or the home cannot be used as they are      exit 78 ├── BusyError           somebody else owns what was
+asked for                      exit 75 ├── NotFoundError       a session, model or file of that name does not exist
+exit 1 ├── StoreError          the database cannot be read or written                     exit 1 │   └── StoreFullError
+no room left on the device or under the process's limit ├── TurnError           a turn ended without an answer (for
+callers who want text)     exit 1 ├── ToolError           a tool could not do what was asked; the model is told └──
+TransportError      an HTTP exchange failed; the model client turns it into a `Failure`
 """
 
 from hermes.core.outcomes import FailureKind

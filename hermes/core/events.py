@@ -158,8 +158,7 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered"):
 class Refused(Struct, frozen=True, tag="refused"):
     """A call was not run because it was not allowed; the person sees this line.
 
-    `pattern` is filled only when there was no person to ask: allowing it beforehand would have let the call
-    run.
+    `pattern` is filled only when there was no person to ask: allowing it beforehand would have let the call run.
     """
 
     call_id: str

@@ -43,11 +43,10 @@ class ToolSchema(Struct, frozen=True):
 
 
 class TransientContext(Struct, frozen=True):
-    """Content that every request of an epoch carries and that is never stored: an addition to the system
-    prompt, and messages that come first.
+    """Content that every request of an epoch carries and that is never stored: an addition to the system prompt, and
+    messages that come first.
 
-    The store holds a hash of it (`EpochFrame.aside_mark`), by which a later process can tell whether it has
-    the same.
+    The store holds a hash of it (`EpochFrame.aside_mark`), by which a later process can tell whether it has the same.
     """
 
     system: str = ""

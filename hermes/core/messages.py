@@ -1,7 +1,6 @@
 """Messages, of which a transcript is made. A transcript only ever grows.
 
-One batch of tool results is one message (role `tool`, one result part a call, in call order, then any
-text that joins
+One batch of tool results is one message (role `tool`, one result part a call, in call order, then any text that joins
 the conversation at that point). So every message encodes by itself, whatever comes before or after it.
 """
 

@@ -1,9 +1,7 @@
 """Money, prices, and the cost of calls.
 
-Money is whole nano-dollars: a token of the cheapest models costs a few of them, so that a sum has no
-rounding error;
-and 64 bits of them are nine billion dollars. Fractions are rounded up: a cap holds for what is really
-billed.
+Money is whole nano-dollars: a token of the cheapest models costs a few of them, so that a sum has no rounding error;
+and 64 bits of them are nine billion dollars. Fractions are rounded up: a cap holds for what is really billed.
 """
 
 from enum import StrEnum
@@ -21,12 +19,10 @@ MAX_CALL_NANO = int(MAX_CALL_USD) * NANO_PER_USD
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """The price of a model's tokens, in dollars a million. Cached tokens without a price of their own cost as
-    `input`.
+    """The price of a model's tokens, in dollars a million. Cached tokens without a price of their own cost as `input`.
 
-    Where a provider asks more for long prompts, `long` is the price of every token of a request whose
-    prompt has more than `beyond` of them. `as_of` is the date on which `source` (a page, or `config.yaml`)
-    said so.
+    Where a provider asks more for long prompts, `long` is the price of every token of a request whose prompt has more
+    than `beyond` of them. `as_of` is the date on which `source` (a page, or `config.yaml`) said so.
     """
 
     input: float
@@ -83,8 +79,8 @@ def compute_cost(usage: Usage, price: Price) -> int:
 
 
 def compute_savings(usage: Usage, price: Price) -> int:
-    """Return how much the provider's cache saved at this price, in nano-dollars: below zero when writing to it
-    cost more.
+    """Return how much the provider's cache saved at this price, in nano-dollars: below zero when writing to it cost
+    more.
     """
     plain = structs.replace(usage, cache_read=0, cache_write=0)
     return compute_cost(plain, price) - compute_cost(usage, price)
@@ -97,8 +93,8 @@ def compute_worst_cost(prompt: int, output: int, price: Price) -> int:
 
 
 def compute_affordable_output(prompt: int, nano: int, price: Price) -> int:
-    """Return how many tokens of output `nano` still pays for beside the prompt; below zero when not even that
-    is paid for.
+    """Return how many tokens of output `nano` still pays for beside the prompt; below zero when not even that is paid
+    for.
 
     For these tokens `compute_worst_cost` is at most `nano`.
     """
@@ -132,11 +128,10 @@ _CERTAINTY_ORDER = tuple(Certainty)
 
 
 class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The cost of one or more calls in nano-dollars, as certain as the least certain of them. Without a call
-    it is zero.
+    """The cost of one or more calls in nano-dollars, as certain as the least certain of them. Without a call it is
+    zero.
 
-    `source` names where prices came from. `cap` says which cap lowered or refused a call, and what was left
-    under it.
+    `source` names where prices came from. `cap` says which cap lowered or refused a call, and what was left under it.
     """
 
     nano: int = 0

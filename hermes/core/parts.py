@@ -57,8 +57,8 @@ class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     """A model's reasoning. `signature` and `opaque` are the provider's own, replayed untouched or not at all.
 
     `kind` names the shape the provider gave it in (for instance `thinking`, `redacted_thinking`, `reasoning`,
-    `reasoning_content`), so that the same API format can give it back in the same shape. `item_id` is the
-    provider's id.
+    `reasoning_content`), so that the same API format can give it back in the same shape. `item_id` is the provider's
+    id.
     """
 
     text: str = ""

@@ -103,9 +103,7 @@ class KeyNotes(Struct, frozen=True):
 
 
 class KeyLedger(Protocol):
-    """The ledger by which processes share cooldowns and uses of keys. It holds no key. Methods raise
-    `StoreError`.
-    """
+    """The ledger by which processes share cooldowns and uses of keys. It holds no key. Methods raise `StoreError`."""
 
     @property
     def has_key_notes(self) -> bool:

@@ -32,8 +32,7 @@ StreamDelta = TextDelta | ReasoningDelta | CallStarted
 class Answer(Struct, frozen=True, kw_only=True):
     """A whole answer: an assistant message with its finish reason, and its usage.
 
-    `usage` is None when the provider reported none. `served_model` is the model's name as the provider gave
-    it.
+    `usage` is None when the provider reported none. `served_model` is the model's name as the provider gave it.
     """
 
     message: Message
@@ -42,13 +41,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A model call without a whole answer, as a value: its kind, what the provider said, and which recoveries
-    may help.
+    """A model call without a whole answer, as a value: its kind, what the provider said, and which recoveries may help.
 
-    `retryable`: the same request may work later; `rotate`: with another key; `fall_back`: with another
-    provider or model; `compress`: made shorter. `retry_after` is the provider's own wish in seconds.
-    `partial` holds what had arrived before the stream broke (no half-written tool call is ever in it).
-    `usage` is what the call cost all the same, where the provider said so.
+    `retryable`: the same request may work later; `rotate`: with another key; `fall_back`: with another provider or
+    model; `compress`: made shorter. `retry_after` is the provider's own wish in seconds. `partial` holds what had
+    arrived before the stream broke (no half-written tool call is ever in it). `usage` is what the call cost all the
+    same, where the provider said so.
     """
 
     kind: FailureKind

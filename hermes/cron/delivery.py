@@ -20,9 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JobDeliveryQueue:
-    """Delivers pending output. `is_abandoned` returns whether the process that wanted to deliver a row is
-    gone.
-    """
+    """Delivers pending output. `is_abandoned` returns whether the process that wanted to deliver a row is gone."""
 
     def __init__(self, deps: JobRunDeps, is_abandoned: Callable[[InstantRow], bool]) -> None:
         self._deps = deps

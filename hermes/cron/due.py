@@ -9,9 +9,7 @@ from hermes.store.jobs import InstantState, NewInstant
 MAX_STEP = 1_000
 """The number of instants handled in one step; where there are more, all but the newest become one row."""
 _HELD_BACK = 100
-"""The number of newest instants of a full step that wait for the next one: they may be among those that
-run.
-"""
+"""The number of newest instants of a full step that wait for the next one: they may be among those that run."""
 ONCE_GRACE = 120.0
 _MIN_GRACE, _MAX_GRACE = 120.0, 7_200.0
 

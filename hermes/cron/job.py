@@ -109,9 +109,7 @@ class CronJob(Struct, frozen=True):
 
 
 def try_parse_job(row: JobRow) -> CronJob | None:
-    """Parse a stored job; return None, with a line in the log, for one that this version or machine cannot
-    read.
-    """
+    """Parse a stored job; return None, with a line in the log, for one that this version or machine cannot read."""
     try:
         return parse_job(row)
     except HermesError as error:
@@ -126,9 +124,7 @@ def compute_jitter(job_id: str, jitter: int) -> int:
 
 
 def parse_job(row: JobRow) -> CronJob:
-    """Parse a stored job. Raises StoreError for one that this version cannot read, UsageError for its
-    schedule.
-    """
+    """Parse a stored job. Raises StoreError for one that this version cannot read, UsageError for its schedule."""
     try:
         spec = msgspec.json.decode(row.spec, type=JobSpec)
     except msgspec.MsgspecError as error:

@@ -55,9 +55,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
 
 class JobAuthor(Struct, frozen=True, kw_only=True):
-    """Who makes or changes a job: a person or a model, with the untrusted sources of the conversation, and the
-    chat.
-    """
+    """Who makes or changes a job: a person or a model, with the untrusted sources of the conversation, and the chat."""
 
     by: Literal["person", "model"] = "person"
     sources: tuple[str, ...] = ()
@@ -188,8 +186,8 @@ class CronJobs:
         return job
 
     async def stop_job(self, name: str) -> int:
-        """Stop a job's run and what waits behind it; return the number of instants. The run ends within some
-        seconds.
+        """Stop a job's run and what waits behind it; return the number of instants. The
+        run ends within some seconds.
         """
         job = await self.find_job(name)
         stopped = await self._deps.store.request_stop(job.id, N_("somebody stopped it"))
@@ -197,8 +195,8 @@ class CronJobs:
         return stopped
 
     async def make_due_now(self, job: CronJob) -> float:
-        """Make a job due once, whatever its schedule says, for whichever process runs jobs; return the instant of
-        its row.
+        """Make a job due once, whatever its schedule says, for whichever process runs jobs; return the instant of its
+        row.
         """
         at = await self._deps.store.add_manual_instant(job.id, round(self._deps.clock.now(), 3))
         self._deps.on_change()
@@ -263,9 +261,7 @@ def parse_job_request(values: Mapping[str, object]) -> JobRequest:
 
 
 def _start_cursor(job: CronJob, now: float) -> JobRow:
-    """Return the job's row with its cursor at the first instant after now. Raises UsageError when there is
-    none.
-    """
+    """Return the job's row with its cursor at the first instant after now. Raises UsageError when there is none."""
     at = job.schedule.next_after(now)
     if at is None:
         raise UsageError(N_("{schedule!r} is never again.", schedule=job.row.schedule[:80]))

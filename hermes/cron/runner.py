@@ -32,8 +32,8 @@ class JobRunner(Protocol):
     """Answers a prompt in a session of its own, with nobody there to ask."""
 
     async def run(self, job: CronJob, instant: float, prompt: JobPrompt) -> JobRunOutcome:
-        """Run the prompt to its end. Cancelling ends it with all that it started. Raises HermesError when it
-        cannot begin.
+        """Run the prompt to its end. Cancelling ends it with all that it started. Raises HermesError when it cannot
+        begin.
         """
         ...
 

@@ -1,8 +1,7 @@
 """Schedules: parses the text that a person wrote into due instants. Pure; instants are Unix seconds.
 
-Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by
-the wall clock of a time zone (five fields of cron, `@daily`). Daylight saving time affects the last
-kind:
+Three kinds: once (`30m`, `in 2 hours`, an ISO time), at intervals from a moment on (`every 2h`), and by the wall clock
+of a time zone (five fields of cron, `@daily`). Daylight saving time affects the last kind:
 
 - A fixed time (neither minute nor hour begins with `*`) comes exactly once a day. In a skipped hour it
 comes at the first moment after the gap; in a repeated hour, the first time.
@@ -115,9 +114,7 @@ class _IntervalSchedule(Schedule):
 
 
 class _WallClockSchedule(Schedule):
-    """A schedule by the wall clock. cronsim matches the fields on clock times without a zone; the zone is
-    ours.
-    """
+    """A schedule by the wall clock. cronsim matches the fields on clock times without a zone; the zone is ours."""
 
     def __init__(self, text: str, zone: tzinfo, name: str) -> None:
         super().__init__(text)

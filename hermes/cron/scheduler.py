@@ -1,8 +1,7 @@
-"""The scheduler: runs jobs when they are due. Any number of processes may do this on one store: each
-instant runs once.
+"""The scheduler: runs jobs when they are due. Any number of processes may do this on one store: each instant runs once.
 
-One tick accounts for what is due, settles what dead processes left, begins what waits for a run, and
-delivers pending output. An idle one reads a row of indexes.
+One tick accounts for what is due, settles what dead processes left, begins what waits for a run, and delivers pending
+output. An idle one reads a row of indexes.
 """
 
 import asyncio
@@ -212,8 +211,8 @@ class JobScheduler:
         self._wake.set()
 
     def _is_abandoned(self, row: InstantRow) -> bool:
-        """Return whether the process that has claimed a row is gone. Its lease counts only where it is not seen to
-        run.
+        """Return whether the process that has claimed a row is gone. Its lease counts only where it is not
+        seen to run.
         """
         now = self._deps.clock.now()
         if now < row.until <= now + LEASE:  # what is further off than any lease was written by another clock

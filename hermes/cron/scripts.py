@@ -1,9 +1,7 @@
-"""Scripts that run before a job, or instead of a model: the person's own files in the home's folder
-`scripts`.
+"""Scripts that run before a job, or instead of a model: the person's own files in the home's folder `scripts`.
 
-They run on this machine with the person's own rights and without a sandbox, since only the person can
-put anything there: tools may not write into the home. They get the variables of the process except
-those that hold keys.
+They run on this machine with the person's own rights and without a sandbox, since only the person can put anything
+there: tools may not write into the home. They get the variables of the process except those that hold keys.
 """
 
 import asyncio

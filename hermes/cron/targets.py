@@ -13,8 +13,8 @@ MAX_TARGETS = 8
 
 
 def check_targets(texts: Sequence[str], platforms: Collection[str], *, origin: str) -> tuple[str, ...]:
-    """Return the targets, each once. Raises UsageError for an invalid one, and for a platform that is not set
-    up here.
+    """Return the targets, each once. Raises UsageError for an invalid one, and for a platform that is not
+    set up here.
     """
     found = tuple(dict.fromkeys(_check_target(one.strip(), platforms, origin=origin) for one in texts if one.strip()))
     if len(found) > MAX_TARGETS:

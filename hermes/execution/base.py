@@ -44,12 +44,12 @@ class CommandPermissions(Protocol):
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """A shell command to start.
 
-    `network` and `permissions` are for backends that confine commands: the most that this command may reach
-    (the backend's own setting may be less), and who is asked for more (None: nobody, so the answer is no).
+    `network` and `permissions` are for backends that confine commands: the most that this command may reach (the
+    backend's own setting may be less), and who is asked for more (None: nobody, so the answer is no).
 
-    `environment` is laid over the backend's own, `unset` is removed from it. `interactive` gives the
-    command an input that can be written to; `pty` gives it a terminal as well. `hold_state` asks for the
-    folder and variables that it leaves behind.
+    `environment` is laid over the backend's own, `unset` is removed from it. `interactive` gives the command an input
+    that can be written to; `pty` gives it a terminal as well. `hold_state` asks for the folder and variables that it
+    leaves behind.
     """
 
     text: str
@@ -68,8 +68,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
 
 
 class FinalShellState(Struct, frozen=True):
-    """The state in which a command left its shell: the folder, and variables set or removed compared with the
-    backend's own.
+    """The state in which a command left its shell: the folder, and variables set or removed compared with the backend's
+    own.
     """
 
     cwd: str
@@ -177,14 +177,14 @@ class TerminalBackend(Protocol):
         ...
 
     def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return the path that a command was kept from writing, judging by its output, where a person may open it;
-        else "".
+        """Return the path that a command was kept from writing, judging by its output, where a person may open it; else
+        "".
         """
         ...
 
     def explain_closed_path(self, output: str, cwd: str) -> str:
-        """Explain why the path that a command was kept from writing, judging by its output, is opened to nobody;
-        else "".
+        """Explain why the path that a command was kept from writing, judging by its output, is opened to nobody; else
+        "".
         """
         ...
 
@@ -195,9 +195,7 @@ class TerminalBackend(Protocol):
         ...
 
     async def start(self, command: ShellCommand, sink: OutputSink) -> RunningCommand:
-        """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end
-        it.
-        """
+        """Start a command. Raises `ToolError` when it cannot be started. The caller owns the result and must end it."""
         ...
 
     async def close(self) -> None:

@@ -35,9 +35,7 @@ _UNCONFINING_OPTIONS = (
     "--device", "--cap-add", "--security-opt", "--add-host", "-p", "-P", "--publish", "--pod", "--rootfs",
     "--group-add", "--gpus", "--sysctl", "--env-host", "--secret",
 )  # fmt: skip
-"""Arguments that may open more of this machine than the workspace: with one of them a container confines
-nothing.
-"""
+"""Arguments that may open more of this machine than the workspace: with one of them a container confines nothing."""
 
 
 class DockerOptions(Struct, frozen=True, kw_only=True):
@@ -57,14 +55,13 @@ class DockerOptions(Struct, frozen=True, kw_only=True):
 
 
 class DockerBackend:
-    """Runs commands in one container a session, which sees the workspace under its own path and nothing else
-    of this machine.
+    """Runs commands in one container a session, which sees the workspace under its own path and nothing else of this
+    machine.
 
-    The container is made at the first command and ends with this process, however that ends: its first
-    process reads from a pipe that nobody else holds. A command that may have no network, when others may,
-    gets a second container that has none. The image's own environment is the base; of this process's
-    variables only those named in `passed_variables` are handed on. The other parameters are those of
-    `LocalBackend`.
+    The container is made at the first command and ends with this process, however that ends: its first process reads
+    from a pipe that nobody else holds. A command that may have no network, when others may, gets a second container
+    that has none. The image's own environment is the base; of this process's variables only those named in
+    `passed_variables` are handed on. The other parameters are those of `LocalBackend`.
     """
 
     name = "docker"
@@ -96,8 +93,8 @@ class DockerBackend:
         self.contained = not any(one.startswith(_UNCONFINING_OPTIONS) for one in (*options.options, *options.args))
 
     async def describe(self, *, detailed: bool = False) -> str:
-        """Describe what confines commands, or that nothing can run. The engine is not asked: that could take its
-        time.
+        """Describe what confines commands, or that nothing can run. The engine is not asked: that could
+        take its time.
         """
         del detailed
         program = self._find_program()
@@ -283,8 +280,7 @@ class CommandContainer:
     async def remove_abandoned(self) -> None:
         """Remove the containers of Hermes processes that are dead.
 
-        What ran in them has ended with those; their names stay with the engine when its own watcher was killed,
-        too.
+        What ran in them has ended with those; their names stay with the engine when its own watcher was killed, too.
         """
         form = '{{.ID}} {{.Label "' + _OWNER_LABEL + '"}}'
         listed = await self._query_engine("ps", "--all", "--filter", f"label={_OWNER_LABEL}", "--format", form)

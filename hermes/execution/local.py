@@ -27,13 +27,9 @@ QUIET_VARIABLES = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0
 _SHELL_VARIABLES = frozenset(
     {"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *QUIET_VARIABLES}
 )
-"""Variables that belong to each shell, and those that would change what a later one runs: never carried
-over.
-"""
+"""Variables that belong to each shell, and those that would change what a later one runs: never carried over."""
 _MAX_STATE_BYTES = 4 * 1024 * 1024
-"""The most bytes of a reported state that are accepted; no environment that a program can be started with
-is larger.
-"""
+"""The most bytes of a reported state that are accepted; no environment that a program can be started with is larger."""
 
 
 class ProcessTree(Protocol):
@@ -70,8 +66,7 @@ class CommandWrapper(Protocol):
     folder: str
     """The folder where the confining program is started, if not in the command's folder."""
     variables: Mapping[str, str]
-    """Variables laid under the command's own and over the backend's. Those left as given are no change by the
-    command.
+    """Variables laid under the command's own and over the backend's. Those left as given are no change by the command.
     """
     temporary_folder: str | None
     """A folder for a file that both this process and the command can write."""
@@ -83,15 +78,13 @@ class CommandWrapper(Protocol):
     def wrap_shell(
         self, shell: Sequence[str], environment: Mapping[str, str], handles: Sequence[int]
     ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Return the program that confines `shell` and runs it, with its own variables; `handles` says where it
-        finds them.
+        """Return the program that confines `shell` and runs it, with its own variables; `handles` says where it finds
+        them.
         """
         ...
 
     def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Return arguments for a shell to run `text`, on the `terminal` of that name or, when it is empty, on
-        none.
-        """
+        """Return arguments for a shell to run `text`, on the `terminal` of that name or, when it is empty, on none."""
         ...
 
 
@@ -197,9 +190,7 @@ class LocalBackend:
         state_file: IO[bytes] | None,
         wrapper: CommandWrapper | None,
     ) -> ProcessTree:
-        """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program
-        runs.
-        """
+        """Start the shell on the command's ends of the pipes, or on its terminal. It returns once the program runs."""
 
         def make_request(state_handle: int, extra_handles: Sequence[int]) -> LaunchRequest:
             arguments, environment = self._build_shell_call(
@@ -357,8 +348,8 @@ class LocalCommand:
             self._loop.remove_writer(self._input)
 
     def _check_finished(self) -> None:
-        """Finish at once if the shell, its output and everything it started have ended; else shortly after the
-        shell.
+        """Finish at once if the shell, its output and everything it started have ended;
+        else shortly after the shell.
         """
         if self._is_finished or self._process_tree.code is None:
             return

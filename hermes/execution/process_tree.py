@@ -1,6 +1,4 @@
-"""Finds and signals everything that a command started, using the process table of Linux (elsewhere: its
-group).
-"""
+"""Finds and signals everything that a command started, using the process table of Linux (elsewhere: its group)."""
 
 import contextlib
 import os
@@ -63,8 +61,8 @@ def has_group_members(leader: int) -> bool:
 
 
 def is_any_left(leader: int, entries: set[ProcessIdentity]) -> bool:
-    """Return whether one of `entries`, or a process of the group, still runs; those waiting to be reaped do
-    not count.
+    """Return whether one of `entries`, or a process of the group, still runs; those
+    waiting to be reaped do not count.
     """
     if filter_alive(entries):
         return True

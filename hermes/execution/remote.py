@@ -37,8 +37,7 @@ _First = TypeVar("_First")
 _Second = TypeVar("_Second")
 
 BuildClientArguments = Callable[[str, bool, bool], Sequence[str]]
-"""Builds the client's arguments that run a script remotely, given whether it has input and whether it has
-a terminal.
+"""Builds the client's arguments that run a script remotely, given whether it has input and whether it has a terminal.
 """
 
 
@@ -142,8 +141,8 @@ class RemoteShell:
     async def start(
         self, command: ShellCommand, sink: OutputSink, after: Callable[[], Awaitable[Sequence[str]]] | None = None
     ) -> "RemoteCommand":
-        """Start a command there. `after` runs once it has ended, before the end is reported; it returns lines to
-        show.
+        """Start a command there. `after` runs once it has ended, before the end is reported; it returns
+        lines to show.
         """
         if "\0" in command.text:
             raise ToolError("The command holds a null character. Leave it out.")
@@ -178,11 +177,11 @@ class RemoteShell:
         seconds: float = 60.0,
         max_output: int = _MAX_SCRIPT_OUTPUT,
     ) -> int:
-        """Run a short script of ours there; return its exit code. Raises `ToolError` when the remote side does not
-        run it.
+        """Run a short script of ours there; return its exit code. Raises `ToolError` when the remote side does not run
+        it.
 
-        It may take this many `seconds`, and print at most `max_output` bytes. What is left of one that was
-        interrupted is ended.
+        It may take this many `seconds`, and print at most `max_output` bytes. What is left of one that was interrupted
+        is ended.
         """
         answer, mark = _ScriptOutput(sink, max_output), self.next_mark()
         try:

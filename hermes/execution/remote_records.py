@@ -1,6 +1,4 @@
-"""Extracts the records about runs from what the remote side prints. None of them is trusted without a
-check.
-"""
+"""Extracts the records about runs from what the remote side prints. None of them is trusted without a check."""
 
 import re
 from collections.abc import Callable

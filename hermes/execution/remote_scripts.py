@@ -1,15 +1,13 @@
 """The shell scripts of ours that run on the remote side of a connection, sent with each command.
 
-They need a POSIX shell, /proc as on Linux, awk, grep, sort, base64, tr and env; bash runs commands
-where there is one. What they report stands between a command's own output as records: `\\x1e`, the run's
-mark, `:`, a letter, data, `\\x1f`. The mark is random, so no output is taken for a record by chance. A
-command that looks for its mark can forge what is reported of itself, as it can anywhere: its exit code,
-its folder, its variables.
+They need a POSIX shell, /proc as on Linux, awk, grep, sort, base64, tr and env; bash runs commands where there is one.
+What they report stands between a command's own output as records: `\\x1e`, the run's mark, `:`, a letter, data,
+`\\x1f`. The mark is random, so no output is taken for a record by chance. A command that looks for its mark can forge
+what is reported of itself, as it can anywhere: its exit code, its folder, its variables.
 
-Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid
-over it (base64), `P` it runs (process id, and that of the script above it), `F` its folder cannot be
-entered, `S` the state that its shell left (base64), `X` it has ended (code, number of processes left),
-`G` nothing is left of it, `L` something is.
+Letters: `R` the script may be sent (on a terminal only), `B` the environment before anything was laid over it (base64),
+`P` it runs (process id, and that of the script above it), `F` its folder cannot be entered, `S` the state that its
+shell left (base64), `X` it has ended (code, number of processes left), `G` nothing is left of it, `L` something is.
 """
 
 import re
@@ -34,11 +32,10 @@ found() {
       for (p in hit) if (p in up) print p }' | sort -n
 }
 """
-"""Shell functions. `found MARK TOP SCRIPT` lists the live processes of a run: those with its mark in the
-environment they began with; the group and session of its shell `TOP`; the other groups in the session
-of the script above it; and all descendants of those. -1 stands for no process. The oldest come first: a
-shell whose child is killed before itself would go on, and might end well. Fields: proc(5),
-/proc/pid/stat.
+"""Shell functions. `found MARK TOP SCRIPT` lists the live processes of a run: those with its mark in the environment
+they began with; the group and session of its shell `TOP`; the other groups in the session of the script above it; and
+all descendants of those. -1 stands for no process. The oldest come first: a shell whose child is killed before itself
+would go on, and might end well. Fields: proc(5), /proc/pid/stat.
 """
 
 _END_BODY = r"""
@@ -77,9 +74,8 @@ if [ -n "$BASH_VERSION" ]; then
   set +m
 else {_RUN_ON_TERMINAL}; fi
 """
-"""Runs the command in a group of its own, where the shell can do that. Not in its foreground: bash would
-give up the script when the command dies of an INT. A wait that is over too early, by a signal or a
-stopped command, is repeated.
+"""Runs the command in a group of its own, where the shell can do that. Not in its foreground: bash would give up the
+script when the command dies of an INT. A wait that is over too early, by a signal or a stopped command, is repeated.
 """
 
 _REPORT_EXIT = r"""
@@ -93,8 +89,8 @@ say "X$code $count"
 def build_run_script(
     command: ShellCommand, cwd: str, mark: str, *, environment: Mapping[str, str], report_base: bool
 ) -> str:
-    """Build the script that runs a command and reports its process id, how it ended and the state that its
-    shell left.
+    """Build the script that runs a command and reports its process id, how it ended and
+    the state that its shell left.
     """
     lines = [f"mark={mark}", "trap : INT TERM HUP QUIT", _FIND_FUNCTIONS, "shell=${BASH:-sh}"]
     note = f"/tmp/hermes-{mark}"  # noqa: S108 - nobody can know the name before
@@ -143,8 +139,7 @@ def frame_script(script: str, mark: str) -> str:
 def build_loader(mark: str = "") -> str:
     """Build the script that reads another one, a line of base64, from its input, and becomes that.
 
-    On a terminal, where a `mark` is given, it first makes sure that a long line is taken, and says so
-    (`R`).
+    On a terminal, where a `mark` is given, it first makes sure that a long line is taken, and says so (`R`).
     """
     become = 'IFS= read -r line; eval "$(printf %s "$line" | base64 -d)"'
     if not mark:

@@ -27,9 +27,7 @@ _START_SECONDS = 10.0
 _SUPERVISOR_SECONDS = 3.0
 """Seconds that the helper may take for a supervisor; then another helper is tried."""
 _WAKE_DELAYS = (0.05, 0.2, 1.0, 3.0)
-"""Seconds after a launch request at which its supervisor is sent CONT: the command may stop it before it
-answers.
-"""
+"""Seconds after a launch request at which its supervisor is sent CONT: the command may stop it before it answers."""
 _KILL_SECONDS = 0.2
 """Seconds that a supervisor may take to kill; then Hermes kills instead, repeatedly at doubled intervals."""
 _MAX_KILL_INTERVAL = 4.0
@@ -76,11 +74,10 @@ class Supervisor(Struct, frozen=True):
 
 
 class Supervisors:
-    """Starts commands under supervisors. One serves a whole process; it costs nothing before the first
-    command.
+    """Starts commands under supervisors. One serves a whole process; it costs nothing before the first command.
 
-    Where supervisors are impossible (not Linux, no subreaper) `start` returns None from then on. A helper
-    that dies is replaced at the next command; running commands have supervisors of their own.
+    Where supervisors are impossible (not Linux, no subreaper) `start` returns None from then on. A helper that dies is
+    replaced at the next command; running commands have supervisors of their own.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """The program that supervises commands, so that none of their processes escapes or outlives Hermes.
 
-It runs as a process of its own with the standard library only, and imports little: it starts in about
-10 ms, once. `supervisor.py` is its other side. Two kinds of process run this file:
+It runs as a process of its own with the standard library only, and imports little: it starts in about 10 ms, once.
+`supervisor.py` is its other side. Two kinds of process run this file:
 
 - The *helper*, one for each Hermes. Over its standard input, a `SOCK_SEQPACKET` socket, it gets the far
 ends of channels, one a packet, and forks a supervisor for each.
@@ -12,15 +12,13 @@ environment, they stay its descendants. When there are none left it may be given
 saves a fork. An end of the channel without a word means that Hermes died: then it ends them all before
 it leaves.
 
-On the channel, to the supervisor: `LAUNCH` with handles beside it (output, input if any, state file if
-any, what else the command gets, the namespaces it is put into, and what the supervisor is to hold while
-anything of the command lives), 4 bytes of length and a marshalled (has input, has state file, number of
-extra handles, number of namespaces, folder, arguments, environment); single bytes, each a signal's
-number or `RELEASE`.
+On the channel, to the supervisor: `LAUNCH` with handles beside it (output, input if any, state file if any, what else
+the command gets, the namespaces it is put into, and what the supervisor is to hold while anything of the command
+lives), 4 bytes of length and a marshalled (has input, has state file, number of extra handles, number of namespaces,
+folder, arguments, environment); single bytes, each a signal's number or `RELEASE`.
 
-From it, 5 bytes each, a letter and a number: `W` a supervisor is there (its process id), `S` started
-(process id), `E` not started (error number, 0 for an unusable text), `X` the shell has ended (its
-code), `G` nothing is left.
+From it, 5 bytes each, a letter and a number: `W` a supervisor is there (its process id), `S` started (process id), `E`
+not started (error number, 0 for an unusable text), `X` the shell has ended (its code), `G` nothing is left.
 """
 
 import _socket  # a third of the start-up is saved by not importing what `socket` lays over it
@@ -45,8 +43,8 @@ EXTRA_HANDLES = 4
 _GRACE_SECONDS = 0.5
 """Seconds between TERM and KILL for what a dead Hermes left."""
 _GIVE_UP_SECONDS = 5.0
-"""Seconds of killing in vain (a process of another user, one stuck in the kernel) after which a dead
-Hermes' supervisor lets go of what it holds.
+"""Seconds of killing in vain (a process of another user, one stuck in the kernel) after which a dead Hermes' supervisor
+lets go of what it holds.
 """
 _RELEASED_CODE = 3
 """Exit code of a supervisor that left living processes on purpose."""
@@ -94,8 +92,7 @@ def _prctl(option: int, value: int | bytes) -> int:
 
 
 def _set_process_title() -> None:
-    """Overwrite the command line of this process: a stray `pkill -f` of Hermes or of Python must not hit
-    supervisors.
+    """Overwrite the command line of this process: a stray `pkill -f` of Hermes or of Python must not hit supervisors.
 
     Fields: arg_start and arg_end of proc(5).
     """
@@ -243,9 +240,7 @@ class _Supervisor:
         return True
 
     def _watch_command(self) -> int | None:
-        """Wait until nothing is left of the command and pass on signals; return the code to leave with, if it
-        must.
-        """
+        """Wait until nothing is left of the command and pass on signals; return the code to leave with, if it must."""
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -316,8 +311,8 @@ def _spawn_process(
 def _spawn_in_namespaces(
     namespaces: list[int], placements: list[tuple[int, int]], arguments: list[bytes], environment: _Environment
 ) -> int:
-    """Start a program in these namespaces, which costs a fork. What is killed before the program runs counts
-    as started.
+    """Start a program in these namespaces, which costs a fork. What is killed before the program runs counts as
+    started.
     """
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -385,9 +380,7 @@ def _open_child_wakeup() -> int:
 
 
 def _reap_ended() -> list[tuple[int, int]]:
-    """Return (process id, code) of the children that ended since the last call; the code is negative for a
-    signal.
-    """
+    """Return (process id, code) of the children that ended since the last call; the code is negative for a signal."""
     found: list[tuple[int, int]] = []
     with contextlib.suppress(ChildProcessError):
         while (one := os.waitpid(-1, os.WNOHANG))[0]:
@@ -429,9 +422,7 @@ def parent_pid(pid: int) -> int:
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill all that a supervisor owns, in its place, and send it CONT: a command can stop the process above
-    it.
-    """
+    """Kill all that a supervisor owns, in its place, and send it CONT: a command can stop the process above it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         signal_trees(list_children(pid), signal.SIGKILL, os.getpgid(pid))
         os.kill(pid, signal.SIGCONT)
@@ -440,9 +431,9 @@ def kill_descendants(pid: int) -> None:
 def signal_trees(roots: list[int], number: int, own_group: int = 0) -> None:
     """Signal processes with everything below them, group by group: what forks meanwhile does not slip through.
 
-    The kernel signals a group as one. A command begins a session, and nobody joins a group of another
-    session: all members of such a group came from the command. `own_group` is the group of all supervisors,
-    the caller's when it is one: a process that was only just forked may not have its session yet.
+    The kernel signals a group as one. A command begins a session, and nobody joins a group of another session: all
+    members of such a group came from the command. `own_group` is the group of all supervisors, the caller's when it is
+    one: a process that was only just forked may not have its session yet.
     """
     done: set[int] = set()
     own_group = own_group or os.getpgrp()

@@ -1,5 +1,5 @@
-"""Commands without a supervisor, for systems that have none: found by session, group and descent, as far
-as possible.
+"""Commands without a supervisor, for systems that have none: found by session, group and
+descent, as far as possible.
 """
 
 import asyncio
@@ -38,9 +38,7 @@ class UnsupervisedProcess:
         return self.code is None or process_tree.has_group_members(self.pid)
 
     async def send_signal(self, signum: signal.Signals) -> None:
-        """Signal everything that can be found. The process table is read in a thread, since that takes
-        milliseconds.
-        """
+        """Signal everything that can be found. The process table is read in a thread, since that takes milliseconds."""
         self._known_processes |= await asyncio.to_thread(process_tree.find_processes, self.pid)
         await asyncio.to_thread(process_tree.signal_processes, self.pid, self._known_processes, signum)
 

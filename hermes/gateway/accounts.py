@@ -260,8 +260,8 @@ class PlatformAccount:
 def plan_accounts(
     given: Mapping[str, Mapping[str, object]], environ: Mapping[str, str]
 ) -> tuple[list[AccountPlan], Sequence[str]]:
-    """Read every configured account, and a line for each that cannot be used: a wrong one keeps no other from
-    running.
+    """Read every configured account, and a line for each that cannot be used: a wrong one
+    keeps no other from running.
     """
     plans, wrong = [], []
     for name, options in given.items():

@@ -43,9 +43,7 @@ from hermes.sessions.port import SessionPort
 
 _LOG = logging.getLogger(__name__)
 HYGIENE_SHARE, HYGIENE_MESSAGES = 0.85, 4
-"""The share of a model's window, and the number of messages, from which on a session is compressed before a
-turn.
-"""
+"""The share of a model's window, and the number of messages, from which on a session is compressed before a turn."""
 QUESTION_SECONDS = 3600.0
 """How long a question of the model waits for its answer (the clarify time-out of 0.19)."""
 MAX_PENDING = 64

@@ -94,8 +94,8 @@ class MetricsServer:
 
 
 async def open_metrics_server(app: App, source: MetricsSource) -> MetricsServer | None:
-    """Start the metrics server where the settings ask for it. Raises ConfigError, and PlatformError for an address
-    in use.
+    """Start the metrics server where the settings ask for it. Raises ConfigError, and PlatformError for an address in
+    use.
     """
     chosen = app.services.settings.gateway
     if not chosen.metrics:

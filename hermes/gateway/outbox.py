@@ -174,8 +174,7 @@ class Outbox:
 
     async def _find_sent_id(self, account: PlatformAccount, row: Delivery) -> str:
         """Return the id of a message that may be on the platform already; empty when it is not there. A streamed
-        message
-        is looked for in the form that was shown first.
+        message is looked for in the form that was shown first.
         """
         wanted = structs.replace(row.first or row.message, since=row.made_at)
         if account.can.resend is Resend.CHECK:

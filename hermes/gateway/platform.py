@@ -50,8 +50,7 @@ class SendFault(StrEnum):
 
 
 class SendError(PlatformError):
-    """A message could not be sent, or (`uncertain`) may have been: the connection broke before the platform
-    answered.
+    """A message could not be sent, or (`uncertain`) may have been: the connection broke before the platform answered.
 
     `retry_after` is the number of seconds that the platform asks to wait.
     """
@@ -150,11 +149,10 @@ class PlatformContext(Struct, frozen=True, kw_only=True):
 
 
 class Platform(ABC):
-    """One account on a platform. `receive` and `send` run side by side; methods raise `PlatformError` or
-    `SendError`.
+    """One account on a platform. `receive` and `send` run side by side; methods raise `PlatformError` or `SendError`.
 
-    A platform does not retry, split, order or remember. What it holds open is closed by `close`, whatever state
-    it is in.
+    A platform does not retry, split, order or remember. What it holds open is closed by `close`, whatever state it is
+    in.
     """
 
     @abstractmethod

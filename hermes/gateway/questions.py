@@ -78,8 +78,7 @@ class ChatQuestions:
 
     def close(self) -> None:
         """Drop the chat session and ask nothing more. Commands that wait for an answer are cancelled, as others wait
-        for
-        their end.
+        for their end.
         """
         self._approvals.clear()
         for menu in self._menus:

@@ -1,9 +1,7 @@
 """Messages for people, in the person's language.
 
-The English text is the key. `words/LANGUAGE/*.json` beside this file hold the translations; a text that
-is missing
-there is shown in English. Text for models never goes through here: its language must not change with a
-person's.
+The English text is the key. `words/LANGUAGE/*.json` beside this file hold the translations; a text that is missing
+there is shown in English. Text for models never goes through here: its language must not change with a person's.
 """
 
 import re
@@ -38,8 +36,8 @@ def language_from_environment(environ: Mapping[str, str]) -> str:
 
 
 def tr(text: str, /, **values: object) -> str:
-    """Translate a message into the person's language and fill its `{name}` places; without values braces are
-    just braces.
+    """Translate a message into the person's language and fill its `{name}` places; without values braces are just
+    braces.
     """
     language = _language.get()
     translation = text if language == ENGLISH else load_translations(language).get(text, text)
@@ -47,9 +45,7 @@ def tr(text: str, /, **values: object) -> str:
 
 
 def tr_plural(one: str, many: str, count: int, /, **values: object) -> str:
-    """Translate `one` for a count of one, else `many`, with `{n}` as the count; other languages have `many`
-    only.
-    """
+    """Translate `one` for a count of one, else `many`, with `{n}` as the count; other languages have `many` only."""
     if _language.get() == ENGLISH and count == 1:
         return one.format(n=count, **values)
     return tr(many, n=f"{count:,}", **values)
@@ -63,8 +59,8 @@ def N_(text: str, /, **values: object) -> str:  # noqa: N802 - the name that get
 
 
 def localize(text: str, /) -> str:
-    """Translate a finished English text (an error's, a notice's, a reason) into the person's language, for
-    showing it.
+    """Translate a finished English text (an error's, a notice's, a reason) into the
+    person's language, for showing it.
     """
     language = _language.get()
     if language == ENGLISH:

@@ -1,10 +1,8 @@
 """Finds the English template that a text was made from, so that it can be shown in another language.
 
-Errors, notices and reasons are kept, logged and given to models and programs in English. Where a person
-is shown
-one, it is matched against the templates of the catalogue. A text that matches none stays as it is, so
-text of
-files, servers and models is unchanged.
+Errors, notices and reasons are kept, logged and given to models and programs in English. Where a person is shown one,
+it is matched against the templates of the catalogue. A text that matches none stays as it is, so text of files, servers
+and models is unchanged.
 """
 
 import re
@@ -99,9 +97,7 @@ def _fill_places(translation: str, values: dict[str, str]) -> str:
 
 
 def _translate_value(name: str, value: str, language: str, depth: int) -> str:
-    """Translate the content of a place: a message of several words, or a list of messages; a name stays as it
-    is.
-    """
+    """Translate the content of a place: a message of several words, or a list of messages; a name stays as it is."""
     if name.endswith(LIST_SUFFIX) and (said := translate_english(value, language, depth)) != value:
         return said
     if name.endswith(LIST_SUFFIX):
@@ -121,8 +117,8 @@ def _iter_fitting_templates(text: str, language: str) -> Iterator[str]:
 
 @cache
 def _group_by_prefix(language: str) -> dict[str, list[str]]:
-    """Return the templates that have places, by what they begin with; under an empty name those that begin
-    with a place.
+    """Return the templates that have places, by what they begin with; under an empty name those that begin with a
+    place.
     """
     table: dict[str, list[str]] = {}
     for template in load_templates(language):

@@ -1,8 +1,7 @@
 """The frames of the socket protocol: one JSON object per line.
 
-The process that connects sends requests, the one that listens sends replies and events. `id` is chosen
-by the requester, and names the reply's request. The class tags and the fields are the protocol and
-never change.
+The process that connects sends requests, the one that listens sends replies and events. `id` is chosen by the
+requester, and names the reply's request. The class tags and the fields are the protocol and never change.
 """
 
 import msgspec
@@ -74,8 +73,7 @@ class PromptReplyFrame(Struct, frozen=True, kw_only=True, tag="reply"):
 
 
 class OneshotFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="oneshot"):
-    """Send one message to a fresh session, or to the one that `resume` or `latest` names, and wait for its
-    end.
+    """Send one message to a fresh session, or to the one that `resume` or `latest` names, and wait for its end.
 
     Answered by `TurnEndedFrame`. `environ` and `cwd` are the caller's.
     """

@@ -158,9 +158,7 @@ class RemoteSession:
             self._commands.pop(number, None)
 
     def expect_oneshot_end(self) -> "asyncio.Future[frames.TurnEndedFrame]":
-        """Return the future end of a request that was sent before attaching; without a turn when the other is
-        gone.
-        """
+        """Return the future end of a request that was sent before attaching; without a turn when the other is gone."""
         self._oneshot_end = asyncio.get_running_loop().create_future()
         return self._oneshot_end
 

@@ -23,9 +23,7 @@ from hermes.sessions.app import App
 from hermes.sessions.port import SessionPort
 
 SessionHolder = Callable[[str], AbstractAsyncContextManager[SessionActor]]
-"""Opens a live session of this process for as long as the context lasts. Raises NotFoundError where it is
-not here.
-"""
+"""Opens a live session of this process for as long as the context lasts. Raises NotFoundError where it is not here."""
 
 
 class RemotePrompter:

@@ -59,9 +59,7 @@ async def serve_sessions(app: App) -> AsyncIterator[None]:
 async def attach_named_session(
     app: App, name: str | None, *, latest: bool = False, asks: bool = False
 ) -> RemoteSession | None:
-    """Attach to the session that is meant, where another process holds it; return None where that serves
-    nobody.
-    """
+    """Attach to the session that is meant, where another process holds it; return None where that serves nobody."""
     session_id = await resolve_session_id(app, name, latest=latest)
     return await attach_session(app.services.home, session_id, asks=asks)
 

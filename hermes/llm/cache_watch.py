@@ -1,9 +1,7 @@
 """Checks whether a provider's prompt cache keeps what was sent, and if not, what changed.
 
-A `CacheWatch` belongs to a client, a `PrefixFingerprint` to the messages of one lineage. While all is
-well a
-request costs a checksum of the bytes that are new in it; everything older is checked only when hits are
-missing.
+A `CacheWatch` belongs to a client, a `PrefixFingerprint` to the messages of one lineage. While all is well a request
+costs a checksum of the bytes that are new in it; everything older is checked only when hits are missing.
 """
 
 import zlib
@@ -151,8 +149,8 @@ class CacheWatch:
 
 
 def find_change(sent: AnsweredRequest, messages: bytearray, frame: EpochFrame) -> str:
-    """Return the first element of a request that is not what was sent before: a tool, the system prompt, or a
-    message.
+    """Return the first element of a request that is not what was sent before: a tool, the
+    system prompt, or a message.
     """
     before = sent.frame
     if before is None:

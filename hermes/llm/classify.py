@@ -1,9 +1,8 @@
 """Classifies failed model calls: every way a call can fail is a `Failure` of one kind, with what may help.
 
-The order is the HTTP status, the provider's code, its words, then the transport and the size of the
-request. The rules are in `failure_rules.py`, the reading of bodies in `error_report.py`, waiting times
-in
-`retry_after.py`; they are imported at the first failure only.
+The order is the HTTP status, the provider's code, its words, then the transport and the size of the request. The rules
+are in `failure_rules.py`, the reading of bodies in `error_report.py`, waiting times in `retry_after.py`; they are
+imported at the first failure only.
 """
 
 from collections.abc import Callable, Mapping
@@ -163,9 +162,7 @@ def _key_redactor(key: str) -> Callable[[str], str]:
 
 
 def _has_real_key(endpoint: Endpoint) -> bool:
-    """Return whether the key is a real one: a short one is a placeholder, and its letters occur in other
-    words.
-    """
+    """Return whether the key is a real one: a short one is a placeholder, and its letters occur in other words."""
     return len(endpoint.api_key) >= _SHOWN_KEY
 
 

@@ -1,5 +1,5 @@
-"""The model client: one model call, made reliable. Every way it can end is a value, and what may be
-retried is retried.
+"""The model client: one model call, made reliable. Every way it can end is a value, and
+what may be retried is retried.
 """
 
 from collections.abc import Awaitable, Callable
@@ -71,8 +71,8 @@ class ModelClient:
         return await self._keys.has_usable_key(self.endpoint.model)
 
     async def find_context_length(self) -> int | None:
-        """Return the tokens of the model's window; asks the provider where neither settings nor record say it.
-        None: unknown.
+        """Return the tokens of the model's window; asks the provider where neither settings nor record say it. None:
+        unknown.
         """
         key = next(reversed(self._exchanges), "")
         if not key:
@@ -196,8 +196,7 @@ CALL_RECOVERIES: tuple[CallRecovery, ...] = (
     CallRecovery("rotate", _can_rotate, _rotate_key),
     CallRecovery("back_off", _can_wait, _wait_before_retry),
 )
-"""The recoveries, in order. They exhaust themselves: a key that failed is not handed out again, and pauses
-are counted.
+"""The recoveries, in order. They exhaust themselves: a key that failed is not handed out again, and pauses are counted.
 """
 
 

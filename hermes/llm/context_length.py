@@ -1,5 +1,5 @@
-"""Finds a model's context length: from the config or the record, else from the provider where it tells.
-Never guessed.
+"""Finds a model's context length: from the config or the record, else from the provider
+where it tells. Never guessed.
 """
 
 from urllib.parse import quote

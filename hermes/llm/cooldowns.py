@@ -66,9 +66,7 @@ class CooldownTracker:
         ]
 
     def list_for_slot(self, slot: KeySlot) -> list[KeyCooldown]:
-        """Return all that is noted about the slot, for whatever model; for a key that was not read, the last
-        one's.
-        """
+        """Return all that is noted about the slot, for whatever model; for a key that was not read, the last one's."""
         return [
             one
             for one in self._known.values()

@@ -62,10 +62,8 @@ OVER_LIMIT = "@over_limit"
 class ErrorReport(Struct, frozen=True, kw_only=True):
     """A failure as the provider reported it.
 
-    `codes` are its own names for it and `words` its words, both in lower case; `message` is for people.
-    `named_status` is the HTTP status that the body names (0: none). `headers` and `waits` say how long to
-    wait,
-    as they came.
+    `codes` are its own names for it and `words` its words, both in lower case; `message` is for people. `named_status`
+    is the HTTP status that the body names (0: none). `headers` and `waits` say how long to wait, as they came.
     """
 
     status: int = 0
@@ -139,8 +137,8 @@ def extract_page_text(body: bytes) -> str:
 
 
 def _drop_elements(tag: str, page: str) -> str:
-    """Return the page without one kind of element; one that is not closed goes to the end. Looks at each
-    character once.
+    """Return the page without one kind of element; one that is not closed goes to the end. Looks at each character
+    once.
     """
     lower = page.lower()
     kept = []
@@ -172,8 +170,8 @@ def _iter_error_objects(value: object) -> Iterator[Table]:
 
 
 def _parse_embedded_json(text: str) -> object:
-    """Return the JSON that a text is or ends in, as gateways pass on what their upstream said; None when there
-    is none.
+    """Return the JSON that a text is or ends in, as gateways pass on what their upstream said; None when
+    there is none.
     """
     start = text.find('{"')
     if start < 0:

@@ -1,6 +1,4 @@
-"""One exchange with a provider: send a request, read its answer as it comes; every way it can end is a
-value.
-"""
+"""One exchange with a provider: send a request, read its answer as it comes; every way it can end is a value."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,9 +35,7 @@ _MAX_TEXT = 16 * 1024 * 1024
 _ERROR_SECONDS = 30.0
 """Seconds that the body of an error status is waited for."""
 _QUIET_READS = 3
-"""How many read timeouts an answer may say nothing, while pings keep its connection alive: half an hour by
-default.
-"""
+"""How many read timeouts an answer may say nothing, while pings keep its connection alive: half an hour by default."""
 _DRAIN_SECONDS = 0.25
 
 
@@ -177,9 +173,7 @@ class ExchangeCall:
         """Whether the head of an answer has come, so that the provider is at work and charges for it."""
         self.began = False
         self.emitted_text = False
-        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested
-        again.
-        """
+        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested again."""
         self.events = 0
         self._emit = emit
         self._watch = watch
@@ -228,9 +222,7 @@ class ExchangeCall:
         self.emitted_text = self.emitted_text or any(
             isinstance(delta, TextDelta) and delta.text.strip() for delta in deltas
         )
-        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested
-        again.
-        """
+        """Whether text of the answer was emitted; blanks, thoughts and calls that broke off can be requested again."""
         for delta in _join_deltas(deltas):
             await self._emit(delta)
         if error is not None:

@@ -1,13 +1,9 @@
-"""The rules that classify failures, as tables: how a provider's report gets its kind, and what each kind
-leads to.
+"""The rules that classify failures, as tables: how a provider's report gets its kind, and what each kind leads to.
 
-Vendors' own names and words stand here as data and nowhere else. `FAILURE_RULES` is read from the top
-and the
-first rule that fits decides. Its order is the order of trust: the HTTP status (with its finer rules
-above the bare one), the provider's code, its words. A report without a status has the one that its code
-implies (`IMPLIED_STATUSES`). What no rule knows is judged by the size of the request and by the status
-alone
-(`classify.py`).
+Vendors' own names and words stand here as data and nowhere else. `FAILURE_RULES` is read from the top and the first
+rule that fits decides. Its order is the order of trust: the HTTP status (with its finer rules above the bare one), the
+provider's code, its words. A report without a status has the one that its code implies (`IMPLIED_STATUSES`). What no
+rule knows is judged by the size of the request and by the status alone (`classify.py`).
 """
 
 import re

@@ -38,8 +38,8 @@ _Wait = tuple[float, bool, KeySlot]
 
 
 class KeyPool:
-    """The keys of one provider in one process (`llm.keys.ProviderKeys`). Safe for any number of calls of one
-    event loop.
+    """The keys of one provider in one process (`llm.keys.ProviderKeys`). Safe for any number of calls of one event
+    loop.
     """
 
     def __init__(
@@ -185,9 +185,7 @@ class KeyPool:
         ]
 
     async def _reread_refused(self, slot: KeySlot, refused: str) -> bool:
-        """Return whether the slot's source holds another key than the refused one; it is read again once in a
-        while.
-        """
+        """Return whether the slot's source holds another key than the refused one; it is read again once in a while."""
         if slot.key != refused:
             return True
         now = self._clock.monotonic()

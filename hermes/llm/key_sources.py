@@ -119,8 +119,7 @@ class CommandKeySource:
 class _ProgramOutput(asyncio.SubprocessProtocol):
     """A program's output, cut at the limit; past it all of its session is killed.
 
-    The program's end is told apart from the end of others who hold its pipes, which `asyncio.subprocess`
-    does not do.
+    The program's end is told apart from the end of others who hold its pipes, which `asyncio.subprocess` does not do.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """The growing request of one lineage (provider, model, wire, epoch).
 
-Each message is encoded once, when it joins; a request is the same bytes with more behind them. The
-buffer is a cache: extended again with the same messages it comes out the same.
+Each message is encoded once, when it joins; a request is the same bytes with more behind them. The buffer is a cache:
+extended again with the same messages it comes out the same.
 """
 
 from collections import deque
@@ -90,9 +90,9 @@ class Lineage:
         """Return the most tokens that system prompt, tools and messages can be, on any tokenizer, before one has
         counted.
 
-        One token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji
-        come near it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap
-        must hold for all.
+        One token a byte: byte-level tokenizers make at most that of any text, rare Chinese characters and emoji come
+        near it, and JSON is longer than the text in it. Half of it would hold for most texts, and a cap must hold for
+        all.
         """
         text = len(self._messages) - self._image_bytes
         return self._head_size() + text + self._images * MAX_IMAGE_TOKENS
@@ -126,8 +126,8 @@ class Lineage:
         return self._last
 
     def check_cache_hits(self, watch: CacheWatch, usage: Usage, *, at: float, key: str) -> str:
-        """Let a watch judge the cache hits of a request sent at `at` with `key`; return a line for the user, or
-        empty.
+        """Let a watch judge the cache hits of a request sent at `at` with `key`; return a line for the
+        user, or empty.
         """
         latest = AnsweredRequest(self._last.fingerprint, usage=usage, at=at, key=key)
         return watch.check_answer(self._last, self._messages, self._sent, latest)
@@ -160,8 +160,8 @@ class Lineage:
         return len(self._messages)
 
     def record_count(self, size: int, tokens: int) -> None:
-        """Note the tokens that the provider counted for a request of so many bytes; later estimates start from
-        there.
+        """Note the tokens that the provider counted for a request of so many bytes; later
+        estimates start from there.
         """
         if tokens > 0:
             self._counted = (self._estimate_tokens(size), tokens)
@@ -176,8 +176,8 @@ class Lineage:
         return tokens + max(0, self._estimate_tokens(size) - estimated)
 
     def _estimate_tokens(self, size: int) -> int:
-        """Estimate tokens: four bytes each, and pictures by their number, since their bytes say nothing about
-        their tokens.
+        """Estimate tokens: four bytes each, and pictures by their number, since their bytes say nothing about their
+        tokens.
         """
         return max(0, size - self._image_bytes) // _BYTES_PER_TOKEN + self._images * _TOKENS_PER_IMAGE
 

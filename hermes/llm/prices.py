@@ -12,11 +12,9 @@ _DATE = re.compile(r"-20\d\d-?\d\d-?\d\d$")
 def find_price(endpoint: Endpoint, configured: Mapping[str, Price]) -> Price | None:
     """Return the price of the endpoint's model; None when nobody has named one.
 
-    `configured` is by model or `PROVIDER/MODEL`, the longer name first; in both tables a name that ends in
-    `*`
-    matches all that begin like it, the longest of them first. A dated snapshot of a model costs what the
-    model does, unless it has a price of its own. Cache writes have the price of the time that the endpoint
-    asks for.
+    `configured` is by model or `PROVIDER/MODEL`, the longer name first; in both tables a name that ends in `*` matches
+    all that begin like it, the longest of them first. A dated snapshot of a model costs what the model does, unless it
+    has a price of its own. Cache writes have the price of the time that the endpoint asks for.
     """
     record = endpoint.record
     found = find_model_price(record.name, endpoint.model, configured, record.prices)

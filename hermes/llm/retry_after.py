@@ -58,11 +58,10 @@ def _iter_waits(
 
 
 def seconds_until(value: object, now: float) -> float | None:
-    """Return the seconds until a moment given as a number, a span such as `1m30s`, an ISO date or an HTTP
-    date.
+    """Return the seconds until a moment given as a number, a span such as `1m30s`, an ISO date or an HTTP date.
 
-    A number is in seconds; since 1970 when it is large; in ms when it is huge. None for what is none of
-    these or out of bounds.
+    A number is in seconds; since 1970 when it is large; in ms when it is huge. None for what is none of these or out of
+    bounds.
     """
     if not isinstance(value, str | int | float) or isinstance(value, bool) or value == "":
         return None
@@ -80,8 +79,8 @@ def seconds_until(value: object, now: float) -> float | None:
 
 
 def parse_span(text: str) -> float | None:
-    """Parse the span at the beginning of a lower-case text: `7.66s`, `6m0s`, `120ms`, `2 days`; None when
-    there is none.
+    """Parse the span at the beginning of a lower-case text: `7.66s`, `6m0s`, `120ms`, `2 days`; None when there is
+    none.
     """
     at = 0
     total = 0.0
@@ -119,11 +118,10 @@ def _seconds_until_date(text: str, now: float) -> float | None:
 
 
 def _emptiest_limit_reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Return when the limit with the smallest part left is reset; of two that are equally empty, the later
-    one.
+    """Return when the limit with the smallest part left is reset; of two that are equally empty, the later one.
 
-    Providers count requests and tokens (some for a minute and for a day) and tell of all of them; the one
-    that is used up, or nearest to it, is the one that refused.
+    Providers count requests and tokens (some for a minute and for a day) and tell of all of them; the one that is used
+    up, or nearest to it, is the one that refused.
     """
     found: list[tuple[float, float]] = []
     for name, value in headers.items():

@@ -1,7 +1,6 @@
 """Rewrites messages as they are sent in an epoch, because a provider refused them as they were.
 
-Pure functions of a message and the epoch's rewrites, so that a restored epoch sends the same bytes
-again.
+Pure functions of a message and the epoch's rewrites, so that a restored epoch sends the same bytes again.
 """
 
 from collections.abc import Sequence
@@ -30,8 +29,8 @@ def rewrite_message(message: Message, rewrites: Sequence[Rewrite], *, carried: b
 
 
 def simplify_schemas(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
-    """Return the tools without what some servers cannot turn into a grammar; arguments are checked here all
-    the same.
+    """Return the tools without what some servers cannot turn into a grammar; arguments
+    are checked here all the same.
     """
     return tuple(
         structs.replace(tool, parameters=msgspec.json.encode(_simplify_schema(msgspec.json.decode(tool.parameters))))

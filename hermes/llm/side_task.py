@@ -1,6 +1,4 @@
-"""Side tasks: one question to a model, without history or tools. Each task has its own order of models to
-ask.
-"""
+"""Side tasks: one question to a model, without history or tools. Each task has its own order of models to ask."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -27,8 +25,8 @@ class SideTask:
         self._models = models
 
     async def ask(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> str | Failure:
-        """Return the answer's text, or why nobody gave one. Never raises for what a provider or a setting does
-        wrong.
+        """Return the answer's text, or why nobody gave one. Never raises for what a
+        provider or a setting does wrong.
         """
         outcome = await self.request_answer(system, text, emit, max_tokens=max_tokens)
         return outcome if isinstance(outcome, Failure) else outcome.message.text.strip()

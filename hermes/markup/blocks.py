@@ -90,9 +90,7 @@ class MarkdownBlock(Struct, frozen=True):
 
 
 class BlockSplitter:
-    """Splits a text that arrives in pieces of any size; it holds at most the unfinished block, a few
-    kilobytes.
-    """
+    """Splits a text that arrives in pieces of any size; it holds at most the unfinished block, a few kilobytes."""
 
     def __init__(self, *, tabs: bool = False) -> None:
         self._tabs = tabs

@@ -24,9 +24,8 @@ _JOINED = re.compile("\ufe0f(?=\u200d)")
 def sanitize_line(line: str, tab: int = 4) -> str:
     """Return the line without anything that a terminal obeys or that is invisible.
 
-    Color sequences are removed as a whole, tabs are expanded, what would move the cursor or break the line
-    becomes a space. Joiners stay where scripts and emoji need them: between two characters that are not
-    ASCII.
+    Color sequences are removed as a whole, tabs are expanded, what would move the cursor or break the line becomes a
+    space. Joiners stay where scripts and emoji need them: between two characters that are not ASCII.
     """
     if not _ODD.search(line):
         return line

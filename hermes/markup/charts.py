@@ -1,7 +1,6 @@
 """Charts in plain Unicode: bars, sparklines, columns. Pure functions.
 
-With `words` each describes the numbers in text instead, for a screen reader or a terminal without such
-characters.
+With `words` each describes the numbers in text instead, for a screen reader or a terminal without such characters.
 """
 
 import re

@@ -115,9 +115,7 @@ def parse_runs(text: str, base: str) -> list[Run]:
 
 
 def parse_spans(text: str) -> list[Span]:
-    """Parse the text into parts of one style each, links with their addresses; pictures have the style
-    `image`.
-    """
+    """Parse the text into parts of one style each, links with their addresses; pictures have the style `image`."""
     if not _MARKS.search(text):
         return [(text, "", "")]
     reader = _InlineParser("")
@@ -236,8 +234,8 @@ _FIRST_WIDE = "\u2e80"
 def _find_flanking(mark: str, before: str, after: str) -> tuple[bool, bool]:
     """Return whether a run of marks may open, and may close a style, by CommonMark's flanking rules.
 
-    Chinese and Japanese have no spaces, so there a punctuation mark may stand between the run and its
-    style: `**好。**再见`.
+    Chinese and Japanese have no spaces, so there a punctuation mark may stand between the run and its style:
+    `**好。**再见`.
     """
     space_before, space_after = not before or before.isspace(), not after or after.isspace()
     word_before, word_after = before.isalnum(), after.isalnum()

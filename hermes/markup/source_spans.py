@@ -40,9 +40,7 @@ class SourceLine(Struct, frozen=True):
 
 
 def iter_lines(text: str, room: int, measure: Callable[[str], int]) -> Iterator[SourceLine]:
-    """Yield the lines of the text with their frames; frames of more than `room` are left out or reduced to a
-    fence.
-    """
+    """Yield the lines of the text with their frames; frames of more than `room` are left out or reduced to a fence."""
     reader = _LineReader(text.split("\n"), room, measure)
     at = 0
     for number, line in enumerate(reader.lines):

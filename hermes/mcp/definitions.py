@@ -1,6 +1,4 @@
-"""Checks and bounds the definitions that a server sends of its tools, and gives the tools their names
-here.
-"""
+"""Checks and bounds the definitions that a server sends of its tools, and gives the tools their names here."""
 
 import hashlib
 import re
@@ -118,8 +116,8 @@ def _parse_definition(server: str, sent: bytes) -> McpToolDefinition | None:
 
 
 def _clean_schema(schema: bytes) -> bytes:
-    """Return a schema as a model may see it: on one line, everything in it visible. One that is too long is
-    left out.
+    """Return a schema as a model may see it: on one line, everything in it visible. One
+    that is too long is left out.
     """
     text = msgspec.json.format(schema, indent=-1).decode("utf-8", "replace")
     if len(text) > MAX_SCHEMA:

@@ -20,9 +20,7 @@ _EVENT_STREAM = "text/event-stream"
 _CLOSE_SECONDS = 1.0
 """Seconds that ending the session may take."""
 _LISTEN_RETRY_SECONDS = (1.0, 5.0, 30.0)
-"""Seconds before the stream of a server's own messages is requested again after it ended; the last is
-repeated.
-"""
+"""Seconds before the stream of a server's own messages is requested again after it ended; the last is repeated."""
 
 
 class McpHttpTransport:

@@ -1,8 +1,7 @@
-"""JSON-RPC 2.0 as the Model Context Protocol uses it: our requests with their answers, and what a server
-sends unasked.
+"""JSON-RPC 2.0 as the Model Context Protocol uses it: our requests with their answers, and what a server sends unasked.
 
-A server is not trusted to behave well: messages have a limit, unreadable ones are ignored, a flood ends
-the connection. A server's requests are answered (`ping`) or refused: this client offers it nothing.
+A server is not trusted to behave well: messages have a limit, unreadable ones are ignored, a flood ends the connection.
+A server's requests are answered (`ping`) or refused: this client offers it nothing.
 """
 
 import asyncio
@@ -55,8 +54,8 @@ class McpTransport(Protocol):
     """Whether `send` ends when the answer to what was sent has arrived, or never will."""
 
     async def open(self, on_message: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
-        """Make the transport ready. `on_message` gets each message, `on_lost` is called once with why there will
-        be no more.
+        """Make the transport ready. `on_message` gets each message, `on_lost` is called once with why there will be no
+        more.
 
         Raises `ToolError`.
         """

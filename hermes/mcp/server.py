@@ -1,6 +1,4 @@
-"""One MCP server of the person's: started in the background, asked for its tools, called, restarted when
-it died.
-"""
+"""One MCP server of the person's: started in the background, asked for its tools, called, restarted when it died."""
 
 import asyncio
 import logging
@@ -56,8 +54,8 @@ class _InitializeResult(Struct):
 
 
 class McpServer:
-    """One MCP server. `make_transport` makes a new transport to it; `on_change` is called when its tools may
-    have changed.
+    """One MCP server. `make_transport` makes a new transport to it; `on_change` is called when its tools may have
+    changed.
     """
 
     def __init__(

@@ -22,9 +22,7 @@ _CONNECT_SECONDS = 10.0
 
 
 class McpEnvironment(Struct, frozen=True, kw_only=True):
-    """What servers are started and reached with; `patience` is how long a look for tools waits for them, in
-    seconds.
-    """
+    """What servers are started and reached with; `patience` is how long a look for tools waits for them, in seconds."""
 
     environ: Mapping[str, str]
     supervisors: Supervisors

@@ -1,6 +1,4 @@
-"""A transport to a server that is a program: started under a supervisor, one message a line on its
-standard streams.
-"""
+"""A transport to a server that is a program: started under a supervisor, one message a line on its standard streams."""
 
 import asyncio
 import contextlib
@@ -34,9 +32,7 @@ MAX_LOG_BYTES = 256 * 1024
 
 
 class McpProgram(Struct, frozen=True, kw_only=True):
-    """The program to start; `environment` is all that it gets. Its standard error goes to `log`, without
-    secrets.
-    """
+    """The program to start; `environment` is all that it gets. Its standard error goes to `log`, without secrets."""
 
     command: str
     arguments: Sequence[str]
@@ -109,9 +105,7 @@ class McpServerLog:
 
 
 class McpStdioTransport:
-    """The standard streams of a program. It ends with its whole tree when this is closed, and when Hermes
-    dies.
-    """
+    """The standard streams of a program. It ends with its whole tree when this is closed, and when Hermes dies."""
 
     answers_in_place = False
 

@@ -64,9 +64,7 @@ def make_mcp_tool(server: McpServer, definition: McpToolDefinition, known_tools:
 
 
 class ExternalParameters:
-    """Parameters that an external schema describes. Its author checks them; here only missing ones are
-    reported.
-    """
+    """Parameters that an external schema describes. Its author checks them; here only missing ones are reported."""
 
     def __init__(self, definition: McpToolDefinition) -> None:
         self._schema = definition.schema
@@ -144,8 +142,8 @@ def _format_arguments(arguments: Arguments) -> str:
 
 
 def _format_for_question(arguments: Mapping[str, object]) -> str:
-    """Format the arguments for a question; of long ones the beginning, and a digest of all, which binds the
-    answer to them.
+    """Format the arguments for a question; of long ones the beginning, and a digest of all, which binds the answer to
+    them.
     """
     text = escape_confusable_characters(_format_arguments(arguments))
     if len(text) <= _MAX_ARGUMENTS:

@@ -1,8 +1,7 @@
-"""MEMORY.md and USER.md: short entries, `§` on a line of its own between them, and a limit for the whole
-file.
+"""MEMORY.md and USER.md: short entries, `§` on a line of its own between them, and a limit for the whole file.
 
-A file is read as its user may have edited it: blanks around entries and line ends do not count. What is
-no such file (a link, no text, too large to be one) is never written over.
+A file is read as its user may have edited it: blanks around entries and line ends do not count. What is no such file (a
+link, no text, too large to be one) is never written over.
 """
 
 import contextlib
@@ -154,9 +153,7 @@ def count_characters(entries: Sequence[str]) -> int:
 
 
 def clean_entry(text: str) -> str:
-    """Return an entry as it is stored: nothing in it that cannot be seen. Raises UsageError for one that
-    cannot be.
-    """
+    """Return an entry as it is stored: nothing in it that cannot be seen. Raises UsageError for one that cannot be."""
     entry = reveal_hidden_text(show_control_characters(clean_surrogates(text))).text.strip()
     if not entry:
         raise UsageError("An entry needs words.")
@@ -181,9 +178,7 @@ def apply_change(entries: Sequence[str], change: EntryChange) -> tuple[str, ...]
 
 
 def find_entry(entries: Sequence[str], old_text: str, name: str) -> str:
-    """Return the one entry that `old_text` is a part of, or is. Raises UsageError when there is none, or
-    several.
-    """
+    """Return the one entry that `old_text` is a part of, or is. Raises UsageError when there is none, or several."""
     wanted = old_text.strip()
     if not wanted:
         raise UsageError("old_text is needed: words of the one entry that is meant.")

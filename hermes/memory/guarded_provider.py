@@ -1,6 +1,4 @@
-"""Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for
-long.
-"""
+"""Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for long."""
 
 import asyncio
 import logging
@@ -36,9 +34,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class GuardedMemoryProvider:
-    """Guards one session's memory provider. `notify_user` gives the user a line; `seconds` is the time that a
-    call
-    has.
+    """Guards one session's memory provider. `notify_user` gives the user a line; `seconds` is the time that
+    a call has.
     """
 
     def __init__(self, provider: MemoryProvider, *, seconds: float, notify_user: Callable[[str], None]) -> None:
@@ -91,8 +88,8 @@ class GuardedMemoryProvider:
         """The provider's part of the prompt."""
 
     async def recall_for_message(self, query: str, turn: TurnStart, known: Callable[[], str]) -> list[TextPart]:
-        """Return what the provider recalls about a user's words, as a part of their message. Lines of `known` are
-        left out.
+        """Return what the provider recalls about a user's words, as a part of their message. Lines of `known` are left
+        out.
         """
         seconds = min(PREFETCH_SECONDS, self._seconds)
         begin = self._provider.on_turn_start

@@ -58,9 +58,7 @@ class ChangeOrigin(Struct, frozen=True, kw_only=True):
 
 
 class MemoryOutcome(Struct, frozen=True):
-    """The outcome of some operations: the changes' numbers, the entries as they are now, and what was there
-    already.
-    """
+    """The outcome of some operations: the changes' numbers, the entries as they are now, and what was there already."""
 
     ids: tuple[int, ...]
     entries: tuple[str, ...]
@@ -99,8 +97,7 @@ class _OperationPlan:
 
 
 class MemoryJournal:
-    """Every operation on the memories of one home. `lock` is the file that keeps two processes from writing at
-    once.
+    """Every operation on the memories of one home. `lock` is the file that keeps two processes from writing at once.
 
     A target that is not in `notebooks` is switched off. Secrets are taken out of whatever is stored.
     """
@@ -149,8 +146,7 @@ class MemoryJournal:
     async def propose_change(self, change: EntryChange, origin: ChangeOrigin) -> int:
         """Record one change to wait for approval; return its number, or that of the same one that waits already.
 
-        The row names the sources of both. Raises UsageError for one that cannot be. Room is checked at
-        approval.
+        The row names the sources of both. Raises UsageError for one that cannot be. Room is checked at approval.
         """
         ready = EntryChange(change.target, change.before, self._prepare_entry(change.after, change.before))
         book = self.notebook_for(ready.target)

@@ -51,8 +51,8 @@ class RecalledText(Struct, frozen=True):
 
 @runtime_checkable
 class MemoryProvider(Protocol):
-    """A memory provider. `initialise` is called first, `shutdown` last, each once; in between the others, in
-    any number.
+    """A memory provider. `initialise` is called first, `shutdown` last, each once; in between the others, in any
+    number.
     """
 
     name: str
@@ -120,9 +120,7 @@ def list_memory_providers() -> tuple[str, ...]:
 
 
 def open_memory_provider(named: str, setup: MemoryProviderSetup) -> tuple[MemoryProvider | None, str]:
-    """Open the provider of that name, or return None with a line for the user when there is none or more than
-    one.
-    """
+    """Open the provider of that name, or return None with a line for the user when there is none or more than one."""
     wanted = named.replace(",", " ").split()
     if len(wanted) != 1:
         return None, f"`memory.provider` names {len(wanted)} providers; there is at most one, so none is used."

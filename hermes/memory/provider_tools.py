@@ -1,6 +1,4 @@
-"""A memory provider's own tools as tools of a session: their results are untrusted until the user says
-otherwise.
-"""
+"""A memory provider's own tools as tools of a session: their results are untrusted until the user says otherwise."""
 
 from collections.abc import Iterator, Sequence
 

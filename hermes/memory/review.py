@@ -1,9 +1,8 @@
-"""The background review after work: one question to a model, in a context of its own, about what is worth
-keeping.
+"""The background review after work: one question to a model, in a context of its own, about what is worth keeping.
 
-The model is shown what was said and done, without untrusted content, and answers with changes of memory
-and skills. Each change must quote the conversation; one whose quote does not occur there is dropped.
-What happens to the others is decided elsewhere, by the user or their settings.
+The model is shown what was said and done, without untrusted content, and answers with changes of memory and skills.
+Each change must quote the conversation; one whose quote does not occur there is dropped. What happens to the others is
+decided elsewhere, by the user or their settings.
 """
 
 import re
@@ -56,8 +55,8 @@ has numbered steps, the commands that worked, and what went wrong before. Empty 
 
 
 class MemoryProposal(Struct, frozen=True):
-    """A proposed change of the memory: `target` is `memory` or `user`, `old_text` names the entry to replace
-    or remove.
+    """A proposed change of the memory: `target` is `memory` or `user`, `old_text` names the entry to
+    replace or remove.
     """
 
     action: Literal["add", "replace", "remove"]
@@ -133,9 +132,7 @@ def format_conversation(messages: Sequence[Message]) -> str:
 
 
 def collect_quotable(messages: Sequence[Message]) -> str:
-    """Return what evidence may quote: the words of the conversation themselves, without any that frame them
-    here.
-    """
+    """Return what evidence may quote: the words of the conversation themselves, without any that frame them here."""
     return "\n\0\n".join(piece.words for message in messages for piece in _message_pieces(message) if piece.words)
 
 

@@ -39,8 +39,8 @@ class MemoryFileSection:
         self._remarks: tuple[str, ...] = ()
 
     def render_text(self) -> str:
-        """Return the file's header and entries; empty when there are none, or with a remark when it cannot be a
-        memory.
+        """Return the file's header and entries; empty when there are none, or with a remark when it cannot
+        be a memory.
         """
         self._remarks = ()
         try:

@@ -1,8 +1,6 @@
-"""Anthropic's API format: `POST /v1/messages`. Source: the Anthropic API reference, chapters Messages and
-Streaming.
+"""Anthropic's API format: `POST /v1/messages`. Source: the Anthropic API reference, chapters Messages and Streaming.
 
-Content is always a list of blocks, the system prompt too, so that a cache mark is one more member of a
-block.
+Content is always a list of blocks, the system prompt too, so that a cache mark is one more member of a block.
 """
 
 from collections.abc import Sequence
@@ -99,8 +97,8 @@ class AnthropicMessagesWire:
 
 
 def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.Json]) -> dict[str, e.Json]:
-    """Return the limit of tokens, which this format demands, and thinking: as an effort, or as a budget for
-    older models.
+    """Return the limit of tokens, which this format demands, and thinking: as an effort, or as a budget for older
+    models.
     """
     quirks = endpoint.record.quirks
     set_limit = head.get(quirks.max_tokens_field)
@@ -122,9 +120,7 @@ def _reasoning_members(frame: EpochFrame, endpoint: Endpoint, head: dict[str, e.
 
 
 def _thinking_under_limit(limit: int, budget: int) -> dict[str, e.Json]:
-    """Return thinking that leaves half of a fixed limit to the answer; none where less than the least would
-    remain.
-    """
+    """Return thinking that leaves half of a fixed limit to the answer; none where less than the least would remain."""
     budget = min(budget, limit // 2)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _LEAST_BUDGET else {}
 
@@ -148,9 +144,7 @@ def _image_block(image: ImagePart) -> e.Json:
 
 
 def _input_block(part: Part, endpoint: Endpoint) -> list[e.Json]:
-    """Return the blocks of a part of a user's or a tool's message; blank text has none, since the API refuses
-    it.
-    """
+    """Return the blocks of a part of a user's or a tool's message; blank text has none, since the API refuses it."""
     if isinstance(part, TextPart):
         return [_text_block(part.text)] if part.text.strip() else []
     if isinstance(part, ImagePart):

@@ -1,7 +1,6 @@
 """The API format that OpenAI began and most vendors speak: `POST /chat/completions`.
 
-Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own deviations named where
-they are met.
+Source: the OpenAI API reference, chapter Chat Completions, and the vendors' own deviations named where they are met.
 """
 
 from collections.abc import Sequence
@@ -59,8 +58,7 @@ class ChatCompletionsWire:
         """Return the place behind the last member of the last block; of a result, or of calls without text, of the
         message itself.
 
-        An empty message takes no mark. Source: OpenRouter's own client
-        (`convert-to-openrouter-chat-messages.ts`).
+        An empty message takes no mark. Source: OpenRouter's own client (`convert-to-openrouter-chat-messages.ts`).
         """
         if not e.supports_cache_marks(endpoint) or encoded.endswith(b'"content":""}'):
             return -1
@@ -144,9 +142,7 @@ def _image_content(image: ImagePart) -> e.Json:
 
 
 def _tool_elements(message: Message, endpoint: Endpoint) -> list[e.Json]:
-    """Return one `tool` element a result; then one `user` element with their pictures and the text that joins
-    here.
-    """
+    """Return one `tool` element a result; then one `user` element with their pictures and the text that joins here."""
     quirks = endpoint.record.quirks
     results = list(message.tool_results())
     elements: list[e.Json] = [
@@ -403,8 +399,7 @@ def _split_content_chunks(chunks: list[object]) -> tuple[str, str]:
 def _parse_usage(usage: d.Table) -> Usage:
     """Return token counts under the names that vendors use for them.
 
-    Gemini and xAI leave reasoning out of `completion_tokens` but not out of `total_tokens`; the larger
-    figure is right.
+    Gemini and xAI leave reasoning out of `completion_tokens` but not out of `total_tokens`; the larger figure is right.
     """
     prompt, completion = d.get_count(usage, "prompt_tokens"), d.get_count(usage, "completion_tokens")
     details = d.get_object(usage, "prompt_tokens_details")

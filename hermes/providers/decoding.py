@@ -40,8 +40,8 @@ def parse_event(data: str) -> Table:
 
 
 def get_event_kind(event: ServerEvent, data: Table) -> str:
-    """Return the kind of an event: the `type` in its data, which gateways keep; an event named `error` is one
-    in any case.
+    """Return the kind of an event: the `type` in its data, which gateways keep; an event named `error` is one in any
+    case.
 
     llama-server's errors in the Anthropic format have the error's own type there (`server_error`).
     """
@@ -55,17 +55,13 @@ def get_text(table: Table, key: str) -> str:
 
 
 def get_count(table: Table, key: str) -> int:
-    """Return the member as a count, at most `MOST_TOKENS`; 0 when it is missing, null, below zero or not a
-    number.
-    """
+    """Return the member as a count, at most `MOST_TOKENS`; 0 when it is missing, null, below zero or not a number."""
     value = table.get(key)
     return int(min(value, MAX_CALL_TOKENS)) if isinstance(value, int | float) and value >= 0 else 0
 
 
 def get_amount(table: Table, key: str) -> float | None:
-    """Return the member as dollars, at most `MOST_USD`; None when it is missing, null, below zero or not a
-    number.
-    """
+    """Return the member as dollars, at most `MOST_USD`; None when it is missing, null, below zero or not a number."""
     value = table.get(key)
     return float(min(value, MAX_CALL_USD)) if isinstance(value, int | float) and value >= 0 else None
 
@@ -74,8 +70,7 @@ def parse_cost(usage: Table) -> float | None:
     """Return what the provider says a call cost, in dollars.
 
     With the user's own key behind OpenRouter (`is_byok`), `cost` is OpenRouter's share alone and
-    `cost_details.upstream_inference_cost` is billed beside it. Source: OpenRouter's guide "Usage
-    Accounting".
+    `cost_details.upstream_inference_cost` is billed beside it. Source: OpenRouter's guide "Usage Accounting".
     """
     own = get_amount(usage, "cost")
     upstream = get_amount(get_object(usage, "cost_details"), "upstream_inference_cost")
@@ -246,11 +241,10 @@ class CallPieces:
 
 
 def build_call_parts(calls: list[CallPieces], *, whole: bool) -> list[ToolCallPart]:
-    """Return the calls as parts, each with an id of its own; of a cut answer only those whose arguments are
-    complete.
+    """Return the calls as parts, each with an id of its own; of a cut answer only those whose arguments are complete.
 
-    Providers that give two parallel calls the same id are known; a result must find its own call, so the
-    second one gets a fresh id.
+    Providers that give two parallel calls the same id are known; a result must find its own call, so the second one
+    gets a fresh id.
     """
     parts: list[ToolCallPart] = []
     seen: set[str] = set()

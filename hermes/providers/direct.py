@@ -436,8 +436,8 @@ class _ResponseStream:
         return self._persistent and self._framing.done and not self._framing.surplus
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives. Raises `TransportError` when it ends too early or nothing comes for too
-        long.
+        """Yield the body as it arrives. Raises `TransportError` when it ends too early or
+        nothing comes for too long.
         """
         framing, clock = self._framing, asyncio.get_running_loop().time
         data, self._arrived = self._arrived, b""

@@ -31,8 +31,8 @@ class EmbeddedModel(Struct, frozen=True):
 
 
 def find_embedded_model() -> Path | None:
-    """Return the model file inside the package that carries it, found without importing it; None when it is
-    not installed.
+    """Return the model file inside the package that carries it, found without importing it; None when it is not
+    installed.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         return None

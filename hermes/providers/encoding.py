@@ -23,8 +23,8 @@ _PLAIN_ID = re.compile(r"[a-zA-Z0-9]+")
 
 
 def encode_json(value: Json) -> bytes:
-    """Encode the value as JSON in UTF-8; halves of surrogate pairs become U+FFFD. The same value gives the
-    same bytes.
+    """Encode the value as JSON in UTF-8; halves of surrogate pairs become U+FFFD. The
+    same value gives the same bytes.
     """
     try:
         return _ENCODER.encode(value)
@@ -43,8 +43,8 @@ def _clean_json(value: Json) -> Json:
 
 
 def parse_raw_json(text: str, opening: str) -> msgspec.Raw | None:
-    """Return the text as JSON to be put into a request untouched, or None when it is not valid or opens with
-    another sign.
+    """Return the text as JSON to be put into a request untouched, or None when it is not valid or opens with another
+    sign.
     """
     stripped = text.strip()
     if not stripped.startswith(opening):
@@ -87,8 +87,7 @@ def encode_call_arguments(text: str) -> msgspec.Raw:
 
 
 def encode_call_id(text: str, quirks: Quirks, *, strict: bool = False) -> str:
-    """Return the call's id as this provider accepts it: its own, or a hash of it, the same one in call and
-    result.
+    """Return the call's id as this provider accepts it: its own, or a hash of it, the same one in call and result.
 
     `strict` demands letters, digits, `_` and `-` only.
     """
@@ -118,9 +117,7 @@ def get_image_url(image: ImagePart) -> str:
 
 
 def is_same_origin(message: Message, endpoint: Endpoint) -> bool:
-    """Return whether the very model that is asked now wrote the message; only then may its own marks go back
-    to it.
-    """
+    """Return whether the very model that is asked now wrote the message; only then may its own marks go back to it."""
     origin = message.origin
     return (
         origin is not None
@@ -131,8 +128,8 @@ def is_same_origin(message: Message, endpoint: Endpoint) -> bool:
 
 
 def collect_result_images(results: Iterable[ToolResultPart]) -> list[tuple[str, ImagePart]]:
-    """Return pictures of tool results with a line that says whose they are, for formats whose results hold
-    text only.
+    """Return pictures of tool results with a line that says whose they are, for formats
+    whose results hold text only.
     """
     return [
         (f"[picture from the result of {encode_call_name(result.name)}, call {result.call_id}]", image)
@@ -151,9 +148,7 @@ def decode_call_extra(call: ToolCallPart) -> dict[str, Json]:
 
 
 def supports_cache_marks(endpoint: Endpoint) -> bool:
-    """Return whether the endpoint's requests have the form that can carry cache marks, whether or not any are
-    sent.
-    """
+    """Return whether the endpoint's requests have the form that can carry cache marks, whether or not any are sent."""
     return matches_model(endpoint.model, endpoint.record.quirks.cache_marks)
 
 
@@ -166,9 +161,7 @@ def build_cache_mark(endpoint: Endpoint) -> dict[str, Json]:
 
 
 def splice_cache_marks(messages: bytes | bytearray, places: Sequence[int], endpoint: Endpoint) -> list[Buffer]:
-    """Return the messages with a cache mark at each place, in pieces that are joined once; nothing is copied
-    here.
-    """
+    """Return the messages with a cache mark at each place, in pieces that are joined once; nothing is copied here."""
     if not places or not endpoint.cache_ttl:
         return [messages]
     mark = b"," + encode_json(build_cache_mark(endpoint))[1:-1]

@@ -15,8 +15,8 @@ _AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
 async def connect_first(host: str, port: int) -> socket.socket:
     """Return the first socket to connect.
 
-    IPv6 and IPv4 addresses take turns, each tried beside those before it. Raises OSError: that of the
-    address that failed last.
+    IPv6 and IPv4 addresses take turns, each tried beside those before it. Raises OSError: that of the address that
+    failed last.
     """
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

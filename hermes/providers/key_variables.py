@@ -13,9 +13,7 @@ _KEY_CHARACTERS = re.compile(r"[!-~]+")
 
 
 def is_valid_key(key: str) -> bool:
-    """Return whether the text can be a key: one that holds a space, a line break or a typographic sign never
-    is.
-    """
+    """Return whether the text can be a key: one that holds a space, a line break or a typographic sign never is."""
     return _KEY_CHARACTERS.fullmatch(key) is not None
 
 

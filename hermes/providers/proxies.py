@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:
     """Return the proxy's URL, or an empty string to go there directly.
 
-    Lower-case variables win over upper-case ones. Addresses of this machine are never requested through a
-    proxy.
+    Lower-case variables win over upper-case ones. Addresses of this machine are never requested through a proxy.
     """
     proxy = _read_variable(environ, f"{scheme}_proxy") or _read_variable(environ, "all_proxy")
     if not proxy or is_loopback(host) or _is_excepted(host, port, _read_variable(environ, "no_proxy")):
@@ -43,9 +42,7 @@ def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _is_excepted(host: str, port: int, rules: str) -> bool:
-    """Return whether NO_PROXY names the host: `*`, a name and all below it, an address, a network, any with a
-    port.
-    """
+    """Return whether NO_PROXY names the host: `*`, a name and all below it, an address, a network, any with a port."""
     address = _parse_address(host)
     for item in rules.replace(" ", ",").split(","):
         rule = item.strip().lower()

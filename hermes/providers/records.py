@@ -55,9 +55,7 @@ HOSTS = {
     "open.bigmodel.cn": "glm",
     "openrouter.ai": "openrouter",
 }
-"""The provider that owns a host. The same as in the records, here so that none has to be imported to find
-out.
-"""
+"""The provider that owns a host. The same as in the records, here so that none has to be imported to find out."""
 
 LOCAL_PORTS = {1234: "lmstudio", 8000: "vllm", 8080: "llamacpp", 11434: "ollama"}
 """The server that usually listens on a port of this machine."""
@@ -88,8 +86,7 @@ def list_provider_names() -> tuple[str, ...]:
 
 
 def load_record(name: str) -> ProviderRecord:
-    """Return the record of that name or alias, built in or from an entry point of the group
-    `hermes.providers`.
+    """Return the record of that name or alias, built in or from an entry point of the group `hermes.providers`.
 
     Raises `ConfigError` with the nearest name for one that nobody offers.
     """

@@ -44,11 +44,9 @@ def is_configured(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
 def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoint:
     """Resolve a choice to an endpoint.
 
-    The provider is the one that is named; else the one that owns the address; else the one that a
-    `provider/model` name begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a
-    key. The
-    API format is the one that is named; else what the address says; else the provider's. Raises
-    `ConfigError`, never with a key in it.
+    The provider is the one that is named; else the one that owns the address; else the one that a `provider/model` name
+    begins with, if its key is there; else the first of `records.KEY_VARIABLES` with a key. The API format is the one
+    that is named; else what the address says; else the provider's. Raises `ConfigError`, never with a key in it.
     """
     found = _choose_provider(choice, environ)
     base_url = _resolve_base_url(choice, found, environ)
@@ -68,8 +66,8 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
 
 
 def find_known_length(found: ProviderRecord, model: str) -> int | None:
-    """Return the record's own word on a model's window: by its name, else by the longest prefix; None when it
-    has none.
+    """Return the record's own word on a model's window: by its name, else by the longest prefix; None when
+    it has none.
     """
     lengths = found.context_lengths
     if model in lengths:
@@ -122,8 +120,8 @@ def _split_address(url: str) -> tuple[str, int | None]:
 
 
 def _provider_by_prefix(choice: ModelChoice, environ: Mapping[str, str]) -> ProviderRecord | None:
-    """Return the provider that `provider/model` names, if it can be used; OpenRouter's names look the same and
-    go there.
+    """Return the provider that `provider/model` names, if it can be used; OpenRouter's names look the same and go
+    there.
     """
     prefix, _, rest = choice.model.partition("/")
     if not rest:
@@ -199,8 +197,7 @@ def list_environment_keys(
 ) -> Iterator[tuple[str, str]]:
     """Yield the provider's keys in the environment, each with its variable's name, in order of preference.
 
-    One that belongs to the environment's address only goes there: `own_address` says whether that is where
-    it goes.
+    One that belongs to the environment's address only goes there: `own_address` says whether that is where it goes.
     """
     return list_variable_keys((*found.key_variables, *(found.address_keys if own_address else ())), environ)
 

@@ -1,8 +1,7 @@
 """OpenAI's newer API format: `POST /responses`, used without storage on their side.
 
-Source: the OpenAI API reference, chapters Responses and Streaming events. Nothing is stored there
-(`store: false`), so reasoning goes back as the encrypted items themselves, without their ids: an id
-would be looked up and not be found.
+Source: the OpenAI API reference, chapters Responses and Streaming events. Nothing is stored there (`store: false`), so
+reasoning goes back as the encrypted items themselves, without their ids: an id would be looked up and not be found.
 """
 
 from collections.abc import Sequence
@@ -130,8 +129,8 @@ def _tool_items(message: Message, endpoint: Endpoint) -> list[e.Json]:
 
 
 def _answer_items(message: Message, endpoint: Endpoint) -> list[e.Json]:
-    """Return the answer's parts in order. Reasoning goes back encrypted, to its own model, and never as the
-    last item.
+    """Return the answer's parts in order. Reasoning goes back encrypted, to its own
+    model, and never as the last item.
     """
     quirks = endpoint.record.quirks
     own = e.is_same_origin(message, endpoint)

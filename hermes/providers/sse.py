@@ -9,9 +9,8 @@ _BOM = b"\xef\xbb\xbf"
 class SseReader:
     """Takes bytes cut anywhere, returns whole events.
 
-    Fields other than `event` and `data` are ignored. An event without data is not dispatched, as the
-    standard says. Raises `WireError` for an event larger than `limit` bytes. Bytes that are not UTF-8
-    become U+FFFD.
+    Fields other than `event` and `data` are ignored. An event without data is not dispatched, as the standard says.
+    Raises `WireError` for an event larger than `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
     """
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
@@ -104,9 +103,7 @@ class SseReader:
 
 
 def _parse_whole_lines(chunk: bytes) -> list[ServerEvent] | None:
-    """Parse a chunk that is nothing but whole `data: ...` lines, each followed by an empty line: the fast
-    path.
-    """
+    """Parse a chunk that is nothing but whole `data: ...` lines, each followed by an empty line: the fast path."""
     if not chunk.startswith(b"data: ") or not chunk.endswith(b"\n\n") or b"\r" in chunk:
         return None
     blocks = chunk[:-2].split(b"\n\n")

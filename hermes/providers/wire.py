@@ -98,9 +98,7 @@ class ProviderRecord(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(KeyHolder, frozen=True, kw_only=True):
-    """A record resolved for use: the model, its address and its key. `context_length` is None when it is
-    unknown.
-    """
+    """A record resolved for use: the model, its address and its key. `context_length` is None when it is unknown."""
 
     record: ProviderRecord
     model: str
@@ -122,8 +120,8 @@ class ServerEvent(Struct, frozen=True):
 class WireError(HermesError):
     """A provider reported an error inside a stream, or sent what its API format does not know.
 
-    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none),
-    `error` the whole object that it sent, where it sent one.
+    `code` and `type` are the provider's own words for it, `status` the HTTP status it names (0: none), `error` the
+    whole object that it sent, where it sent one.
     """
 
     def __init__(
@@ -164,22 +162,18 @@ class AnswerDecoder(Protocol):
 
     @property
     def pieces(self) -> int:
-        """Return how many pieces of calls have come; `feed` gives no delta for them, and a long call is no
-        silence.
-        """
+        """Return how many pieces of calls have come; `feed` gives no delta for them, and a long call is no silence."""
         ...
 
     def build_answer(self) -> Answer:
-        """Return what has arrived; when not finished: without any call whose arguments are still incomplete,
-        finish `cut`.
+        """Return what has arrived; when not finished: without any call whose arguments are still incomplete, finish
+        `cut`.
         """
         ...
 
 
 class WireFormat(Protocol):
-    """A family of vendor APIs. Encoding is pure: the same values give the same bytes, today and after a
-    restart.
-    """
+    """A family of vendor APIs. Encoding is pure: the same values give the same bytes, today and after a restart."""
 
     name: str
     version: int
@@ -194,9 +188,7 @@ class WireFormat(Protocol):
         ...
 
     def find_mark_offset(self, message: Message, encoded: bytes, endpoint: Endpoint) -> int:
-        """Return where a cache mark can be put into the encoded message, as an offset; -1 when it cannot carry
-        one.
-        """
+        """Return where a cache mark can be put into the encoded message, as an offset; -1 when it cannot carry one."""
         ...
 
     def encode_body(

@@ -64,8 +64,7 @@ class SessionActor:
         """Stands for the turn of a dead process while it is resumed."""
         self._working = False
         self.current_turn_end: asyncio.Future[TurnEnded] | None = None
-        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events
-        apart.
+        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events apart.
         """
         self._turn_lock = asyncio.Lock()
         """Held by what runs: a turn, or work between two turns."""
@@ -124,12 +123,11 @@ class SessionActor:
     def steer(
         self, inbound: InboundMessage, *, joins_only: bool = False, in_order: bool = False
     ) -> "asyncio.Future[TurnEnded]":
-        """Let a message join the running turn when its next tools are done; it gets a turn of its own when none
-        follow.
+        """Let a message join the running turn when its next tools are done; it gets a turn of its own when none follow.
 
-        The future is the end of the turn that it became part of. With `joins_only` there is no other turn: the
-        future is cancelled when the message could not join, and it is the caller's again. With `in_order` it
-        does not overtake messages that wait for turns of their own.
+        The future is the end of the turn that it became part of. With `joins_only` there is no other turn: the future
+        is cancelled when the message could not join, and it is the caller's again. With `in_order` it does not overtake
+        messages that wait for turns of their own.
         """
         if joins_only and self.busy:
             queued = QueuedMessage(inbound, joins_only=True)
@@ -184,8 +182,8 @@ class SessionActor:
         return self._resume_handle.ended if self._resume_handle is not None else None
 
     def stop(self) -> bool:
-        """Stop the running turn; return False when none runs. A second stop of the same turn gives running tools
-        no time.
+        """Stop the running turn; return False when none runs. A second stop of the same turn gives running tools no
+        time.
         """
         if self._exclusive_task is not None and not self._exclusive_task.done():
             self._exclusive_task.cancel()
@@ -356,8 +354,7 @@ class SessionActor:
     async def _run_and_settle(self, preparation: Coroutine[object, object, TurnState], queued: QueuedMessage) -> None:
         """Run a turn, and tell everybody who waits for it how it ended."""
         self.current_turn_end = queued.ended
-        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events
-        apart.
+        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events apart.
         """
         try:
             result = await self._run_one_turn(await preparation)
@@ -375,8 +372,7 @@ class SessionActor:
                 one.settle(result)
         self._joined_messages.clear()
         self.current_turn_end = None
-        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events
-        apart.
+        """The future that `post` or `forward` returned for the message being answered; it tells a turn's events apart.
         """
         self._working, self._resume_handle, self._stop_asked = False, None, False
         """Stands for the turn of a dead process while it is resumed."""
@@ -457,9 +453,7 @@ def _make_user_message(
 def _read_turn_result(
     turn: "asyncio.Task[TurnEnded]", state: TurnState, ends: Sequence[TurnEnded]
 ) -> tuple[TurnEnded, HermesError | None]:
-    """Return the turn's end, as it was emitted or made from an error that the loop could not name, and that
-    error.
-    """
+    """Return the turn's end, as it was emitted or made from an error that the loop could not name, and that error."""
     if ends:
         return ends[-1], None
     if turn.cancelled():  # stopped before its first step: nothing of it was begun

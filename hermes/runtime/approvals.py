@@ -1,6 +1,4 @@
-"""A session's approval prompts and their answers. Without an answer, a person or a front-end, the answer
-is no.
-"""
+"""A session's approval prompts and their answers. Without an answer, a person or a front-end, the answer is no."""
 
 import asyncio
 import contextlib
@@ -24,9 +22,9 @@ _POLL_SECONDS = 0.5
 class SessionApprovals:
     """The approval prompts of one session; an `Approver` for its executor.
 
-    A prompt is on disk before it is shown, an answer before it counts, and each is taken once, whoever
-    gives it and however often. A prompt whose process died is the same prompt when its turn is resumed.
-    `turn` returns the id of the running turn.
+    A prompt is on disk before it is shown, an answer before it counts, and each is taken once, whoever gives it and
+    however often. A prompt whose process died is the same prompt when its turn is resumed. `turn` returns the id of the
+    running turn.
     """
 
     def __init__(self, store: Store, session_id: str, clock: Clock, *, seconds: float, turn: Callable[[], str]) -> None:

@@ -8,9 +8,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.util.cancellation import wait_for_task
 
 AttachmentProvider = Callable[[InboundMessage], Awaitable[Sequence[ImagePart | TextPart]]]
-"""Returns parts to attach to a message. It reports by itself what it could not attach; what it raises ends
-the turn.
-"""
+"""Returns parts to attach to a message. It reports by itself what it could not attach; what it raises ends the turn."""
 
 
 class AttachmentCollector:

@@ -1,6 +1,4 @@
-"""Compression of a live session: when its engine is asked, and how its decision is stored, shown and
-undone.
-"""
+"""Compression of a live session: when its engine is asked, and how its decision is stored, shown and undone."""
 
 import asyncio
 import ipaddress
@@ -46,19 +44,16 @@ HOOK_SECONDS = 30.0
 
 ASK_LOCAL_TOKENS = 2_000
 ASK_REMOTE_TOKENS = 16_000
-"""Estimated tokens of a request from which on a provider on this machine or network, or any other one, is
-asked for its window.
+"""Estimated tokens of a request from which on a provider on this machine or network, or any other one, is asked for its
+window.
 
-One that has not answered yet is asked like any other: a single short question should not cost two
-requests.
+One that has not answered yet is asked like any other: a single short question should not cost two requests.
 """
 
 _LOG = logging.getLogger(__name__)
 
 BeforeCompress = Callable[[Sequence[Message]], Awaitable[str]]
-"""Called with the messages that are about to be compressed; returns what the summary should not lose, or
-nothing.
-"""
+"""Called with the messages that are about to be compressed; returns what the summary should not lose, or nothing."""
 
 
 class EpochSwitcher(Protocol):
@@ -85,8 +80,8 @@ class ContextWindows:
         self._known: dict[tuple[str, str], int | None] = {}
 
     async def get_window(self, client: ModelClient, estimated: int) -> int | None:
-        """Return the tokens of the model's window; None when unknown, or when a small request does not justify
-        asking.
+        """Return the tokens of the model's window; None when unknown, or when a small
+        request does not justify asking.
         """
         endpoint = client.endpoint
         if endpoint.context_length is not None:

@@ -1,5 +1,5 @@
-"""The live part of a session: opening it restores or begins its epoch, encodes its transcript, and finds a
-lost turn.
+"""The live part of a session: opening it restores or begins its epoch, encodes its
+transcript, and finds a lost turn.
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,7 @@ class LiveConversation(Struct):
 def find_frame_mismatch(stored: EpochFrame, wanted: EpochFrame) -> str:
     """Return why `stored` cannot be continued as `wanted`; empty when it can.
 
-    Tools are compared by name: what a newer program would say of the same tool is not worth the cached
-    prefix.
+    Tools are compared by name: what a newer program would say of the same tool is not worth the cached prefix.
     """
     if not stored.provider:
         return "what was stored could not be read"
@@ -74,8 +73,8 @@ async def open_conversation(
 ) -> LiveConversation:
     """Restore the session's epoch, or begin one with the frame `wanted`.
 
-    `system` is a prompt that the caller insists on; one that differs from the stored one begins a new
-    epoch. Raises NotFoundError for an unknown session.
+    `system` is a prompt that the caller insists on; one that differs from the stored one begins a new epoch. Raises
+    NotFoundError for an unknown session.
     """
     if await store.get_session(session_id) is None:
         raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
@@ -138,11 +137,10 @@ def _is_note(part: Part) -> bool:
 async def _adopt_lost_turn(
     store: Store, session_id: str, rows: Sequence[StoredMessage]
 ) -> tuple[ResumedTurn | None, int]:
-    """Return the turn whose process died, taken over from it, and the index in `rows` where its messages
-    begin.
+    """Return the turn whose process died, taken over from it, and the index in `rows` where its messages begin.
 
-    Of several only the last can be resumed; one that has no message (its person's words were never stored)
-    and those before are ended by name.
+    Of several only the last can be resumed; one that has no message (its person's words were never stored) and those
+    before are ended by name.
     """
     lost = await store.list_open_turns(session_id)
     for turn in lost:

@@ -128,9 +128,7 @@ class SessionEpochs:
         return True
 
     async def prepare_request(self, state: TurnState, emit: Emit) -> None:
-        """Compress a transcript that is about to become too long. Costs next to nothing where nothing is to be
-        done.
-        """
+        """Compress a transcript that is about to become too long. Costs next to nothing where nothing is to be done."""
         await self._compression.compress_if_full(state, emit)
 
     async def compress_overflow(self, state: TurnState, emit: Emit) -> bool:
@@ -162,8 +160,8 @@ class SessionEpochs:
         await self._enter_epoch(number, candidate, reason, state, emit)
 
     async def build_frame(self) -> EpochFrame:
-        """Return the frame of an epoch with the current model as of now, with the rewrites that this epoch has
-        learned.
+        """Return the frame of an epoch with the current model as of now, with the
+        rewrites that this epoch has learned.
         """
         found = (await self._route.candidate(self._route_index)).frame
         rewrites = self._conversation.frame.rewrites

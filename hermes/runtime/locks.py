@@ -1,9 +1,7 @@
-"""Ownership of a session: an operating system lock on a small file, released by the kernel when its owner
-dies.
+"""Ownership of a session: an operating system lock on a small file, released by the kernel when its owner dies.
 
-The supervisors of a session's commands keep the lock's handle too: after a kill -9 it is free only when
-nothing of the dead process's commands is alive. The next owner waits for that, and helps a supervisor
-that was stopped.
+The supervisors of a session's commands keep the lock's handle too: after a kill -9 it is free only when nothing of the
+dead process's commands is alive. The next owner waits for that, and helps a supervisor that was stopped.
 """
 
 import asyncio
@@ -20,20 +18,17 @@ _POLL = 0.02
 _MAX_WAIT = 10.0
 """Seconds that the processes of a dead owner may take to end."""
 _WAKE_INTERVAL = 1.0
-"""Seconds between attempts to continue stopped supervisors; from the third on their commands are killed
-for them.
-"""
+"""Seconds between attempts to continue stopped supervisors; from the third on their commands are killed for them."""
 _UNNAMED_SECONDS = 0.5
 """Seconds in which an owner may hold the lock without having written its name yet."""
 
 
 @contextlib.asynccontextmanager
 async def session_lock(folder: Path, session_id: str) -> AsyncIterator[int]:
-    """Hold a session for this process; yield the lock's handle, for those who are to hold it after this
-    process dies.
+    """Hold a session for this process; yield the lock's handle, for those who are to hold it after this process dies.
 
-    Raises BusyError that names the owner at once when a living process has it, and when the processes of a
-    dead one do not end. Raises StoreError when the lock cannot be made.
+    Raises BusyError that names the owner at once when a living process has it, and when the processes of a dead one do
+    not end. Raises StoreError when the lock cannot be made.
     """
     file = folder / f"{session_id}.lock"
     try:
@@ -76,11 +71,9 @@ async def _acquire_lock(file: Path, session_id: str) -> int:
 
 
 def _wake_supervisors(file: Path, owner: tuple[int, str], *, by_hand: bool) -> None:
-    """Continue a dead owner's supervisors, which a command can have stopped; with `by_hand` kill their
-    commands.
+    """Continue a dead owner's supervisors, which a command can have stopped; with `by_hand` kill their commands.
 
-    They are the processes that have the file open under a supervisor's name. The helper above one is woken
-    too.
+    They are the processes that have the file open under a supervisor's name. The helper above one is woken too.
     """
     from hermes.execution import supervisor_main
 
@@ -94,9 +87,7 @@ def _wake_supervisors(file: Path, owner: tuple[int, str], *, by_hand: bool) -> N
 
 
 def _find_holders(file: Path) -> list[int]:
-    """Return the processes that have a file open, of those that can be inspected; empty where there is no
-    `/proc`.
-    """
+    """Return the processes that have a file open, of those that can be inspected; empty where there is no `/proc`."""
     path = os.path.realpath(file)
     found = []
     for number in os.listdir("/proc") if os.path.isdir("/proc") else ():

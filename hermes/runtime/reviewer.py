@@ -1,6 +1,4 @@
-"""The reviewer of mode `smart`: a small model looks at commands that the rules allow. It can only ask for
-more.
-"""
+"""The reviewer of mode `smart`: a small model looks at commands that the rules allow. It can only ask for more."""
 
 from msgspec import structs
 
@@ -24,8 +22,8 @@ change how the machine or an account works, or you cannot tell what it does. FIN
 
 
 class ModelReviewer:
-    """Asks a side model about commands with effects. Anything but a plain FINE, a failure too, means: ask the
-    person.
+    """Asks a side model about commands with effects. Anything but a plain FINE, a failure
+    too, means: ask the person.
     """
 
     def __init__(self, task: SideTask) -> None:

@@ -1,7 +1,6 @@
 """IP addresses: every way to write one, and which of them are public.
 
-The ranges are those of the IANA special-purpose address registries (RFC 6890 and what was added since),
-written out
+The ranges are those of the IANA special-purpose address registries (RFC 6890 and what was added since), written out
 because the standard library's own table differs between patch releases.
 """
 
@@ -95,9 +94,7 @@ def is_canonical_ipv4(host: str) -> bool:
 
 
 def judge_address(ip: str) -> AddressJudgement:
-    """Judge an address as a resolver gives it. A text that is not an address, or names an interface, is not
-    public.
-    """
+    """Judge an address as a resolver gives it. A text that is not an address, or names an interface, is not public."""
     return _judge_text(ip.strip())
 
 

@@ -19,8 +19,8 @@ _BASIC_NAMES = frozenset(
 
 
 def select_basic_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the few variables that programs need to run at all, for those that are given nothing else unless
-    by name.
+    """Return the few variables that programs need to run at all, for those that are given nothing else
+    unless by name.
     """
     return {name: value for name, value in environment.items() if name in _BASIC_NAMES or name.startswith("LC_")}
 

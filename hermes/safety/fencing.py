@@ -1,7 +1,6 @@
 """Fences untrusted text between marks that it cannot forge, and makes everything in it visible.
 
-Nothing meaningful is dropped: invisible text is shown, characters that only disturb are removed and
-counted.
+Nothing meaningful is dropped: invisible text is shown, characters that only disturb are removed and counted.
 """
 
 import hmac
@@ -92,9 +91,8 @@ def _control_picture(char: str) -> str:
 def reveal_hidden_text(text: str) -> RevealedText:
     """Return the text with everything invisible removed or spelled out.
 
-    Joiners within scripts and emoji that need them, single variation selectors and the tags of a flag stay.
-    Tags and runs of variation selectors that spell a text are shown as that text; bidirectional controls by
-    their number.
+    Joiners within scripts and emoji that need them, single variation selectors and the tags of a flag stay. Tags and
+    runs of variation selectors that spell a text are shown as that text; bidirectional controls by their number.
     """
     if text.isascii() or not _ODD.search(text):
         return RevealedText(text)

@@ -14,10 +14,8 @@ _QUOTED = re.compile(r"[\s'\"\\]")
 def covers_subject(pattern: str, subject: str) -> bool:
     """Return whether a pattern covers the subject of a finding.
 
-    They are compared word by word; a word with spaces is in quotes, as in a shell. `*`, `?` and `[...]` are
-    as in file
-    names and stay inside one word, where they match no `..` and no braces; a `*` that is a word of its own
-    matches any
+    They are compared word by word; a word with spaces is in quotes, as in a shell. `*`, `?` and `[...]` are as in file
+    names and stay inside one word, where they match no `..` and no braces; a `*` that is a word of its own matches any
     words.
     """
     return pattern == subject or _words_match(_split_words(pattern), _split_words(subject))

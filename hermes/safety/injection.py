@@ -1,10 +1,7 @@
-"""Detects passages that look like prompt injection. They are pointed out and nothing else: no text is
-dropped for it.
+"""Detects passages that look like prompt injection. They are pointed out and nothing else: no text is dropped for it.
 
-Words fall into classes; a sentence that holds one of each class that a rule names is marked. So filler,
-order and
-punctuation do not matter, every word costs one look-up, and time grows with the text. Scanners of this
-kind miss much
+Words fall into classes; a sentence that holds one of each class that a rule names is marked. So filler, order and
+punctuation do not matter, every word costs one look-up, and time grows with the text. Scanners of this kind miss much
 and have false positives (`docs/web.md` has the measurement): the protection is provenance and the gate.
 """
 

@@ -1,6 +1,4 @@
-"""The single check for paths: what may be done with a path, by all of its names, as the disk is at this
-moment.
-"""
+"""The single check for paths: what may be done with a path, by all of its names, as the disk is at this moment."""
 
 import contextlib
 import os
@@ -41,9 +39,7 @@ _KINDS = (
 )
 _OTHER_NAME = "it is another name of a protected file"
 _CACHE_SECONDS = 2.0
-"""Seconds for which the protected folders are taken to be unchanged: their second names are mounts, made
-by hand.
-"""
+"""Seconds for which the protected folders are taken to be unchanged: their second names are mounts, made by hand."""
 _MAX_FILES = 2_000
 _MAX_FOLDERS = 64
 
@@ -60,12 +56,9 @@ class PathJudgement(Struct, frozen=True):
 def judge_path(path: str, op: Operation, cwd: str, places: Places) -> PathJudgement:
     """Judge a path, as a person or a model writes it, from the folder `cwd`.
 
-    It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent
-    signs), as the
-    disk has it with every link followed, and by its identity: another name of a protected file is
-    protected. Code that
-    opens it afterwards must check the open file (`open_file_refusal`): links may be swapped meanwhile.
-    Never raises.
+    It is judged as it is written, as other programs may read it (`~user`, `$HOME`, `file://`, percent signs), as the
+    disk has it with every link followed, and by its identity: another name of a protected file is protected. Code that
+    opens it afterwards must check the open file (`open_file_refusal`): links may be swapped meanwhile. Never raises.
     """
     if not path.strip():
         return PathJudgement(Verdict.DENY, "no-path", "it is empty")

@@ -1,5 +1,5 @@
-"""The paths that tools may not write, and those that they may not read. Paths come in resolved; nothing is
-opened here.
+"""The paths that tools may not write, and those that they may not read. Paths come in
+resolved; nothing is opened here.
 """
 
 import fnmatch
@@ -158,8 +158,7 @@ _WORKSPACE_FOLDERS = ("workspace", "people")
 def write_refusal(path: str, places: Places, *, asked: bool = False) -> str:
     """Return why `path` (absolute, resolved) may not be written; empty when it may.
 
-    `asked`: a person is asked about files of the workspace that hold its keys, such as `.env`, so that is
-    no reason.
+    `asked`: a person is asked about files of the workspace that hold its keys, such as `.env`, so that is no reason.
     """
     if path in _HARMLESS_DEVICES or path.startswith(_SHARED_MEMORY) or _is_inside(path, places.own):
         return ""
@@ -192,8 +191,8 @@ def is_in_own_workspace(path: str, places: Places) -> bool:
 
 
 def has_start_files_below(path: str, places: Places) -> bool:
-    """Return whether files that run at the start of other programs, or hold keys, would lie below a folder of
-    the home.
+    """Return whether files that run at the start of other programs, or hold keys, would lie below a folder
+    of the home.
     """
     below = _path_below(path, places.home)
     return bool(below) and any(one.startswith(f"{below}/") for one in (*_HOME_FOLDERS, *_HOME_FILES))
@@ -242,8 +241,8 @@ def _own_state_refusal(path: str, places: Places) -> str | None:
 
 
 def _readable_names(places: Places) -> tuple[str, ...]:
-    """Return the names that may be read in Hermes' own folder: the memories, and the files sent to it, only
-    for its owner.
+    """Return the names that may be read in Hermes' own folder: the memories, and the files sent to it, only for its
+    owner.
     """
     return tuple(one for one in _OPEN_HERMES if not places.foreign or one not in ("memories", "media"))
 
@@ -268,9 +267,7 @@ def iter_guarded_folders(places: Places) -> Iterator[str]:
 
 
 def list_secret_paths(places: Places) -> tuple[str, ...]:
-    """Return the folders and files that commands may not read, except `list_readable_paths`: keys, and Hermes'
-    own.
-    """
+    """Return the folders and files that commands may not read, except `list_readable_paths`: keys, and Hermes' own."""
     homes = dict.fromkeys((places.hermes, _default_home(places)))
     return (*homes, *(f"{places.home}/{name}" for name in _SECRET_HOME), *_SECRET_SYSTEM)
 
@@ -291,8 +288,8 @@ def is_ssh_public(path: str) -> bool:
 
 
 def expand_to_protected(path: str, places: Places) -> str:
-    """Return a path with wildcards, with the protected folder or file that it may match written out, if there
-    is one.
+    """Return a path with wildcards, with the protected folder or file that it may match written out, if
+    there is one.
     """
     parts = path.split("/")
     for target in list_secret_paths(places):

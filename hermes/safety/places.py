@@ -8,11 +8,9 @@ from msgspec import Struct
 class Places(Struct, frozen=True, kw_only=True):
     """The folders on which the safety rules depend, all absolute and resolved.
 
-    `hermes` is the Hermes home; `own` are folders inside protected ones that tools may use (results spilled
-    to files).
-    `foreign`: the session belongs to a person who is not the owner, so the owner's memories are closed.
-    `confined`: nothing
-    of this machine outside of the workspace may be seen.
+    `hermes` is the Hermes home; `own` are folders inside protected ones that tools may use (results spilled to files).
+    `foreign`: the session belongs to a person who is not the owner, so the owner's memories are closed. `confined`:
+    nothing of this machine outside of the workspace may be seen.
     """
 
     home: str

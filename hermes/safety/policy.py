@@ -15,8 +15,7 @@ POLICY_RULE_NAME = "policy"
 class PolicyRule(Struct, frozen=True, forbid_unknown_fields=True):
     """A person's rule: a pattern with a verdict.
 
-    `match` and `no_match` are examples: subjects that the pattern must cover, and some that it must not. A
-    rule whose
+    `match` and `no_match` are examples: subjects that the pattern must cover, and some that it must not. A rule whose
     examples do not hold is refused, so that a pattern means what its author intended.
     """
 

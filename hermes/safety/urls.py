@@ -1,10 +1,7 @@
-"""Judges which URLs may be fetched. A URL has one reading; a URL that programs read in more than one way
-is refused.
+"""Judges which URLs may be fetched. A URL has one reading; a URL that programs read in more than one way is refused.
 
-`judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up
-and returns the
-addresses to connect to, all of them judged: a client that connects to those, and to nothing else,
-cannot be redirected
+`judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up and returns the
+addresses to connect to, all of them judged: a client that connects to those, and to nothing else, cannot be redirected
 by a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
 """
 
@@ -47,8 +44,7 @@ class UrlPolicy(Struct, frozen=True):
 class UrlJudgement(Struct, frozen=True):
     """The judgement of a URL. `url` is its one reading, to be used instead of the given text.
 
-    It has no user name, no password and no fragment; `host` is in ASCII. All three are empty when it cannot
-    be read.
+    It has no user name, no password and no fragment; `host` is in ASCII. All three are empty when it cannot be read.
     """
 
     verdict: Verdict

@@ -41,8 +41,7 @@ class BackendFactory:
     def create_backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
         """Create the backend of a session; return it with a line for the person, empty when there is none.
 
-        `auto` uses the sandbox wherever the kernel supports one. Raises ConfigError for an unknown name or
-        mode.
+        `auto` uses the sandbox wherever the kernel supports one. Raises ConfigError for an unknown name or mode.
         """
         terminal = self._settings.terminal
         if terminal.backend in PLANNED_BACKENDS:

@@ -35,8 +35,7 @@ def estimate_shares(
 ) -> list[TokenShare]:
     """Estimate the contents of the next request by kind, in the order of `KINDS`; empty kinds are left out.
 
-    Four bytes count as a token. When the provider has `counted` the tokens of the last prompt, all are
-    scaled to that.
+    Four bytes count as a token. When the provider has `counted` the tokens of the last prompt, all are scaled to that.
     """
     found = dict.fromkeys(KINDS, 0)
     for size in sizes:

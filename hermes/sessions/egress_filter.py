@@ -80,9 +80,9 @@ def make_file_check(
 ) -> Callable[[str], str]:
     """Return a check that says why a file (an absolute, resolved path) may not be sent to a chat, in English.
 
-    It returns an empty text for a file that may be sent. Refused are keys, Hermes' own settings and state,
-    devices, what belongs to the system, and hard links of files that hold keys. `folder` is where the
-    session works; `own` are folders of the home whose files may be sent.
+    It returns an empty text for a file that may be sent. Refused are keys, Hermes' own settings and state, devices,
+    what belongs to the system, and hard links of files that hold keys. `folder` is where the session works; `own` are
+    folders of the home whose files may be sent.
     """
     places = structs.replace(resolve_places(environ, home, folder), own=tuple(map(os.path.realpath, own)))
 

@@ -6,9 +6,7 @@ if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
 
 _MEMORY_PER_BYTE = 2
-"""Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed
-messages.
-"""
+"""Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
 
 
 def has_live_state(live_session: "LiveSession") -> bool:

@@ -21,9 +21,7 @@ ALLOWLIST = "command_allowlist"
 
 
 def approval_mode(settings: Settings) -> str:
-    """Return the approval mode. Raises ConfigError for an unknown mode, because a guess could approve
-    something.
-    """
+    """Return the approval mode. Raises ConfigError for an unknown mode, because a guess could approve something."""
     named = settings.approvals.mode
     mode = _LEGACY_MODES.get(named, named)
     if mode not in APPROVAL_MODES:
@@ -45,9 +43,7 @@ def approval_mode(settings: Settings) -> str:
 
 
 def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
-    """Build the user's approval policy. Raises ConfigError for a rule that cannot mean what its author
-    intended.
-    """
+    """Build the user's approval policy. Raises ConfigError for a rule that cannot mean what its author intended."""
     return ApprovalPolicy(
         allow=tuple(pattern.strip() for pattern in (*settings.command_allowlist, *options.allow)),
         rules=check_rules([_parse_rule(one) for one in settings.approvals.rules], "approvals.rules"),

@@ -1,6 +1,4 @@
-"""HTTP sessions for front-ends that talk to many services: aiohttp with this machine's certificates and
-proxies.
-"""
+"""HTTP sessions for front-ends that talk to many services: aiohttp with this machine's certificates and proxies."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

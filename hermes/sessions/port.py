@@ -26,9 +26,7 @@ class ApprovalPort(Protocol):
 
 
 class SessionPort(Protocol):
-    """What a front-end sends to a session and receives from it, implemented by `SessionActor` and
-    `RemoteSession`.
-    """
+    """What a front-end sends to a session and receives from it, implemented by `SessionActor` and `RemoteSession`."""
 
     @property
     def session_id(self) -> str:

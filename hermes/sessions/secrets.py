@@ -46,8 +46,8 @@ def iterate_secrets(
 ) -> Iterator[tuple[str, str]]:
     """Yield the (name, value) of each secret.
 
-    These are variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and
-    passwords in addresses. A source that cannot be read yields nothing; its own reader reports the error.
+    These are variables named like a key, the home's `.env` and `auth.json`, the settings' keys, and passwords in
+    addresses. A source that cannot be read yields nothing; its own reader reports the error.
     """
     yield from _secrets_in_variables(environ)
     try:

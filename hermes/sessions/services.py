@@ -1,6 +1,4 @@
-"""The services that all sessions of a process share: home, settings, store, models, credentials, budget,
-secrets.
-"""
+"""The services that all sessions of a process share: home, settings, store, models, credentials, budget, secrets."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -200,8 +200,8 @@ def _allowed_servers(servers: Sequence[str], limit: Sequence[str] | None) -> tup
 def _apply_toolset_limit(
     toolbox: Toolbox, registry: ToolRegistry, limit: Sequence[str] | None, *, has_servers: bool
 ) -> None:
-    """Remove from a toolbox what the sets of a limit do not hold; deferred tools too, so that none is found or
-    called.
+    """Remove from a toolbox what the sets of a limit do not hold; deferred tools too, so
+    that none is found or called.
     """
     if limit is None or not {*toolsets.ALL_TOOLSETS}.isdisjoint(limit):
         return

@@ -32,9 +32,7 @@ class _TypedCommandApprover:
 
 
 class _NullJournal:
-    """A journal that records nothing: a command outside of turns is in no transcript that a crash could
-    repeat.
-    """
+    """A journal that records nothing: a command outside of turns is in no transcript that a crash could repeat."""
 
     async def record_intents(self, intents: Sequence[Intent]) -> None:
         """Record nothing."""

@@ -48,9 +48,7 @@ def build_system_parts(
 def build_aside(
     settings: Settings, home: HermesHome, *, ephemeral: str, prefill: Sequence[Message]
 ) -> TransientContext:
-    """Build what is sent with every request and never stored. Raises ConfigError for a file that holds no
-    messages.
-    """
+    """Build what is sent with every request and never stored. Raises ConfigError for a file that holds no messages."""
     system = "\n\n".join(part for part in (settings.agent.system_prompt.strip(), ephemeral.strip()) if part)
     if not prefill and settings.prefill_messages_file:
         prefill = _read_prefill(home.root / Path(settings.prefill_messages_file).expanduser())
@@ -90,9 +88,7 @@ def measure_frame(parts: Sequence[PromptPart], frame: EpochFrame) -> list[Prompt
 
 
 def _personality_text(settings: Settings) -> str:
-    """Return the text of the chosen personality: the user's own of that name, the built-in one, or the literal
-    text.
-    """
+    """Return the text of the chosen personality: the user's own of that name, the built-in one, or the literal text."""
     chosen = settings.agent.personality
     if not chosen or chosen in settings.personalities:
         return settings.personalities.get(chosen, "")

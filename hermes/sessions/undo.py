@@ -50,9 +50,9 @@ _HIDDEN_REASON = N_("it holds keys, so no copy was kept")
 class CheckpointSummary(Struct, frozen=True, kw_only=True):
     """A checkpoint as a person sees it: number 1 is the newest, and `said` begins its turn's message.
 
-    `files` are the changed paths, relative to the folder where they lie in it. `restore`: it was taken
-    before files were restored, and undoes that. `unfinished`: that restore was interrupted, and `finish`
-    completes it. `uncovered` says in words what it does not hold; empty where it holds all.
+    `files` are the changed paths, relative to the folder where they lie in it. `restore`: it was taken before files
+    were restored, and undoes that. `unfinished`: that restore was interrupted, and `finish` completes it. `uncovered`
+    says in words what it does not hold; empty where it holds all.
     """
 
     number: int
@@ -77,8 +77,7 @@ class SkippedFile(Struct, frozen=True):
 class RestoreResult(Struct, frozen=True, kw_only=True):
     """The result of restoring files. `checkpoint` (an id) undoes it; None when nothing was done.
 
-    `lost` are files that were replaced or deleted and too large, or too private, for a copy of what was
-    there.
+    `lost` are files that were replaced or deleted and too large, or too private, for a copy of what was there.
     """
 
     restored: tuple[str, ...] = ()
@@ -242,8 +241,7 @@ class SessionUndo:
     async def undo_turns(self, turns: int = 1, *, files: bool = True, force: bool = False) -> UndoResult:
         """Take back the last turns, and with `files` their changes of files.
 
-        Raises NotFoundError without any turn. Files that are not as the agent left them are skipped, unless
-        `force`.
+        Raises NotFoundError without any turn. Files that are not as the agent left them are skipped, unless `force`.
         """
         if turns < 1:
             raise UsageError(N_("There must be at least one turn to take back."))

@@ -1,7 +1,6 @@
 """The catalog of skills: built in, the user's own, and in folders that the settings name.
 
-What was read of a SKILL.md is cached under the file's stamp, so that a start reads no file that has not
-changed.
+What was read of a SKILL.md is cached under the file's stamp, so that a start reads no file that has not changed.
 """
 
 import contextlib
@@ -48,9 +47,7 @@ class SkillTier(StrEnum):
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """One skill. `hidden_by` says why it is not used though nothing is wrong with it; `missing` what it lacks
-    here.
-    """
+    """One skill. `hidden_by` says why it is not used though nothing is wrong with it; `missing` what it lacks here."""
 
     name: str
     tier: SkillTier

@@ -50,9 +50,7 @@ def _iter_lines(before: Files, after: Files) -> Iterator[str]:
 
 
 def _iter_block(one: list[str], other: list[str]) -> Iterator[str]:
-    """Yield all from the first line that differs to the last one, as one block: in time that grows with the
-    lines.
-    """
+    """Yield all from the first line that differs to the last one, as one block: in time that grows with the lines."""
     least = min(len(one), len(other))
     first = next((at for at in range(least) if one[at] != other[at]), least)
     last = next((at for at in range(least - first) if one[-1 - at] != other[-1 - at]), least - first)

@@ -1,6 +1,4 @@
-"""The files of one skill: read, written and stored as a whole, by names that cannot lead out of its
-folder.
-"""
+"""The files of one skill: read, written and stored as a whole, by names that cannot lead out of its folder."""
 
 import base64
 import contextlib

@@ -1,6 +1,4 @@
-"""Reads skills from elsewhere: unpacked in memory, inspected, never run. The user decides whether one is
-installed.
-"""
+"""Reads skills from elsewhere: unpacked in memory, inspected, never run. The user decides whether one is installed."""
 
 import gzip
 import hashlib
@@ -76,9 +74,7 @@ _ARCHIVE_ERRORS = (
 
 
 class SkillPackage(Struct, frozen=True, kw_only=True):
-    """A skill that could be installed. `sha256` is of the file that it came in, or of a folder's files
-    together.
-    """
+    """A skill that could be installed. `sha256` is of the file that it came in, or of a folder's files together."""
 
     name: str
     files: Files
@@ -186,9 +182,7 @@ def _collect_skill_files(entries: Iterator[tuple[str, bytes]]) -> Files:
 
 
 def _parse_entry_path(name: str) -> str:
-    """Return the path of an entry; empty for one to be ignored, such as `.git`. Raises UsageError when it
-    leads out.
-    """
+    """Return the path of an entry; empty for one to be ignored, such as `.git`. Raises UsageError when it leads out."""
     path = name.removeprefix("./")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or "\\" in path:

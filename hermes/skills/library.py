@@ -42,9 +42,7 @@ class SkillChange(Struct, frozen=True):
 
 
 class SkillLibrary:
-    """Every operation on the skills of one home; `lock` is the file that keeps two processes from writing at
-    once.
-    """
+    """Every operation on the skills of one home; `lock` is the file that keeps two processes from writing at once."""
 
     def __init__(self, catalog: SkillCatalog, store: Store, *, own: Path, lock: Path) -> None:
         self.catalog = catalog
@@ -113,8 +111,7 @@ class SkillLibrary:
         session_id: str = "",
         turn_id: str = "",
     ) -> int:
-        """Record a change to wait for approval; return the id of its row. Raises UsageError for one that cannot
-        be.
+        """Record a change to wait for approval; return the id of its row. Raises UsageError for one that cannot be.
 
         An earlier proposal of the same session for the same skill becomes part of it and is closed.
         """

@@ -49,8 +49,8 @@ class SkillHead(Struct, frozen=True, kw_only=True):
 
 
 def is_skill_name(name: str) -> bool:
-    """Return whether a skill can have this name: lower-case letters and digits, single hyphens between, 64 at
-    the most.
+    """Return whether a skill can have this name: lower-case letters and digits, single hyphens between, 64
+    at the most.
     """
     return len(name) <= NAME_LIMIT and _NAME.fullmatch(name) is not None
 
@@ -72,9 +72,7 @@ def split_head(text: str) -> tuple[str, str]:
 
 
 def read_head(text: str, folder: str) -> SkillHead:
-    """Read the head of a SKILL.md that lies in a folder of this name, with all that is wrong with it. Never
-    raises.
-    """
+    """Read the head of a SKILL.md that lies in a folder of this name, with all that is wrong with it. Never raises."""
     try:
         head, body = split_head(text)
         fields, odd = _parse_fields(head)
@@ -146,9 +144,7 @@ def _iter_problems(fields: Mapping[str, Value], folder: str) -> Iterable[str]:
 
 
 def _parse_fields(head: str) -> tuple[dict[str, Value], list[str]]:
-    """Return the head's fields, all values as text, lists and mappings; and what in it other readers will not
-    take.
-    """
+    """Return the head's fields, all values as text, lists and mappings; and what in it other readers will not take."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -1,6 +1,4 @@
-"""Finds which skills a conversation used, and whether its turn ended well: the basis of the usefulness
-counts.
-"""
+"""Finds which skills a conversation used, and whether its turn ended well: the basis of the usefulness counts."""
 
 import re
 from collections.abc import Iterable
@@ -22,9 +20,7 @@ class _ViewArguments(msgspec.Struct):
 
 
 def find_used_skills(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the skills whose instructions were read in these messages, by tool or by `/name`, in order, each
-    once.
-    """
+    """Return the skills whose instructions were read in these messages, by tool or by `/name`, in order, each once."""
     asked: dict[str, str] = {}
     found: dict[str, None] = {}
     for message in messages:
@@ -39,9 +35,7 @@ def find_used_skills(messages: Iterable[Message]) -> tuple[str, ...]:
 
 
 def has_ended_well(reason: ExitReason) -> bool | None:
-    """Return whether a turn that ended so did its work; None where that says nothing about the skills that it
-    used.
-    """
+    """Return whether a turn that ended so did its work; None where that says nothing about the skills that it used."""
     if reason.is_completed:
         return True
     said_nothing = (

@@ -1,6 +1,4 @@
-"""Validates a skill against the specification: the same answer as `agentskills validate`, and limits of
-our own.
-"""
+"""Validates a skill against the specification: the same answer as `agentskills validate`, and limits of our own."""
 
 import os
 
@@ -32,8 +30,8 @@ def check_skill(files: Files, name: str) -> SkillHead:
 
 
 def list_problems(folder: str) -> list[str]:
-    """Return everything that is wrong or odd with the skill in a folder; none when it is as the specification
-    has it.
+    """Return everything that is wrong or odd with the skill in a folder; none when it is as the
+    specification has it.
     """
     folder = os.path.abspath(folder)
     try:

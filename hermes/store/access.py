@@ -52,8 +52,8 @@ class SessionAccess(StoreAccess):
         await self._database.write(lambda connection: sessions.create_session(connection, session, now))
 
     async def import_session(self, old: ImportedSession) -> int | None:
-        """Store another program's session, or what was said in it since it was imported last; return the number of
-        new messages.
+        """Store another program's session, or what was said in it since it was imported last; return the number of new
+        messages.
 
         Returns None, with nothing changed, when another session has its id, or when it was changed here since.
         """
@@ -88,9 +88,7 @@ class SessionAccess(StoreAccess):
         return await self._database.read(lambda connection: sessions.list_idle_sessions(connection, before))
 
     async def sum_sessions(self, by: str = "") -> list[tuple[str, int, int, int]]:
-        """Return the numbers of sessions, messages and tokens: in all, or one row for each `by` `model` or
-        `source`.
-        """
+        """Return the numbers of sessions, messages and tokens: in all, or one row for each `by` `model` or `source`."""
         column = {"": "''", "model": "model", "source": "source"}[by]
         return await self._database.read(lambda connection: sessions.sum_sessions(connection, column))
 
@@ -101,8 +99,8 @@ class SessionAccess(StoreAccess):
         return await self._database.read(lambda connection: sessions.list_lineage(connection, session_id))
 
     async def find_tip(self, session_id: str) -> str:
-        """Return the session in which an archive's conversation goes on; any other session's id is returned as it
-        is.
+        """Return the session in which an archive's conversation goes on; any other session's id is returned
+        as it is.
         """
         return await self._database.read(lambda connection: sessions.find_tip(connection, session_id))
 
@@ -163,9 +161,8 @@ class TranscriptAccess(StoreAccess):
         """Queue messages behind all earlier writes and return at once; the future gives their ids once they are on
         disk.
 
-        Writes keep their order, so whoever awaits a later one may take these as stored, unless this future
-        holds an error: await it before the turn ends. `usage` belongs to the call that wrote the assistant
-        message among them.
+        Writes keep their order, so whoever awaits a later one may take these as stored, unless this future holds an
+        error: await it before the turn ends. `usage` belongs to the call that wrote the assistant message among them.
         """
         return self.append_entry(
             TranscriptEntry(session_id=session_id, epoch=epoch, turn_id=turn_id, messages=tuple(messages), usage=usage)
@@ -276,11 +273,10 @@ class TranscriptAccess(StoreAccess):
         owner: TurnOwner | None = None,
         archive: bool = False,
     ) -> int:
-        """Compact several places of one session and record it, so that `undo_compaction` can take it back; return
-        the epoch's number.
+        """Compact several places of one session and record it, so that `undo_compaction` can take it back; return the
+        epoch's number.
 
-        With `archive` the covered messages move to a session of their own, which becomes the parent of this
-        one.
+        With `archive` the covered messages move to a session of their own, which becomes the parent of this one.
         """
         now = self._clock.now()
         session_id = changes[0].entry.session_id

@@ -145,8 +145,8 @@ class ApiAccess(StoreAccess):
         return await self._database.write(mark_failed)
 
     async def begin_run(self, run: NewRun) -> RunRow:
-        """Store a run together with its message to an existing session, or return the run that was begun under the
-        same `idem`.
+        """Store a run together with its message to an existing session, or return the run that was begun under the same
+        `idem`.
 
         Raises BusyError when the key was used for a different request.
         """
@@ -222,9 +222,7 @@ class ApiAccess(StoreAccess):
         )
 
     async def prune_api(self, before: float, limit: int = 2_000) -> int:
-        """Delete responses and ended runs from before a time; return how many. What was said stays in the
-        sessions.
-        """
+        """Delete responses and ended runs from before a time; return how many. What was said stays in the sessions."""
 
         def delete_old(connection: apsw.Connection) -> int:
             connection.execute(

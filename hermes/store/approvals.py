@@ -10,9 +10,7 @@ _FIELDS = "id, session_id, turn_id, call_id, tool, subject, rule, reason, cwd, s
 
 
 class ApprovalRow(Struct, frozen=True, kw_only=True):
-    """A stored approval prompt. `seal` is the hash of what it is about; `expires_at` is in seconds since the
-    epoch.
-    """
+    """A stored approval prompt. `seal` is the hash of what it is about; `expires_at` is in seconds since the epoch."""
 
     id: str
     session_id: str
@@ -38,8 +36,8 @@ class StoredApprovalAnswer(Struct, frozen=True):
 
 
 class ApprovalAccess(StoreAccess):
-    """Store operations for approvals. Those that change one return whether they did: of several at once only
-    one does.
+    """Store operations for approvals. Those that change one return whether they did: of several at once
+    only one does.
     """
 
     async def create_approval(self, row: ApprovalRow) -> None:

@@ -1,6 +1,4 @@
-"""Inbound events of chats: a journal, and the session that each chat is bound to. Each step is one
-transaction.
-"""
+"""Inbound events of chats: a journal, and the session that each chat is bound to. Each step is one transaction."""
 
 from collections.abc import Sequence
 

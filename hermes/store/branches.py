@@ -1,9 +1,8 @@
 """Branches: sessions that begin with the whole conversation of another one, and the tree that they form.
 
-A branch is a copy of rows: independent from the first moment, whatever happens to the other session.
-Epochs are copied too, so its first request continues the very prefix that the other session sent. The
-copies keep the positions of the originals, so search finds each message once, in the session in which
-it was said.
+A branch is a copy of rows: independent from the first moment, whatever happens to the other session. Epochs are copied
+too, so its first request continues the very prefix that the other session sent. The copies keep the positions of the
+originals, so search finds each message once, in the session in which it was said.
 """
 
 import itertools
@@ -63,8 +62,8 @@ def create_branch(
 
 
 def build_session_tree(connection: apsw.Connection, limit: int) -> list[tuple[SessionRow, str | None]]:
-    """Return the sessions used last and all their relatives by branching, each with the session that it
-    branched from.
+    """Return the sessions used last and all their relatives by branching, each with the
+    session that it branched from.
     """
     rows = {row.id: row for row in sessions.list_sessions(connection, limit) if row.end_reason != ARCHIVED}
     waiting = list(rows.values())
@@ -160,7 +159,7 @@ class BranchAccess(StoreAccess):
         )
 
     async def build_session_tree(self, limit: int) -> list[tuple[SessionRow, str | None]]:
-        """Return the sessions used last and all their relatives by branching, each with the session that it
-        branched from.
+        """Return the sessions used last and all their relatives by branching, each with the session that it branched
+        from.
         """
         return await self._database.read(lambda connection: build_session_tree(connection, limit))

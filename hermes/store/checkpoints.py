@@ -84,8 +84,8 @@ class CheckpointAccess(StoreAccess):
         await self._database.write(add_changes)
 
     async def settle_checkpoint(self, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
-        """Store the states after the change and mark the checkpoint as complete. One that holds no change is
-        deleted.
+        """Store the states after the change and mark the checkpoint as complete. One that
+        holds no change is deleted.
         """
 
         def complete_checkpoint(connection: apsw.Connection) -> None:
@@ -157,8 +157,8 @@ class CheckpointAccess(StoreAccess):
         return await self._database.write(delete_oldest)
 
     async def list_named_contents(self) -> tuple[set[str], set[str]]:
-        """Return every content digest that is referenced: those of files, and those of listings, which reference
-        more.
+        """Return every content digest that is referenced: those of files, and those of
+        listings, which reference more.
         """
 
         def select_digests(connection: apsw.Connection) -> tuple[set[str], set[str]]:

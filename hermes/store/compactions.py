@@ -1,9 +1,8 @@
 """Compactions: messages that replace others, where the originals are kept, and how a compaction is undone.
 
-Functions over a connection, inside the caller's transaction. The originals stay in their session as
-compacted, or move to an archive: a session of its own that has ended with the reason `compression` and
-is the parent of the one that goes on. Nobody continues an archive; queries about the session include
-its archives.
+Functions over a connection, inside the caller's transaction. The originals stay in their session as compacted, or move
+to an archive: a session of its own that has ended with the reason `compression` and is the parent of the one that goes
+on. Nobody continues an archive; queries about the session include its archives.
 """
 
 import json
@@ -114,8 +113,8 @@ def undo_last_compaction(connection: apsw.Connection, session_id: str) -> bool:
 def dissolve_compactions(connection: apsw.Connection, session_id: str, since: int) -> None:
     """Undo every compaction that was made after the message `since`, and delete what it made.
 
-    Any of it may hold that message's words: pins quote, and a model that writes a summary has seen the
-    newest messages. Those that were undone before leave nothing behind either.
+    Any of it may hold that message's words: pins quote, and a model that writes a summary has seen the newest messages.
+    Those that were undone before leave nothing behind either.
     """
     for one in reversed(list_compactions(connection, session_id)):
         if max(one.made, default=0) < since:
@@ -127,8 +126,8 @@ def dissolve_compactions(connection: apsw.Connection, session_id: str, since: in
 
 
 def drop_archive(connection: apsw.Connection, row: SessionRow) -> None:
-    """Delete an archive. The session after it gets the archive's parent, and its title where it was numbered
-    from it.
+    """Delete an archive. The session after it gets the archive's parent, and its title where it was
+    numbered from it.
     """
     connection.execute(
         "UPDATE sessions SET parent_id = ?1, title = iif(title = ?2, ?3, title) WHERE parent_id = ?4",
@@ -144,9 +143,7 @@ def strip_title_number(title: str) -> str:
 
 
 def _restore_covered(connection: apsw.Connection, session_id: str, one: CompactionRow) -> None:
-    """Make the messages that a compaction covered the session's own and active again. An empty archive is
-    deleted.
-    """
+    """Make the messages that a compaction covered the session's own and active again. An empty archive is deleted."""
     for name in sessions.list_lineage(connection, session_id)[1:]:
         held = filter_owned(connection, [name], one.covered)
         if held:

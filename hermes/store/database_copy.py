@@ -16,8 +16,7 @@ _BUSY_SECONDS = 2.0
 
 
 def copy_database(source: Path, target: Path, report_progress: Callable[[float], object] = float) -> None:
-    """Copy a database to a new file, in the state of one moment, whoever writes meanwhile. One file, without a
-    log.
+    """Copy a database to a new file, in the state of one moment, whoever writes meanwhile. One file, without a log.
 
     `report_progress` is called from time to time with the share that is done. Raises StoreError.
     """
@@ -37,8 +36,7 @@ def copy_database(source: Path, target: Path, report_progress: Callable[[float],
 
 
 def check_database(path: Path, *, thorough: bool = True) -> list[str]:
-    """Return what SQLite finds wrong with a database, at most ten lines; empty when it is sound. Raises
-    StoreError.
+    """Return what SQLite finds wrong with a database, at most ten lines; empty when it is sound. Raises StoreError.
 
     Without `thorough` only the links between pages are checked, which takes a tenth of the time.
     """
@@ -53,8 +51,8 @@ def check_database(path: Path, *, thorough: bool = True) -> list[str]:
 
 
 def require_usable_database(path: Path) -> int:
-    """Return the version of a Hermes database that this program can use. Raises StoreError with what is wrong
-    with it.
+    """Return the version of a Hermes database that this program can use. Raises StoreError with what is
+    wrong with it.
     """
     try:
         with contextlib.closing(open_connection(path, create=False)) as connection:
@@ -87,8 +85,8 @@ def merge_log(path: Path) -> None:
 
 
 def list_session_ids(path: Path) -> set[str]:
-    """Return the ids of all sessions in a database. Raises StoreError. Nothing is changed, not even in an
-    older version.
+    """Return the ids of all sessions in a database. Raises StoreError. Nothing is changed, not even in an older
+    version.
     """
     try:
         with contextlib.closing(open_connection(path, create=False)) as connection:

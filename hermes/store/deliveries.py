@@ -25,12 +25,11 @@ class OutboxAccess(StoreAccess):
     ) -> list[int]:
         """Put messages into the outbox, all at once; return their numbers.
 
-        An open one is about to be shown: until it is known what is shown of it, or that nothing is, it may be
-        on the platform. A pending message of the same key is replaced and keeps its message id; one that has
-        ended under the key is not sent again (its number is 0).
+        An open one is about to be shown: until it is known what is shown of it, or that nothing is, it may be on the
+        platform. A pending message of the same key is replaced and keeps its message id; one that has ended under the
+        key is not sent again (its number is 0).
 
-        With `answered` the events that this turn answers are closed, and so is what it had open and is not
-        named here.
+        With `answered` the events that this turn answers are closed, and so is what it had open and is not named here.
         """
         now = self._clock.now()
 
@@ -152,8 +151,8 @@ class OutboxAccess(StoreAccess):
     async def postpone_delivery(
         self, number: int, until: float, error: str, message: Outgoing, state: DeliveryState
     ) -> None:
-        """Schedule the next attempt for `until`, with the message in this form. It stays `attempting` where it may
-        have arrived.
+        """Schedule the next attempt for `until`, with the message in this form. It stays `attempting` where it may have
+        arrived.
         """
         body = msgspec.json.encode(message)
         await self._database.write(

@@ -58,8 +58,8 @@ def delete_messages(connection: apsw.Connection, session_id: str, ids: Sequence[
 def delete_session(connection: apsw.Connection, session_id: str, now: float) -> int:
     """Delete a session and all that belongs to it, its archives too; return how many messages it had.
 
-    Deleting an archive keeps the conversation that continues it, without the messages. Raises
-    `NotFoundError` when there is none.
+    Deleting an archive keeps the conversation that continues it, without the messages. Raises `NotFoundError` when
+    there is none.
     """
     held = [row[0] for row in connection.execute("SELECT id FROM messages WHERE session_id = ?", (session_id,))]
     if sessions.find_tip(connection, session_id) != session_id:

@@ -10,8 +10,7 @@ from hermes.store.access import StoreAccess
 class GoalRow(Struct, frozen=True, kw_only=True):
     """A session's goal in the person's words.
 
-    `state` is `active`, `paused` or `reached`; `turns` counts the turns made for it; `why` explains the
-    state.
+    `state` is `active`, `paused` or `reached`; `turns` counts the turns made for it; `why` explains the state.
     """
 
     text: str

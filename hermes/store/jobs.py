@@ -154,8 +154,8 @@ _INSTANT = ", ".join(InstantRow.__struct_fields__)
 
 
 class JobAccess(StoreAccess):
-    """Store operations for jobs. Those that change a state return whether they did: of several at once only
-    one does.
+    """Store operations for jobs. Those that change a state return whether they did: of
+    several at once only one does.
     """
 
     async def add_job(self, job: JobRow) -> None:
@@ -192,11 +192,11 @@ class JobAccess(StoreAccess):
         return await self._select_jobs("WHERE wake_at <= ? ORDER BY wake_at LIMIT ?", (now, limit))
 
     async def update_job(self, job: JobRow, *, forget_after: float | None = None) -> bool:
-        """Replace the stored job of this id when it still has this version, which goes up by one; return whether
-        it had.
+        """Replace the stored job of this id when it still has this version, which goes up by one; return whether it
+        had.
 
-        `forget_after`: rows of missed instants later than this are deleted, since they were written while the
-        clock was wrong.
+        `forget_after`: rows of missed instants later than this are deleted, since they were written while the clock was
+        wrong.
         """
 
         def replace_job(connection: apsw.Connection) -> bool:

@@ -27,8 +27,7 @@ class KeyAccess(StoreAccess):
         await self._database.write(lambda connection: store_cooldowns(connection, provider, cooldowns, now))
 
     async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
-        """Delete cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for
-        any).
+        """Delete cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for any).
 
         Returns how many there were.
         """

@@ -88,9 +88,7 @@ class SpendAccess(StoreAccess):
         )
 
     async def list_tool_totals(self, since: float) -> list[ToolTotal]:
-        """Return the tools that were called from `since` on, the most used first; only of sessions that still
-        exist.
-        """
+        """Return the tools that were called from `since` on, the most used first; only of sessions that still exist."""
         return await self._database.read(lambda connection: spending.list_tool_totals(connection, since))
 
     async def get_session_total(self, since: float) -> SessionTotal:

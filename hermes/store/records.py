@@ -211,8 +211,8 @@ class SpendRequest(Struct, frozen=True, kw_only=True):
 
 
 class CapUsage(Struct, frozen=True, kw_only=True):
-    """The use of a cap. `nano` and `tokens` are settled; `held_nano` and `held_tokens` are reserved by calls
-    under way.
+    """The use of a cap. `nano` and `tokens` are settled; `held_nano` and `held_tokens` are reserved by
+    calls under way.
     """
 
     cap: SpendCap
@@ -253,9 +253,7 @@ class SpendTotal(Struct, frozen=True, kw_only=True):
 
 
 class ToolTotal(Struct, frozen=True, kw_only=True):
-    """How often a tool was called; `ended` calls took `seconds` together, the effect of `uncertain` ones is
-    unknown.
-    """
+    """How often a tool was called; `ended` calls took `seconds` together, the effect of `uncertain` ones is unknown."""
 
     tool: str
     calls: int

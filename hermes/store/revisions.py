@@ -1,5 +1,5 @@
-"""Revisions: changes of what the agent keeps beyond a session (memory, skills): proposed, decided,
-applied, undone; and use counts.
+"""Revisions: changes of what the agent keeps beyond a session (memory, skills): proposed, decided, applied, undone; and
+use counts.
 
 The content itself is a file in the home, which its owner writes; a row holds the text before and after.
 """
@@ -50,8 +50,7 @@ class RevisionAuthor(StrEnum):
 class NewRevision(Struct, frozen=True, kw_only=True):
     """A change about to be stored. `before` and `after` are the contents without and with it (None: nothing).
 
-    `reason` is the evidence in a line or two; `sources` are the untrusted sources that stood in the
-    conversation.
+    `reason` is the evidence in a line or two; `sources` are the untrusted sources that stood in the conversation.
     """
 
     kind: str
@@ -86,8 +85,8 @@ class UsefulnessCounts(Struct, frozen=True, kw_only=True):
 
 
 class RevisionAccess(StoreAccess):
-    """Store operations for revisions. Those that change a state return whether they did: of several at once
-    only one does.
+    """Store operations for revisions. Those that change a state return whether they did: of several at once only one
+    does.
     """
 
     async def add_revision(self, change: NewRevision, state: RevisionState) -> int:

@@ -54,9 +54,7 @@ def list_lineage(connection: apsw.Connection, session_id: str, schema: str = "ma
 
 
 def find_tip(connection: apsw.Connection, session_id: str) -> str:
-    """Return the session in which an archive's conversation goes on; any other session's id is returned as it
-    is.
-    """
+    """Return the session in which an archive's conversation goes on; any other session's id is returned as it is."""
     found = connection.execute(
         "WITH RECURSIVE line (id, end_reason) AS (SELECT id, end_reason FROM sessions WHERE id = ?1"
         " UNION SELECT one.id, one.end_reason FROM sessions AS one JOIN line ON one.parent_id = line.id"
@@ -148,9 +146,7 @@ def end_session(connection: apsw.Connection, session_id: str, reason: str, now: 
 
 
 def drop_empty_session(connection: apsw.Connection, session_id: str) -> bool:
-    """Delete the session when nothing was ever said in it, not even in a lost turn; return whether it was
-    deleted.
-    """
+    """Delete the session when nothing was ever said in it, not even in a lost turn; return whether it was deleted."""
     connection.execute(
         "DELETE FROM sessions WHERE id = ?1 AND message_count = 0"
         " AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ?1)"
@@ -215,8 +211,8 @@ def list_epochs(connection: apsw.Connection, session_id: str) -> list[StoredEpoc
 
 
 def _decode_frame(stored: bytes) -> EpochFrame:
-    """Return the frame, or one without a provider when the stored one cannot be read: a session's words are
-    worth more.
+    """Return the frame, or one without a provider when the stored one cannot be read: a
+    session's words are worth more.
     """
     try:
         return _FRAME.decode(stored)

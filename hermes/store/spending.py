@@ -51,9 +51,7 @@ def record_spend(connection: apsw.Connection, who: SpendOrigin, spent: CallSpend
 def reserve_spend(
     connection: apsw.Connection, who: SpendOrigin, request: SpendRequest, caps: Sequence[SpendCap], now: float
 ) -> SpendReservation | SpendRefusal:
-    """Reserve the worst case of a call under every cap, its output lowered to what they leave; or nothing at
-    all.
-    """
+    """Reserve the worst case of a call under every cap, its output lowered to what they leave; or nothing at all."""
     standings = [get_cap_usage(connection, cap) for cap in caps]
     rooms = [_count_room(each, request, settled=False) for each in standings]
     room, later = min(rooms), min(_count_room(each, request, settled=True) for each in standings)
@@ -151,9 +149,7 @@ def list_tool_totals(connection: apsw.Connection, since: float) -> list[ToolTota
 
 
 def get_session_total(connection: apsw.Connection, since: float) -> SessionTotal:
-    """Return the numbers of sessions with messages since then, and of turns begun since then, with the failed
-    ones.
-    """
+    """Return the numbers of sessions with messages since then, and of turns begun since then, with the failed ones."""
     count = connection.execute(
         "SELECT count(*) FROM sessions WHERE updated_at >= ? AND message_count > 0 AND end_reason <> 'compression'",
         (since,),
@@ -177,8 +173,8 @@ def list_open_calls(connection: apsw.Connection) -> list[OpenCall]:
 
 
 def _count_room(standing: CapUsage, request: SpendRequest, *, settled: bool) -> int:
-    """Return the output that fits under a cap now or, with `settled`, once calls under way have ended and cost
-    nothing.
+    """Return the output that fits under a cap now or, with `settled`, once calls under
+    way have ended and cost nothing.
     """
     cap, room = standing.cap, 1 << 40
     held_tokens, held_nano = (0, 0) if settled else (standing.held_tokens, standing.held_nano)

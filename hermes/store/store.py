@@ -106,8 +106,8 @@ class Store(
         return self._chats
 
     def check_file_identity(self) -> None:
-        """Raise `StoreError` when the database was removed or replaced since it was opened: what is written then
-        is lost.
+        """Raise `StoreError` when the database was removed or replaced since it was opened: what is written then is
+        lost.
         """
         if _read_identity(self._database.path) != self._identity:
             raise StoreError(
@@ -126,8 +126,8 @@ class Store(
         return await self._database.read(run_checks)
 
     def append_entry(self, entry: TranscriptEntry) -> Future[list[int]]:
-        """Queue an entry as `TranscriptAccess.append_entry` does; from time to time the search index is updated in
-        its own thread.
+        """Queue an entry as `TranscriptAccess.append_entry` does; from time to time the search index is updated in its
+        own thread.
         """
         future = super().append_entry(entry)
         future.add_done_callback(self._schedule_index_update)
@@ -143,11 +143,10 @@ class Store(
         session: str | None = None,
         roles: Sequence[Role] | None = None,
     ) -> list[SearchHit]:
-        """Return messages that contain every word of `query`, the newest first, or with `newest` off the best
-        first.
+        """Return messages that contain every word of `query`, the newest first, or with `newest` off the best first.
 
-        Words match with other endings; where no message has all words, the best with some of them are returned.
-        Nothing in `query` is syntax. `find_messages` takes more limits.
+        Words match with other endings; where no message has all words, the best with some of them are returned. Nothing
+        in `query` is syntax. `find_messages` takes more limits.
         """
         return await self.find_messages(
             SearchQuery(

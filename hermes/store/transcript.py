@@ -36,11 +36,10 @@ _COUNT = (
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among
-    them.
+    """Messages to be appended together. `usage` is of the call that wrote the first assistant message among them.
 
-    With a `fence` the turn must still be this owner's. `inbox_ids` are inbox rows that become part of the
-    transcript with this.
+    With a `fence` the turn must still be this owner's. `inbox_ids` are inbox rows that become part of the transcript
+    with this.
     """
 
     session_id: str
@@ -152,8 +151,8 @@ def read_around(connection: apsw.Connection, session_id: str, message_id: int, c
 def read_ends(
     connection: apsw.Connection, session_id: str, count: int
 ) -> tuple[list[StoredMessage], list[StoredMessage]]:
-    """Return the first and the last messages of a session that are not tool results, up to `count` of each,
-    none twice.
+    """Return the first and the last messages of a session that are not tool results, up
+    to `count` of each, none twice.
     """
     shown = (
         f"SELECT {_FIELDS} FROM messages WHERE {_OF_LINEAGE} AND state <> {MessageState.UNDONE:d} AND role <> 'tool'"

@@ -58,8 +58,8 @@ def make_turn_row(turn_id: str, session_id: str, now: float, *, text: str = "") 
 
 
 def insert_turn(connection: apsw.Connection, turn: TurnRow) -> None:
-    """Store a turn that begins. Raises `NotFoundError` without its session, and `UsageError` when it has begun
-    already.
+    """Store a turn that begins. Raises `NotFoundError` without its session, and
+    `UsageError` when it has begun already.
     """
     if get_session(connection, turn.session_id) is None:
         raise NotFoundError(f"There is no session {turn.session_id}.")
@@ -103,16 +103,12 @@ def adopt_turn(connection: apsw.Connection, turn_id: str, pid: int) -> int:
 
 
 def mark_stopping(connection: apsw.Connection, owner: TurnOwner) -> None:
-    """Record that the person asked for the turn to stop; a turn that another process owns by now is left
-    alone.
-    """
+    """Record that the person asked for the turn to stop; a turn that another process owns by now is left alone."""
     connection.execute("UPDATE turns SET stopping = 1 WHERE id = ? AND fence = ?", (owner.turn_id, owner.fence))
 
 
 def end_turn(connection: apsw.Connection, turn_id: str, how: TurnEnd, now: float, fence: int = 0) -> None:
-    """End a turn once, and clear the arguments and results of its finished effects, which stand in the
-    transcript.
-    """
+    """End a turn once, and clear the arguments and results of its finished effects, which stand in the transcript."""
     if fence:
         require_owner(connection, turn_id, fence)
     connection.execute(

@@ -39,9 +39,7 @@ class UndoneTurns(msgspec.Struct, frozen=True):
 
 
 class RedoneTurns(msgspec.Struct, frozen=True):
-    """The result of a redo: the number of messages, the epoch that begins, and the checkpoint that belongs to
-    it.
-    """
+    """The result of a redo: the number of messages, the epoch that begins, and the checkpoint that belongs to it."""
 
     messages: int
     epoch: int
@@ -71,8 +69,8 @@ def undo_turns(
     *,
     checkpoint_id: int | None = None,
 ) -> UndoneTurns | None:
-    """Mark the last turns as undone and begin the epoch that goes on without them; return None when there is
-    no turn.
+    """Mark the last turns as undone and begin the epoch that goes on without them; return None when there
+    is no turn.
     """
     turns = list_last_turns(connection, session_id, count)
     if not turns:
@@ -96,8 +94,7 @@ def undo_turns(
 def find_last_undo(connection: apsw.Connection, session_id: str) -> tuple[int, list[int], int | None] | None:
     """Return the last undo that can be redone: its epoch, its messages, its checkpoint.
 
-    None when there is none, when something was said since, or when a compaction was dissolved or made
-    since.
+    None when there is none, when something was said since, or when a compaction was dissolved or made since.
     """
     row = connection.execute(
         "SELECT epoch, messages, whole, checkpoint_id FROM undos WHERE session_id = ? AND redone = 0"
@@ -118,8 +115,8 @@ def find_last_undo(connection: apsw.Connection, session_id: str) -> tuple[int, l
 
 
 def redo_turns(connection: apsw.Connection, session_id: str, frame: EpochFrame, now: float) -> RedoneTurns | None:
-    """Make what was undone last active again, and begin the epoch that sends it; return None when that is not
-    possible.
+    """Make what was undone last active again, and begin the epoch that sends it; return
+    None when that is not possible.
     """
     last = find_last_undo(connection, session_id)
     if last is None:
@@ -174,8 +171,8 @@ class UndoAccess(StoreAccess):
     async def undo_turns(
         self, session_id: str, count: int, frame: EpochFrame, *, checkpoint_id: int | None = None
     ) -> UndoneTurns | None:
-        """Mark the last turns as undone and begin the epoch that goes on without them; return None when there is
-        no turn.
+        """Mark the last turns as undone and begin the epoch that goes on without them; return None when there is no
+        turn.
         """
         now = self._clock.now()
         return await self._database.write(

@@ -1,5 +1,5 @@
-"""Turn a `Say` into a complete answer to one request: with every id, count and piece of text that the API
-formats need.
+"""Turn a `Say` into a complete answer to one request: with every id, count and piece of
+text that the API formats need.
 """
 
 import json

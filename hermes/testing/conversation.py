@@ -1,6 +1,4 @@
-"""Read a request's conversation into one form for every API format, for models that react to it and for
-checks.
-"""
+"""Read a request's conversation into one form for every API format, for models that react to it and for checks."""
 
 import json
 from collections.abc import Iterable, Mapping

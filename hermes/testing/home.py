@@ -1,6 +1,4 @@
-"""A temporary home for a test or a measured program: nothing of the real one is read, nothing is left
-behind.
-"""
+"""A temporary home for a test or a measured program: nothing of the real one is read, nothing is left behind."""
 
 import asyncio
 import os

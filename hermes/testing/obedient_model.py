@@ -20,18 +20,13 @@ _BLANK = re.compile(r"^\s*\d*[|:]?\s*$")
 class ObedientModel:
     """Follows the orders that it finds, whoever wrote them, and keeps no state.
 
-    `DO: tool {json arguments}` orders a call. The DO lines of a text are run in order; lines without a blank
-    line between
-    them are one parallel batch. Orders are taken from the newest user message, and in its first turn from the
-    system prompt
-    too (a prompt may carry files, memories and skills). Orders inside a tool's result or in text that joins
-    after it
-    are run next, before those that still wait. Arguments are passed on unchanged, broken JSON included; none
-    mean
-    `{}`.
+    `DO: tool {json arguments}` orders a call. The DO lines of a text are run in order; lines without a blank line
+    between them are one parallel batch. Orders are taken from the newest user message, and in its first turn from the
+    system prompt too (a prompt may carry files, memories and skills). Orders inside a tool's result or in text that
+    joins after it are run next, before those that still wait. Arguments are passed on unchanged, broken JSON included;
+    none mean `{}`.
 
-    When no order is left, or no tool is offered (`tools` empty or `tool_choice` none), it answers with the
-    newest
+    When no order is left, or no tool is offered (`tools` empty or `tool_choice` none), it answers with the newest
     text's `SAY: ...` lines, else with a short text that quotes the last tool result or the person.
     """
 

@@ -172,8 +172,7 @@ class RoundsModel:
     """Asks for the same tool `rounds` times, with `{n}` in the arguments counting from 1, then answers `text`.
 
     Keeps no state: the round is the number of tool results in the whole request, so any number of runs may share a
-    server, each in a session of its own.
-    A request that does not offer the tool is answered with the text at once.
+    server, each in a session of its own. A request that does not offer the tool is answered with the text at once.
     """
 
     def __init__(self, rounds: int, *, tool: str, arguments: str, text: str = "Done.") -> None:

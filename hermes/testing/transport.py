@@ -19,8 +19,7 @@ from hermes.util.clock import Clock, SystemClock
 class ScriptedTransport(RequestRecorder):
     """Implements `core.protocols.HttpTransport` over a script.
 
-    Delays pass on `clock`, so a `ManualClock` makes them instant; one that is longer than the request's read
-    timeout
+    Delays pass on `clock`, so a `ManualClock` makes them instant; one that is longer than the request's read timeout
     raises as that timeout does. A request that is not for the model gets a 404.
     """
 

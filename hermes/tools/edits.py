@@ -1,6 +1,4 @@
-"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written
-elsewhere.
-"""
+"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere."""
 
 import re
 from collections.abc import Sequence

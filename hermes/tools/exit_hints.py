@@ -44,11 +44,9 @@ def _has_one_host(words: list[str]) -> bool:
 
 
 def has_reached_nobody(command: str, code: int, output: str) -> bool:
-    """Return whether one plain command is known to have had no connection at all. `output` is all of its
-    output.
+    """Return whether one plain command is known to have had no connection at all. `output` is all of its output.
 
-    Output that says more than that it could not connect may hold untrusted content: an error page does,
-    too.
+    Output that says more than that it could not connect may hold untrusted content: an error page does, too.
     """
     words = command.split()
     if not words or len(output) > _MAX_CHARACTERS:

@@ -1,5 +1,5 @@
-"""Files as the tools see them: only regular ones, text in its own encoding, and whether they changed since
-they were read.
+"""Files as the tools see them: only regular ones, text in its own encoding, and whether they changed since they were
+read.
 """
 
 import codecs
@@ -36,9 +36,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
     """The text of a file, with what is needed to write it back as it was."""
 
     text: str
-    """The text, with `\\
-    ` at the end of lines, whatever the file has.
-    """
+    """The text, with `\\ ` at the end of lines, whatever the file has."""
     encoding: str = "utf-8"
     bom: bytes = b""
     newline: str = "\n"
@@ -87,9 +85,7 @@ def stamp_from_status(status: os.stat_result) -> FileStamp:
 
 
 def detect_encoding(head: bytes) -> tuple[str, bytes]:
-    """Return encoding and byte order mark by the beginning of a file; the encoding is empty when it is not
-    text.
-    """
+    """Return encoding and byte order mark by the beginning of a file; the encoding is empty when it is not text."""
     for bom, name in _BOMS:
         if head.startswith(bom):
             return name, bom
@@ -166,8 +162,7 @@ def remember_stamp(state: ToolState, path: Path, stamp: FileStamp) -> None:
 
 
 def save_file(path: Path, display_path: str, data: bytes, ctx: ToolContext) -> None:
-    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then
-    stands.
+    """Write a file whole, with its folders, and remember it as seen. Raises `ToolError`; the old file then stands.
 
     What is judged once more is the place that is written, held open, not its name.
     """

@@ -69,9 +69,7 @@ class RollingBuffer:
 
 
 def strip_control_codes(text: str) -> str:
-    """Return text without escape sequences and control characters; a line that was redrawn keeps its last
-    state.
-    """
+    """Return text without escape sequences and control characters; a line that was redrawn keeps its last state."""
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPE.sub("", text)
     if "\r" in text:

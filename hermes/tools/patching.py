@@ -1,6 +1,4 @@
-"""Applies edits to files: every file is worked out first, so that a patch that fails anywhere changes
-nothing.
-"""
+"""Applies edits to files: every file is worked out first, so that a patch that fails anywhere changes nothing."""
 
 import difflib
 import os
@@ -127,8 +125,8 @@ def _describe_edit(change: _FileEdit, place: str) -> str:
 
 
 def _build_diff(before: str, after: str) -> str:
-    """Return a short unified diff. Lines that both begin and end with are set aside first, since comparing is
-    costly.
+    """Return a short unified diff. Lines that both begin and end with are set aside
+    first, since comparing is costly.
     """
     old, new = before.removesuffix("\n").split("\n"), after.removesuffix("\n").split("\n")
     shared = min(len(old), len(new))

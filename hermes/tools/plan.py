@@ -15,12 +15,10 @@ class PlannedCall(Struct, frozen=True):
 
 
 def plan_stages(calls: Sequence[PlannedCall]) -> list[list[int]]:
-    """Return the indices of the calls in stages: stages run one after another, the calls of a stage side by
-    side.
+    """Return the indices of the calls in stages: stages run one after another, the calls of a stage side by side.
 
-    Order is kept: a call never runs before one that is in an earlier stage. A batch with a `NEVER` call is
-    serial as a whole; a `SERIAL` call is a stage of its own; a `PATHS` call that conflicts with the last
-    begins a new one.
+    Order is kept: a call never runs before one that is in an earlier stage. A batch with a `NEVER` call is serial as a
+    whole; a `SERIAL` call is a stage of its own; a `PATHS` call that conflicts with the last begins a new one.
     """
     if any(step.parallel is Parallel.NEVER for step in calls):
         return [[index] for index in range(len(calls))]

@@ -1,6 +1,4 @@
-"""The background processes of a session: their output, their end, and the guarantee that none outlives its
-owner.
-"""
+"""The background processes of a session: their output, their end, and the guarantee that none outlives its owner."""
 
 import asyncio
 import contextlib
@@ -31,9 +29,7 @@ class BackgroundProcess(Struct, eq=False):
     patterns: tuple[str, ...] = ()
     output: RollingBuffer = field(default_factory=RollingBuffer)
     typed_text: str = ""
-    """Everything that was typed into it: a line may come in pieces, and a folder or variable from an earlier
-    one.
-    """
+    """Everything that was typed into it: a line may come in pieces, and a folder or variable from an earlier one."""
     read_to: int = 0
     """The position up to which `poll` has shown the output."""
     exit: CommandExit | None = None
@@ -151,8 +147,8 @@ class ProcessTable:
         return (one.command, one.typed_text) if one is not None and one.exit is None else ("", "")
 
     def list_contacted_hosts(self, until: float = math.inf) -> set[str]:
-        """Return the hosts, as far as they are seen, from which anything came to processes that began before
-        `until`.
+        """Return the hosts, as far as they are seen, from which anything came to
+        processes that began before `until`.
         """
         known = (one.contacted_hosts for one in self._processes.values() if one.started <= until)
         return self._contacted_hosts.union(*(one for one in known if one is not None))

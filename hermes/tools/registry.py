@@ -1,8 +1,7 @@
 """The tools that exist, and the selection that a session has.
 
-A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family
-holds every tool whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is
-imported before it is selected.
+A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family holds every tool
+whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is imported before it is selected.
 """
 
 import importlib
@@ -123,8 +122,8 @@ class ToolRegistry:
         return [name for name in names if not self.select_tools((name,), settings=settings).size]
 
     def describe_filled_toolsets(self, settings: Mapping[str, str] | None = None) -> str:
-        """Return a sentence that lists the toolsets that hold tools in this version, those of the platforms left
-        out.
+        """Return a sentence that lists the toolsets that hold tools in this version,
+        those of the platforms left out.
         """
         names = sorted(set(self.load_toolsets()) - set(self.list_empty_toolsets(list(self.load_toolsets()), settings)))
         return f"Sets with tools are: {', '.join(name for name in names if not name.startswith('hermes-'))}."

@@ -1,6 +1,4 @@
-"""Saves results too large for a conversation: the whole goes to a file, the model gets both ends and the
-path.
-"""
+"""Saves results too large for a conversation: the whole goes to a file, the model gets both ends and the path."""
 
 import os
 import re
@@ -33,9 +31,7 @@ def write_spill(text: str, folder: Path, name: str) -> Path:
 
 
 def spill_result(text: str, folder: Path, call_id: str) -> str:
-    """Write `text` to a new private file in `folder` and return the preview that stands for it. Raises
-    OSError.
-    """
+    """Write `text` to a new private file in `folder` and return the preview that stands for it. Raises OSError."""
     path = write_spill(text, folder, call_id)
     lines = text.count("\n") + 1
     return (

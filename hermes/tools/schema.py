@@ -1,6 +1,4 @@
-"""A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to fix
-a call.
-"""
+"""A tool's parameters: a JSON Schema made from a function's signature, and a decoder that says how to fix a call."""
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
@@ -70,8 +68,8 @@ class FunctionParameters:
         self._decoder = msgspec.json.Decoder(self._struct, strict=False)
 
     def schema(self) -> bytes:
-        """Return the JSON Schema as compact bytes: references inlined, no titles, nothing without meaning for a
-        model.
+        """Return the JSON Schema as compact bytes: references inlined, no titles, nothing without meaning
+        for a model.
         """
         return self._encoded_schema
 
@@ -150,8 +148,7 @@ _MAX_CACHED = 512
 def parameters_from_function(function: Callable[..., object]) -> FunctionParameters:
     """Return the parameters of a function, made once for all functions of the same text and signature.
 
-    A tool that is bound to a session is a function that is defined anew for each; its parameters stay the
-    same.
+    A tool that is bound to a session is a function that is defined anew for each; its parameters stay the same.
     """
     code = getattr(function, "__code__", None)
     named = getattr(function, "__kwdefaults__", None) or {}
@@ -180,8 +177,7 @@ def describe_json_error(error: Exception) -> str:
 
 
 def join_surrogates(raw: str) -> str | None:
-    """Return `raw` with escaped or bare surrogates joined or replaced, or None when that is not what is wrong
-    with it.
+    """Return `raw` with escaped or bare surrogates joined or replaced, or None when that is not what is wrong with it.
 
     msgspec calls a lone surrogate "truncated", which must not be taken for arguments that were cut off.
     """
@@ -207,8 +203,8 @@ def _describe_annotation(hint: object) -> object:
 
 
 def _inline_reference(node: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    """Return a schema with its own reference replaced by what it refers to; a Struct's docstring is not for
-    the model.
+    """Return a schema with its own reference replaced by what it refers to; a Struct's
+    docstring is not for the model.
     """
     schema = dict(cast(Mapping[str, object], node))
     reference = schema.pop("$ref", None)

@@ -81,9 +81,7 @@ class Todo(Struct, frozen=True):
 
 
 class OneTimeWrites(Struct, frozen=True):
-    """Paths that a command may write when it is run once more, as it was, in the folder in which it was
-    refused.
-    """
+    """Paths that a command may write when it is run once more, as it was, in the folder in which it was refused."""
 
     cwd: str
     paths: tuple[str, ...]
@@ -104,8 +102,8 @@ NOTHING_MARKED = TaintMarks()
 
 
 class ToolState(Struct):
-    """The state of one session that changes from call to call. Owned by whoever owns the session; `close` ends
-    its processes.
+    """The state of one session that changes from call to call. Owned by whoever owns the session; `close` ends its
+    processes.
     """
 
     cwd: Path
@@ -120,8 +118,7 @@ class ToolState(Struct):
     conversation then, one a line.
     """
     moved_paths: set[str] = field(default_factory=set)
-    """The places to which its commands would move or link things: what lies there is the person's, whatever
-    its name.
+    """The places to which its commands would move or link things: what lies there is the person's, whatever its name.
     """
     started_at: float = field(default_factory=time.time)
     """The time when the session began, by the clock that files are stamped with."""
@@ -137,13 +134,11 @@ class ToolState(Struct):
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """Everything a tool gets besides its arguments. One for a session, of which each call gets its own
-    version.
+    """Everything a tool gets besides its arguments. One for a session, of which each call gets its own version.
 
-    `trust` says which folders the person trusts; `web` is None where there is no way to the web. `asker` is
-    None where nobody can be asked. `redactor` takes secrets out of what a tool returns. `deferred_tools` is
-    None when there are no deferred tools. `search_path` is the PATH on which programs such as ripgrep are
-    looked for.
+    `trust` says which folders the person trusts; `web` is None where there is no way to the web. `asker` is None where
+    nobody can be asked. `redactor` takes secrets out of what a tool returns. `deferred_tools` is None when there are no
+    deferred tools. `search_path` is the PATH on which programs such as ripgrep are looked for.
     """
 
     session_id: str

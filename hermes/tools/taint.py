@@ -22,9 +22,7 @@ _LOCAL_PORT = r"(?<![\w.@-])(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})
 _LOCAL_HOST = r"localhost|.*\.localhost|\[?[0-9a-f]*:[0-9a-f:.]*\]?|[\d.]+"
 """This machine, and addresses as such: only a port says which of its programs is meant."""
 _FILE_SUFFIXES = "md rs sh py pl pm ps zip mov so cc ml mk la ms tf vi ac am sc st cl do id as in br cr is at pub"
-"""Suffixes of files' names that are also top-level domains: their hosts are named by an address with
-`://`.
-"""
+"""Suffixes of files' names that are also top-level domains: their hosts are named by an address with `://`."""
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev", "/opt/homebrew")
 _MAX_CHARACTERS = 200_000
 """The most characters of a person's message in which hosts are looked for."""
@@ -44,9 +42,7 @@ def sources_from_provenance(provenance: Provenance) -> list[str]:
 
 
 def provenance_from_sources(sources: Iterable[str]) -> Provenance | None:
-    """Return the provenance of something that was made from text of these sources, or None when there are
-    none.
-    """
+    """Return the provenance of something that was made from text of these sources, or None when there are none."""
     listed = list(sources)
     if len(listed) == 1:
         kind, _, label = listed[0].partition(":")
@@ -118,8 +114,7 @@ class Taint(Struct):
     def is_host_named(self, host: str) -> bool:
         """Return whether the person has named this host in their own words in this conversation.
 
-        The host is written as `format_host` writes it, or is this machine's own without the port that is not
-        known.
+        The host is written as `format_host` writes it, or is this machine's own without the port that is not known.
         """
         host = host.lower()
         return host in self._hosts or (
@@ -128,9 +123,7 @@ class Taint(Struct):
 
 
 def inherit_provenance(messages: Iterable[Message]) -> Provenance | None:
-    """Return the provenance of something that is made from these messages, or None when all of it can be
-    trusted.
-    """
+    """Return the provenance of something that is made from these messages, or None when all of it can be trusted."""
     return provenance_from_sources(
         dict.fromkeys(
             source
@@ -148,8 +141,8 @@ class TrustedFolders(Struct, frozen=True):
     system: tuple[str, ...] = _SYSTEM_FOLDERS
 
     def find_untrusted_folder(self, path: str, workspace: str) -> str:
-        """Return the folder that stands for an untrusted path, absolute and resolved; empty when the path is
-        trusted.
+        """Return the folder that stands for an untrusted path, absolute and resolved;
+        empty when the path is trusted.
         """
         if any(path == one or path.startswith(one.rstrip("/") + "/") for one in (*self.folders, *self.system)):
             return ""

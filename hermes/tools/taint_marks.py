@@ -1,9 +1,7 @@
-"""Marks files that were written while untrusted content was in a conversation, in this session or another
-one.
+"""Marks files that were written while untrusted content was in a conversation, in this session or another one.
 
-Such a file's content is as untrusted as that content was, until a person trusts it: by changing it, or
-by `hermes trust`. A file is known by its path and a hash of its content, so what the person has changed
-since is theirs.
+Such a file's content is as untrusted as that content was, until a person trusts it: by changing it, or by `hermes
+trust`. A file is known by its path and a hash of its content, so what the person has changed since is theirs.
 """
 
 import os
@@ -16,9 +14,7 @@ from msgspec import Struct
 from hermes.safety.autorun_files import is_autorun_file
 
 _HASHED_BYTES = 1 << 18
-"""The bytes of a file that are hashed, a fraction of a millisecond; of a larger one the beginning, and its
-size.
-"""
+"""The bytes of a file that are hashed, a fraction of a millisecond; of a larger one the beginning, and its size."""
 
 
 class TaintMark(Struct, frozen=True):
@@ -48,8 +44,8 @@ class TaintMarks:
             self._save(mark)
 
     def find_sources(self, path: str) -> tuple[str, ...]:
-        """Return the sources of a file's content, or of a folder's files; none when it is not marked, or has
-        changed since.
+        """Return the sources of a file's content, or of a folder's files; none when it is not marked, or has changed
+        since.
         """
         mark = self._marks.get(path)
         if mark is not None:

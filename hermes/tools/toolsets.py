@@ -1,6 +1,4 @@
-"""Toolsets: names for groups of tools, as data. A set may include others. The names are those that users
-know.
-"""
+"""Toolsets: names for groups of tools, as data. A set may include others. The names are those that users know."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -104,8 +102,8 @@ ALL_TOOLSETS = ("all", "*")
 
 
 def resolve_toolset(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[str]:
-    """Return the tools of a set and of the sets it includes, each once, in order. A set that includes itself
-    is cut there.
+    """Return the tools of a set and of the sets it includes, each once, in order. A set that includes itself is cut
+    there.
 
     `all` and `*` stand for every set. Raises `ConfigError` for a name that is no set.
     """
@@ -118,8 +116,8 @@ def resolve_toolset(name: str, sets: Mapping[str, Toolset] = TOOLSETS) -> list[s
 def select_tool_names(
     enabled: Sequence[str], disabled: Sequence[str] = (), sets: Mapping[str, Toolset] = TOOLSETS
 ) -> list[str]:
-    """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an
-    unknown name.
+    """Return the tools of all enabled sets without those of the disabled ones. Raises `ConfigError` for an unknown
+    name.
     """
     without = {tool for name in disabled for tool in resolve_toolset(name, sets)}
     return _remove_duplicates(tool for name in enabled for tool in resolve_toolset(name, sets) if tool not in without)

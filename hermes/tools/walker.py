@@ -1,8 +1,6 @@
-"""Searches files without ripgrep. It runs as a program of its own, so that a pattern that never ends can
-be killed.
+"""Searches files without ripgrep. It runs as a program of its own, so that a pattern that never ends can be killed.
 
-Arguments: one JSON object. Output and order are those of `rg --null --sort path`. Standard library
-only.
+Arguments: one JSON object. Output and order are those of `rg --null --sort path`. Standard library only.
 """
 
 import fnmatch
@@ -68,8 +66,8 @@ def read_gitignore(folder: str) -> list[GitignoreRule]:
 
 
 def walk_files(root: str, prefix: str = "", rules: tuple[GitignoreRule, ...] = ()) -> Iterator[str]:
-    """Yield the files below `root`, in the order of their names, without what git ignores. Symlinks are not
-    followed.
+    """Yield the files below `root`, in the order of their names, without what git
+    ignores. Symlinks are not followed.
     """
     rules += tuple(read_gitignore(root))
     try:

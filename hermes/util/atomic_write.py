@@ -22,12 +22,9 @@ def write_atomic(
 ) -> None:
     """Write `data` to `path` through a temporary file in the same folder.
 
-    A file that exists keeps its permission bits unless `mode` is given; a new one gets `mode` or the
-    umask's default.
-    With `sync` the content reaches the disk before the name does. Raises OSError; the old file is then
-    unchanged.
-    `check` gets the real path that is about to be written, and may raise: the folder is held open by then,
-    so that a
+    A file that exists keeps its permission bits unless `mode` is given; a new one gets `mode` or the umask's default.
+    With `sync` the content reaches the disk before the name does. Raises OSError; the old file is then unchanged.
+    `check` gets the real path that is about to be written, and may raise: the folder is held open by then, so that a
     link that is swapped afterwards has no effect. With `make_folders`, missing folders are made.
     """
     target = os.path.realpath(path)

@@ -14,8 +14,7 @@ _POLL_SECONDS = 0.01
 async def hold_file_lock(file: Path, seconds: float) -> AsyncIterator[None]:
     """Hold the lock on `file`, which is made when missing, with its folder.
 
-    Raises TimeoutError when another process holds it for longer than `seconds`, and OSError when it cannot
-    be made.
+    Raises TimeoutError when another process holds it for longer than `seconds`, and OSError when it cannot be made.
     """
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

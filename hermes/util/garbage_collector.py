@@ -13,9 +13,9 @@ def tune_garbage_collector() -> None:
     0.2 s with a thousand live sessions, and by default one comes whenever the live objects have grown by a
     quarter.
 
-    Objects that exist now are frozen and never looked at again. Young objects are collected as before, all
-    others only after ten million more objects were made than dropped. Closed sessions leave no cycles
-    behind, so nothing waits for that. A caller who knows a quiet moment may call `gc.collect()` then.
+    Objects that exist now are frozen and never looked at again. Young objects are collected as before, all others only
+    after ten million more objects were made than dropped. Closed sessions leave no cycles behind, so nothing waits for
+    that. A caller who knows a quiet moment may call `gc.collect()` then.
     """
     gc.collect()
     gc.freeze()

@@ -15,9 +15,7 @@ def clean_surrogates(text: str) -> str:
 
 
 def truncate_middle(text: str, limit: int, *, head_share: float = 0.7) -> str:
-    """Cut `text` to about `limit` characters, keeping its beginning and its end and stating how much was left
-    out.
-    """
+    """Cut `text` to about `limit` characters, keeping its beginning and its end and stating how much was left out."""
     if len(text) <= limit:
         return text
     head = int(limit * head_share)
@@ -63,9 +61,7 @@ def strip_control_characters(text: str) -> str:
 
 
 def redact_url(url: str) -> str:
-    """Return a URL as it may be shown and stored: without user, password, query and fragment, which may hold
-    keys.
-    """
+    """Return a URL as it may be shown and stored: without user, password, query and fragment, which may hold keys."""
     scheme, slashes, rest = url.partition("://")
     if not slashes:
         scheme, rest = "", url

@@ -1,6 +1,4 @@
-"""Decodes the bytes of a page: by byte order mark, by the server's header, by the page's declaration, by
-trying.
-"""
+"""Decodes the bytes of a page: by byte order mark, by the server's header, by the page's declaration, by trying."""
 
 import codecs
 import re

@@ -1,10 +1,8 @@
-"""Reads HTML in a process of its own: a job and HTML in, JSON out, the folders to import from as
-arguments.
+"""Reads HTML in a process of its own: a job and HTML in, JSON out, the folders to import from as arguments.
 
-A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of
-processor time and memory, which has no environment, no network of ours and no secrets. So what it runs
-(`markdown`, `hidden`, `writer`) imports the standard library and selectolax, and of Hermes nothing but
-each other.
+A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of processor time and
+memory, which has no environment, no network of ours and no secrets. So what it runs (`markdown`, `hidden`, `writer`)
+imports the standard library and selectolax, and of Hermes nothing but each other.
 """
 
 import json

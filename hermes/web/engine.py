@@ -9,9 +9,8 @@ from msgspec import Struct
 class SearchEngine(Struct, frozen=True, kw_only=True):
     """A search engine. In templates `{query}`, `{limit}` and `{key}` stand for what they name.
 
-    `rows` says where the results are: names joined by dots in JSON, a CSS selector in HTML; `row_title`,
-    `row_link` and `row_snippet` the same within one of them. `unwrap` is the parameter of a link that holds
-    the real one.
+    `rows` says where the results are: names joined by dots in JSON, a CSS selector in HTML; `row_title`, `row_link` and
+    `row_snippet` the same within one of them. `unwrap` is the parameter of a link that holds the real one.
     """
 
     title: str

@@ -1,9 +1,8 @@
 """Fetches URLs that a model names: judged, pinned, bounded.
 
-Each hop of a request is judged as text (`hermes.safety.urls`), its name looked up once, every address
-judged, and the connection made to one of exactly those. Where a proxy is set for the URL the proxy
-looks names up: then the text is all that is judged here. No cookies, no credentials, no referrer;
-redirects are followed by hand.
+Each hop of a request is judged as text (`hermes.safety.urls`), its name looked up once, every address judged, and the
+connection made to one of exactly those. Where a proxy is set for the URL the proxy looks names up: then the text is all
+that is judged here. No cookies, no credentials, no referrer; redirects are followed by hand.
 """
 
 import asyncio

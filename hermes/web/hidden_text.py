@@ -1,6 +1,4 @@
-"""Finds the text of a page that its reader would not see. Standard library only, as all that the converter
-runs.
-"""
+"""Finds the text of a page that its reader would not see. Standard library only, as all that the converter runs."""
 
 import re
 from typing import TYPE_CHECKING
@@ -40,9 +38,7 @@ def is_hiding_style(style: str) -> bool:
 
 
 def find_hidden_nodes(tree: "LexborHTMLParser") -> set[int]:
-    """Return the elements that a reader would not see, by their attributes and the page's own simple style
-    rules.
-    """
+    """Return the elements that a reader would not see, by their attributes and the page's own simple style rules."""
     found = set()
     for node in tree.css("[style],[hidden],[aria-hidden],[color]"):
         given = node.attributes

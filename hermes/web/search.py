@@ -1,8 +1,7 @@
 """Search engines as data, and the one way in which all of them are queried.
 
-A record (`engines/`, a file each) says where an engine is, how a query is put, and where in its answer
-the results are. Keys come from the environment or `.env`, go into a field of the request and nowhere
-else.
+A record (`engines/`, a file each) says where an engine is, how a query is put, and where in its answer the results are.
+Keys come from the environment or `.env`, go into a field of the request and nowhere else.
 """
 
 import html

@@ -398,7 +398,7 @@ async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeyp
             swap(*given, **more)  # type: ignore[arg-type]
             raise Killed
 
-        monkeypatch.setattr(folders, "swap", killed)
+        monkeypatch.setattr(folders, "swap_folder", killed)
         with pytest.raises(Killed):
             await skills.approve_change(number, "person")
         monkeypatch.undo()

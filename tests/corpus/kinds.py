@@ -21,7 +21,7 @@ from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Stre
 from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
 from hermes.config.trusted_folders import _TrustDocument as Trust
-from hermes.context.engines.compressor import CompactionMemo as CompactionMemo
+from hermes.context.engines.compressor import CompactionMemo
 from hermes.core.chats import (
     AuditEntry,
     ChatKind,
@@ -46,7 +46,7 @@ from hermes.core.outcomes import AnswerScope, ExitReason, FailureKind
 from hermes.core.outcomes import Scope as FailureScope
 from hermes.core.parts import Part, Source, ToolResultPart, ToolStatus
 from hermes.core.usage import Usage
-from hermes.cron.job import JobSpec as JobSpec
+from hermes.cron.job import JobSpec
 from hermes.cron.views import JobView
 from hermes.execution.base import NetworkMode, StopOutcome
 from hermes.gateway.accounts import AccountHealth
@@ -70,20 +70,19 @@ from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
 from hermes.gateway.platforms.webhook.server import StoredWebhookRun as ReportWish
 from hermes.ipc.frames import RequestFrame, ResponseFrame
 from hermes.mcp.annotations import RememberedTool
-from hermes.memory.files import MemoryTarget as MemoryTarget
-from hermes.memory.review import ReviewFindings as ReviewFindings
+from hermes.memory.files import MemoryTarget
+from hermes.memory.review import ReviewFindings
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.injection import InjectionMark as ShownSuspicionMark
 from hermes.safety.shell.findings import CommandEffect as ShownEffect
 from hermes.safety.shell.findings import EffectKind, Verdict
-from hermes.skills.catalog import SkillTier as SkillTier
+from hermes.skills.catalog import SkillTier
 from hermes.skills.catalog import _Cache as SkillCache
 from hermes.skills.files import _Binary as SkillBinary
 from hermes.store.jobs import InstantState, JobState
 from hermes.store.jobs import JobDeliveryState as JobDelivery
 from hermes.store.records import EffectState, MessageState, SessionRow, TurnRowState
-from hermes.store.revisions import RevisionAuthor as RevisionAuthor
-from hermes.store.revisions import RevisionState
+from hermes.store.revisions import RevisionAuthor, RevisionState
 
 UNIONS: dict[str, object] = {
     "part": Part,

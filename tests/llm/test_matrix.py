@@ -46,7 +46,10 @@ def test_every_row_of_the_table_is_there_for_a_case() -> None:
         bare = structs.replace(told, status=0)
         for report in (
             told,
-            *(structs.replace(told, status=infer_status(each)) for each in (bare, structs.replace(bare, named=0))),
+            *(
+                structs.replace(told, status=infer_status(each))
+                for each in (bare, structs.replace(bare, named_status=0))
+            ),
         ):
             used.add(find_rule(report))
     # 402 and 409 by the write-ups and the status's meaning alone; our own name for what is no JSON; a finish reason.

@@ -116,7 +116,7 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
                 await server.wait_held(await server.wait_for(4))
                 server.release()
                 async with asyncio.timeout(5):
-                    while not any("_condensed" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event
+                    while not any("_store_compaction" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event
                         await asyncio.sleep(0)
                 actor.stop()
                 assert (await waiting).reason is ExitReason.INTERRUPTED

@@ -144,12 +144,12 @@ async def test_keys_of_this_process_are_not_handed_on(place: Place) -> None:
 
 
 async def test_folder_and_variables_are_carried_over(place: Place) -> None:
-    first = await place.run("mkdir d; cd d; export NAME='two\nlines'; unset HOME; false", hold_state=True)
+    first = await place.run("mkdir d; cd d; export NAME='two\nlines'; unset HOME; false", report_state=True)
     assert first.code == 1 and first.state is not None
     assert first.state.cwd == str(place.work / "d") and first.state.environment["NAME"] == "two\nlines"
     assert "HOME" in first.state.unset
     follows = {"environment": first.state.environment, "unset": first.state.unset, "cwd": first.state.cwd}
-    second = await place.run('basename "$PWD"; echo "$NAME ${HOME-unset}"', hold_state=True, **follows)
+    second = await place.run('basename "$PWD"; echo "$NAME ${HOME-unset}"', report_state=True, **follows)
     assert place.text == "d\ntwo\nlines unset\n"
     assert second.state == first.state
 

@@ -210,7 +210,7 @@ async def test_a_server_that_keeps_dying_is_left_alone_for_a_while(tmp_path: Pat
         ("old", {}, "it speaks version '1999-01-01' of the protocol"),
         ("good", {"command": "/no/such/program"}, "cannot be found (exit code 127)"),
         ("good", {"folder": "/no/such/folder"}, "could not be started in /no/such/folder"),
-        ("good", {"broken": "mcp_servers.t is wrong"}, "mcp_servers.t is wrong"),
+        ("good", {"settings_problem": "mcp_servers.t is wrong"}, "mcp_servers.t is wrong"),
         ("good", {"command": "", "url": "ftp://x"}, "not an http or https address"),
         ("good", {"command": "", "url": "http://127.0.0.1:9/mcp"}, "Nothing answers at 127.0.0.1:9"),
     ],

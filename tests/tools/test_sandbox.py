@@ -98,7 +98,7 @@ async def test_everyday_work(case: Case) -> None:
 
 
 async def test_state_is_kept_and_the_sandboxs_own_variables_are_no_part_of_it(case: Case) -> None:
-    ended = await case.run("mkdir d; cd d; export NAME='two\nlines'; unset LANG", hold_state=True)
+    ended = await case.run("mkdir d; cd d; export NAME='two\nlines'; unset LANG", report_state=True)
     assert ended.state is not None and ended.state.cwd == str(case.work / "d")
     assert ended.state.environment == {"NAME": "two\nlines"}
     follows = {"environment": ended.state.environment, "unset": ended.state.unset, "cwd": ended.state.cwd}
@@ -168,7 +168,7 @@ async def test_other_refusals_name_nothing(case: Case, line: str) -> None:
 
 
 async def test_temporary_files_are_the_sessions_own(bwrap: Case) -> None:
-    await bwrap.run("cd /tmp && mkdir d && echo mine > d/file; ls /tmp", hold_state=True)
+    await bwrap.run("cd /tmp && mkdir d && echo mine > d/file; ls /tmp", report_state=True)
     assert not Path("/tmp/d/file").exists()
     outside = Path(bwrap.backend.to_local_path("/tmp/d/file"))
     assert outside.read_text() == "mine\n" and bwrap.backend.to_command_path(str(outside)) == "/tmp/d/file"

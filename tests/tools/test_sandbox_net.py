@@ -156,15 +156,15 @@ async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
     session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     first, second = Door("127.0.0.1"), Door("127.0.0.1", "127.0.0.2")
     fetch = FETCH + f"http://127.0.0.1:{site.port}/"
-    background = await session.start(f"read line; {fetch} ''", door=first, interactive=True)
+    background = await session.start(f"read line; {fetch} ''", permissions=first, interactive=True)
     told = session.output
-    assert "403" in await session.told(FETCH + f"http://127.0.0.9:{site.port}/ ''", door=second)
+    assert "403" in await session.told(FETCH + f"http://127.0.0.9:{site.port}/ ''", permissions=second)
     assert second.asked == ["127.0.0.9"] and first.asked == []
     await background.write(b"\n")
     assert (await background.wait()).code == 0 and told.decode().strip() == "hi"
     assert second.asked == ["127.0.0.9"] and first.asked == ["127.0.0.1"]
     for address in ("127.0.0.1:17171", "127.17.0.1:17171"):
-        assert await session.told(f"{fetch} http://{address}", door=second) == "hi"
+        assert await session.told(f"{fetch} http://{address}", permissions=second) == "hi"
     await session.backend.close()
 
 

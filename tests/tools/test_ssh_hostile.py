@@ -265,7 +265,7 @@ async def test_hard_links_come_as_files(case: Case) -> None:
 async def test_records_that_say_nothing_are_nothing(case: Case) -> None:
     marks = "P0 x", "X", "X1", "X99999999999999999999 0", "X-1 0", "Bno base64!", "S\\377", "Q", ""
     forged = "; ".join(f"printf '\\036%s:{mark}\\037' \"$HERMES_RUN\"" for mark in marks)
-    assert (await case.run(f"{forged}; echo on; exit 3", hold_state=True)).code == 3
+    assert (await case.run(f"{forged}; echo on; exit 3", report_state=True)).code == 3
     assert case.text == "on\n"
 
 

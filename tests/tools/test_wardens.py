@@ -103,7 +103,7 @@ async def test_a_command_gets_its_streams_only(backend: LocalBackend, tmp_path: 
         holding = LocalBackend(os.environ, held_handles=(held.fileno(),))
         for one in (backend, holding):
             assert (await run(one, tmp_path, "ls /proc/$$/fd; true"))[1].split() == ["0", "1", "2"]
-            found = (await run(one, tmp_path, "ls /proc/$$/fd", hold_state=True))[1].split()
+            found = (await run(one, tmp_path, "ls /proc/$$/fd", report_state=True))[1].split()
             assert found == ["0", "1", "2", str(supervisor_main.NOTE)]
         await holding.close()
 
@@ -150,7 +150,7 @@ async def test_a_hundred_commands_leave_nothing(backend: LocalBackend, tmp_path:
     await run(backend, tmp_path, "true")
     handles = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
-        await asyncio.gather(*(run(backend, tmp_path, "true & true", hold_state=True) for _ in range(10)))
+        await asyncio.gather(*(run(backend, tmp_path, "true & true", report_state=True) for _ in range(10)))
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= handles + 1
     helper = backend._supervisors.helper_pid
@@ -241,7 +241,7 @@ async def test_without_wardens_commands_run_and_stop_all_the_same(
 ) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     made = LocalBackend(os.environ)
-    ended, text = await run(made, tmp_path, "echo hi; cd /; exit 3", hold_state=True)
+    ended, text = await run(made, tmp_path, "echo hi; cd /; exit 3", report_state=True)
     assert (ended.code, text) == (3, "hi\n") and ended.state is not None and ended.state.cwd == "/"
     assert made._supervisors.helper_pid is None
     running, _ = await start(made, tmp_path, "(setsid sh -c 'echo $$ > pid; exec sleep 60' &) ; sleep 60")

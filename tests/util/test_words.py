@@ -44,8 +44,8 @@ def test_the_scan_sees_what_is_wrong(words: ModuleType, tmp_path: Path, monkeypa
     (package / "cli" / "verb.py").write_text(
         "def run(name):\n"
         '    print("This is not said.")\n'
-        '    say(f"{name} is here.")\n'
-        '    say("Said, but {where}?", where=name)\n'
+        '    tr(f"{name} is here.")\n'
+        '    tr("Said, but {where}?", where=name)\n'
         '    raise ConfigError(f"{name} is gone.")\n'
         "class ConfigError(HermesError): ...\n"
     )

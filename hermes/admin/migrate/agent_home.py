@@ -1,7 +1,7 @@
 """A home of hermes-agent: `state.db`, `config.yaml`, `.env`, `SOUL.md`, `memories/`, `skills/`.
 
-The layout is that of its documentation (developer guide, Session Storage). Its database is opened
-read-only by SQLite and copied at once: everything is read from the copy.
+The layout is that of its documentation (developer guide, Session Storage). Its database is opened read-only by SQLite
+and copied at once: everything is read from the copy.
 """
 
 import contextlib
@@ -169,8 +169,8 @@ class AgentHome(ForeignHome):
 def _open_source(file: Path) -> Iterator[apsw.Connection]:
     """Open the database for reading. Raises StoreError.
 
-    With a log beside it another process may be writing: then SQLite's own locks are used. Without one
-    nothing but the file itself is touched.
+    With a log beside it another process may be writing: then SQLite's own locks are used. Without one nothing but the
+    file itself is touched.
     """
     if not file.exists():
         raise StoreError(N_("There is no {file}.", file=file))

@@ -1,8 +1,7 @@
-"""A home of OpenClaw (earlier Clawdbot): `openclaw.json`, a workspace with AGENTS.md and MEMORY.md,
-skills, sessions.
+"""A home of OpenClaw (earlier Clawdbot): `openclaw.json`, a workspace with AGENTS.md and MEMORY.md, skills, sessions.
 
-The layout is that of its documentation (Agent workspace; Where things live on disk). A session is a
-file of JSON lines: `session`, then `message` entries whose message has a role, content and a time.
+The layout is that of its documentation (Agent workspace; Where things live on disk). A session is a file of JSON lines:
+`session`, then `message` entries whose message has a role, content and a time.
 """
 
 import datetime

@@ -86,9 +86,7 @@ def skip_links(root: Path, paths: Iterable[Path], skipped: list[SkippedItem]) ->
 
 
 def read_text_below(root: Path, name: str, skipped: list[SkippedItem]) -> str:
-    """Return the text of a file in a folder; empty as with `read_text`, and for a link, which is added to
-    `skipped`.
-    """
+    """Return the text of a file in a folder; empty as with `read_text`, and for a link, which is added to `skipped`."""
     file = root / name
     return "".join(map(read_small_text, skip_links(root, [file], skipped))) if os.path.lexists(file) else ""
 
@@ -126,9 +124,7 @@ def find_skill_folders(*roots: Path) -> Iterator[Path]:
 
 
 def convert_messages(rows: Sequence[tuple[float, Plain]]) -> tuple[ImportedMessage, ...]:
-    """Convert chat messages with their times to our own, made valid; the same rows always give the same
-    messages.
-    """
+    """Convert chat messages with their times to our own, made valid; the same rows always give the same messages."""
     plain = [_with_call_ids(number, dict(row)) for number, (_, row) in enumerate(rows)]
     try:
         messages = from_openai(plain)

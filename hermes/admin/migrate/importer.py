@@ -1,6 +1,4 @@
-"""Imports the contents of another agent's home after a person has seen a preview. The other home is never
-changed.
-"""
+"""Imports the contents of another agent's home after a person has seen a preview. The other home is never changed."""
 
 import asyncio
 import shlex
@@ -134,8 +132,7 @@ async def import_home(
 ) -> ImportResult:
     """Import what `preview_import` shows; a second time only what is new. The person has approved it.
 
-    What cannot be imported is named in `left`; the rest is imported all the same. Raises ConfigError,
-    StoreError.
+    What cannot be imported is named in `left`; the rest is imported all the same. Raises ConfigError, StoreError.
     """
     home = locate_home(environ)
     home.ensure_exists()
@@ -266,9 +263,7 @@ def _import_identity(home: HermesHome, contents: HomeContents, skipped: list[Ski
 async def _import_memories(
     journal: MemoryJournal, contents: HomeContents, skipped: list[SkippedItem]
 ) -> tuple[int, int]:
-    """Import the notes; return how many were written and how many wait: over the limit, or a possible
-    injection.
-    """
+    """Import the notes; return how many were written and how many wait: over the limit, or a possible injection."""
     written = waiting = 0
     origin = ChangeOrigin(author=RevisionAuthor.IMPORT, reason=tr("taken over from {title}", title=contents.title))
     for target, entries in ((MemoryTarget.MEMORY, contents.memory), (MemoryTarget.USER, contents.user)):
@@ -301,9 +296,7 @@ async def _can_write_note(journal: MemoryJournal, target: MemoryTarget, entry: s
 
 
 async def _import_skills(skills: SkillLibrary, contents: HomeContents, skipped: list[SkippedItem]) -> tuple[int, int]:
-    """Import the skills; return how many were installed and how many wait: those that could run or reach
-    something.
-    """
+    """Import the skills; return how many were installed and how many wait: those that could run or reach something."""
     installed = waiting = 0
     for folder in contents.skills:
         try:
@@ -336,9 +329,7 @@ async def _import_sessions(
     whole: int,
     progress: ImportProgress | None,
 ) -> tuple[int, int, int]:
-    """Import the sessions; return how many had something new, the new messages, and the sessions known
-    already.
-    """
+    """Import the sessions; return how many had something new, the new messages, and the sessions known already."""
     sessions = messages = known = clash = looked = 0
     reading = old.iterate_sessions()
     while (session := await asyncio.to_thread(_next_session, reading)) is not None:

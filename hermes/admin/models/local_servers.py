@@ -1,6 +1,4 @@
-"""Find model servers that already run on this machine. They are offered, and never used without being
-chosen.
-"""
+"""Find model servers that already run on this machine. They are offered, and never used without being chosen."""
 
 import asyncio
 

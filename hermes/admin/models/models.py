@@ -110,8 +110,7 @@ def find_keys(environ: Mapping[str, str]) -> list[FoundKey]:
 async def describe_current_model(environ: Mapping[str, str], *, ask: bool = False) -> Plain:
     """Describe the model that would answer now, and which setting selects it.
 
-    With `ask` its server is asked for an unknown context window. Raises ConfigError when the settings lead
-    to no model.
+    With `ask` its server is asked for an unknown context window. Raises ConfigError when the settings lead to no model.
     """
     home, settings, whole = _load_home(environ)
     choice = with_stored_providers(choose_model(settings.model, SessionOptions()), home)
@@ -220,8 +219,8 @@ def resolve_selection(environ: Mapping[str, str], selection: ModelSelection) -> 
 def save_selection(environ: Mapping[str, str], selection: ModelSelection) -> list[str]:
     """Write a choice into `config.yaml` once it resolves to an endpoint; return the changed keys.
 
-    With another provider or address, what belonged to the old one (its key, address, API format) is
-    removed; with another model, the old model's window. Raises ConfigError, UsageError.
+    With another provider or address, what belonged to the old one (its key, address, API format) is removed; with
+    another model, the old model's window. Raises ConfigError, UsageError.
     """
     home = locate_writable_home(environ)
     settings = load_settings(home).settings.model

@@ -38,9 +38,7 @@ class GatewayLogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GatewayLog:
-    """Appends entries to the log of a home; each is redacted when it is written. Errors of the disk are
-    ignored.
-    """
+    """Appends entries to the log of a home; each is redacted when it is written. Errors of the disk are ignored."""
 
     def __init__(self, folder: Path, redact: Callable[[str], str]) -> None:
         self._folder = folder

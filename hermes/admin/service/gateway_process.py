@@ -37,8 +37,7 @@ def find_gateway_pid(home: HermesHome) -> int | None:
 def start_detached(home: HermesHome, spec: ServiceSpec, environ: Mapping[str, str]) -> int:
     """Start the gateway as a process of its own, wait until it runs, and return its process id.
 
-    Raises BusyError when one runs already, ServiceError with its last output when it ends or does not come
-    up.
+    Raises BusyError when one runs already, ServiceError with its last output when it ends or does not come up.
     """
     pid = find_gateway_pid(home)
     if pid is not None:
@@ -92,9 +91,7 @@ def _start_error(what: str, log: Path) -> ServiceError:
 
 
 def stop_gateway(home: HermesHome, seconds: float) -> bool:
-    """Stop the gateway and wait for its end; return False when none runs. One that does not end in time is
-    killed.
-    """
+    """Stop the gateway and wait for its end; return False when none runs. One that does not end in time is killed."""
     pid = find_gateway_pid(home)
     if pid is None:
         return False

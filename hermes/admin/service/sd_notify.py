@@ -10,9 +10,7 @@ NOTIFY_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class ServiceNotifier:
-    """Sends states to the socket that the environment names; without one it does nothing. It never raises or
-    waits.
-    """
+    """Sends states to the socket that the environment names; without one it does nothing. It never raises or waits."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         name = environ.get("NOTIFY_SOCKET", "")

@@ -37,8 +37,7 @@ def service_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def build_systemd_unit(spec: ServiceSpec) -> str:
     """Build a unit of a user's own systemd: `systemd.service(5)`.
 
-    A configuration error (exit code 78) is not retried, because it would fail again; every other failure
-    is.
+    A configuration error (exit code 78) is not retried, because it would fail again; every other failure is.
     """
     lines = [
         "[Unit]",

@@ -1,6 +1,4 @@
-"""`hermes __complete KIND [PREFIX]`: print names for shell completion, one a line, with a description behind
-a tab.
-"""
+"""`hermes __complete KIND [PREFIX]`: print names for shell completion, one a line, with a description behind a tab."""
 
 import sys
 

@@ -1,6 +1,4 @@
-"""`hermes guard`: show the policy's verdict on a command, a path, a URL or a text, for one or for a stream
-of them.
-"""
+"""`hermes guard`: show the policy's verdict on a command, a path, a URL or a text, for one or for a stream of them."""
 
 import argparse
 import re
@@ -72,8 +70,8 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split our own arguments from a command that was given word by word: what looks like an option there is the
     command's.
 
-    `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that
-    was given as one text, with spaces in it, or alone, is left where it stands.
+    `command rm -rf /`: from the first word on, but for options of ours that stand at the end. A command that was given
+    as one text, with spaces in it, or alone, is left where it stands.
     """
     at = _skip_options(arguments, 0)
     if arguments[at : at + 1] != ["command"]:
@@ -138,9 +136,7 @@ def _build_parser() -> CommandParser:
 
 
 def _answer_stream(guard: PolicyChecker, args: argparse.Namespace) -> int:
-    """Answer each line at once. A line that is no question is answered too, with a refusal; then the exit code
-    is 1.
-    """
+    """Answer each line at once. A line that is no question is answered too, with a refusal; then the exit code is 1."""
     code = 0
     decoder = msgspec.json.Decoder(PolicyQuestion)
     encoder = msgspec.json.Encoder()

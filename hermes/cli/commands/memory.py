@@ -1,6 +1,4 @@
-"""`hermes memory`: show and change what the agent remembers, decide on its proposed changes, and undo
-changes.
-"""
+"""`hermes memory`: show and change what the agent remembers, decide on its proposed changes, and undo changes."""
 
 import argparse
 import asyncio

@@ -109,8 +109,8 @@ def _print_profile(row: Plain) -> None:
 
 
 def _should_clone_keys(profiles: ProfileAdmin, args: argparse.Namespace) -> bool:
-    """Return whether a clone gets the keys: as the options say, or as the person answers; without anybody to ask
-    it does not.
+    """Return whether a clone gets the keys: as the options say, or as the person answers; without anybody to ask it
+    does not.
     """
     if args.keys is not None or not profiles.has_keys(args.source):
         return bool(args.keys)

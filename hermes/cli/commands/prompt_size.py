@@ -16,8 +16,8 @@ from hermes.sessions.system_prompt import PromptPartSize
 
 
 def run(arguments: list[str]) -> int:
-    """Print the sizes of the prompt's parts and of the tools that a session opened here would send with each
-    request.
+    """Print the sizes of the prompt's parts and of the tools that a session opened here
+    would send with each request.
     """
     made = build_chat_parser("hermes prompt-size")
     made.description = tr(

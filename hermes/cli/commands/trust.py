@@ -86,9 +86,7 @@ def _change_trust(home: HermesHome, folder: str, *, trusted: bool) -> str:
 
 
 def _check_scope(folder: str, *, all_of_it: bool) -> None:
-    """Refuse trust for system folders, and for the whole home folder unless the person insists. Raises
-    UsageError.
-    """
+    """Refuse trust for system folders, and for the whole home folder unless the person insists. Raises UsageError."""
     why, may_insist = check_trust_scope(folder, copy_environment().get("HOME") or os.path.expanduser("~"))
     if not why or (may_insist and all_of_it):
         return

@@ -59,11 +59,9 @@ def run(arguments: list[str]) -> int:
 
 
 def run_in_worktree(args: argparse.Namespace, environ: Mapping[str, str], work: Callable[[], int]) -> int:
-    """Run the work of a command line with `-w` in a git worktree, and print afterwards what became of the
-    worktree.
+    """Run the work of a command line with `-w` in a git worktree, and print afterwards what became of the worktree.
 
-    The process stands in the worktree from then on; files that were given as relative paths are found all the
-    same.
+    The process stands in the worktree from then on; files that were given as relative paths are found all the same.
     """
     args.image = [os.path.abspath(name) for name in args.image]
     args.usage_file = args.usage_file and os.path.abspath(args.usage_file)

@@ -1,5 +1,5 @@
-"""Ask questions on lines of a terminal: a choice by its number, a text, yes or no. Enter takes the default
-that is shown.
+"""Ask questions on lines of a terminal: a choice by its number, a text, yes or no. Enter takes the default that is
+shown.
 """
 
 import os

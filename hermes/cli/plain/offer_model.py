@@ -1,6 +1,4 @@
-"""Offer a model server that was found on this machine, when nothing is configured. Only a plain yes takes
-it.
-"""
+"""Offer a model server that was found on this machine, when nothing is configured. Only a plain yes takes it."""
 
 import json
 import os

@@ -144,8 +144,7 @@ class TerminalAsker:
 def format_question(event: ApprovalAsked) -> str:
     """Format an approval: what would run, why it is asked about, and what each answer covers.
 
-    Of a very long command only the beginning and the end are shown; then the reason names the words that it
-    is about.
+    Of a very long command only the beginning and the end are shown; then the reason names the words that it is about.
     """
     where = ("  " + tr("in {cwd}", cwd=escape_confusable_characters(event.cwd)) + "\n") if event.cwd else ""
     shown = escape_confusable_characters(event.subject)
@@ -218,8 +217,8 @@ def is_late_answer(line: str) -> bool:
 
 
 def parse_answer(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
-    """Return the answer that a line stands for; None when it is not understood or was not offered. Enter alone
-    means no.
+    """Return the answer that a line stands for; None when it is not understood or was not offered. Enter alone means
+    no.
     """
     word = (line or "").strip().lower()
     if word in ("o", "once", *YES_ANSWERS):

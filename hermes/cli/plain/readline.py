@@ -1,9 +1,8 @@
-"""Read a person's lines at a terminal: the main thread edits with readline, the event loop runs in a thread
-of its own.
+"""Read a person's lines at a terminal: the main thread edits with readline, the event loop runs in a thread of its own.
 
-Readline blocks the thread that reads, and Python runs signal handlers in the main thread only. So the
-main thread reads and hears Ctrl-C, and the conversation runs beside it. Nothing reads the terminal while
-a turn runs: then it belongs to the questions of `hermes.cli.plain.prompts`.
+Readline blocks the thread that reads, and Python runs signal handlers in the main thread only. So the main thread reads
+and hears Ctrl-C, and the conversation runs beside it. Nothing reads the terminal while a turn runs: then it belongs to
+the questions of `hermes.cli.plain.prompts`.
 """
 
 import asyncio
@@ -210,8 +209,8 @@ class ReadlineInput:
     def _on_signal(self) -> None:
         """Make sure that the main thread runs its signal handlers.
 
-        A signal that comes just before the thread begins to wait for a key does not end that wait; one that comes
-        later does.
+        A signal that comes just before the thread begins to wait for a key does not end that wait; one that comes later
+        does.
         """
         if any(number != NUDGE_SIGNAL for number in self._signal_receiver.recv(4096)):
             for seconds in NUDGE_DELAYS:

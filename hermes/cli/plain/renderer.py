@@ -34,8 +34,8 @@ _EDIT_TOOLS = ("patch", "write_file")
 
 
 class PlainRenderer:
-    """Streams the answer to `out` and prints one line for each step of the work. With `quiet` it prints warnings
-    only, to `err`.
+    """Streams the answer to `out` and prints one line for each step of the work. With `quiet` it prints warnings only,
+    to `err`.
     """
 
     def __init__(self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:

@@ -12,9 +12,8 @@ _STYLES = {"+": "diff.add", "-": "diff.remove"}
 
 
 def format_diff(theme: Theme, lines: Sequence[str], width: int, most: int) -> list[str]:
-    """Format at most `most` lines of the diff with their numbers in the file (for a removed line in the old
-    one), and a line that says how many more there are. Without colors and boxes (`theme.plain`) the numbers
-    are left out.
+    """Format at most `most` lines of the diff with their numbers in the file (for a removed line in the old one), and a
+    line that says how many more there are. Without colors and boxes (`theme.plain`) the numbers are left out.
     """
     found: list[str] = []
     line_numbers = _number_lines(lines)

@@ -25,9 +25,7 @@ _BULLETS = "•◦▪"
 
 
 class MarkdownRenderer:
-    """Renders one text as it streams in. `width` returns the cells that a line may take; it is asked for each
-    block.
-    """
+    """Renders one text as it streams in. `width` returns the cells that a line may take; it is asked for each block."""
 
     def __init__(self, theme: Theme, width: Callable[[], int], style: str = "text") -> None:
         self._theme = theme
@@ -44,8 +42,8 @@ class MarkdownRenderer:
         return self._writer.render_blocks(blocks, self._width()) if blocks else []
 
     def tail(self, most: int) -> list[str]:
-        """Return the last `most` lines of what is unfinished. Cheap: it is rendered again only when the text has
-        grown.
+        """Return the last `most` lines of what is unfinished. Cheap: it is rendered again only when the
+        text has grown.
         """
         width = self._width()
         key = (self._version, most, width)

@@ -148,9 +148,7 @@ def _parse_alignment(delimiter: str) -> str:
 
 
 def _fit_row(row: Sequence[str], count: int) -> Sequence[str]:
-    """Return as many cells as there are columns. What is too much stays in the last one, so that no word is
-    lost.
-    """
+    """Return as many cells as there are columns. What is too much stays in the last one, so that no word is lost."""
     if len(row) > count:
         return [*row[: count - 1], " | ".join(row[count - 1 :])]
     return [*row, *[""] * (count - len(row))]

@@ -1,5 +1,5 @@
-"""Ask approvals and the model's questions as menus. Enter on what is first chosen means no; nothing typed
-before counts.
+"""Ask approvals and the model's questions as menus. Enter on what is first chosen means no; nothing typed before
+counts.
 """
 
 import asyncio
@@ -29,9 +29,7 @@ _WITHDRAWN = "withdrawn"
 
 
 class QuestionMenus:
-    """Asks the approvals of one chat's sessions, and is the `Asker` of its `clarify` tool. `close` ends its
-    tasks.
-    """
+    """Asks the approvals of one chat's sessions, and is the `Asker` of its `clarify` tool. `close` ends its tasks."""
 
     def __init__(
         self, menus: MenuQueue, terminal_style: TerminalStyle, tell: Callable[[str, str], None], ask_text: "AskText"
@@ -136,8 +134,7 @@ def format_question(event: ApprovalAsked, *, background_id: str = "") -> list[tu
 
     `background_id` names the session that asks where it is not the one on the screen.
 
-    Of a very long command only the beginning and the end are shown; then the reason names the words that it
-    is about.
+    Of a very long command only the beginning and the end are shown; then the reason names the words that it is about.
     """
     shown = escape_confusable_characters(event.subject)
     message = tr("{tool} wants to run:", tool=event.tool)

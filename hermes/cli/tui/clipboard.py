@@ -17,8 +17,8 @@ _MAX_TERMINAL_BYTES = 74_994
 
 
 def copy_text(text: str, environ: Mapping[str, str], write: Callable[[str], None] | None) -> str:
-    """Put a text into the clipboard. Return how that was done, or why it could not be. `write` sends sequences
-    to a terminal.
+    """Put a text into the clipboard. Return how that was done, or why it could not be. `write` sends sequences to a
+    terminal.
     """
     for variable, command in (
         ("WAYLAND_DISPLAY", ("wl-copy",)),

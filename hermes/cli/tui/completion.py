@@ -107,8 +107,8 @@ def _match_aliases(commands: CommandRegistry, low: str) -> list[tuple[str, str]]
 
 
 def complete_references(typed: str, folder: str) -> Iterable[Completion]:
-    """Complete what may stand behind an `@`: the kinds of references, and files and folders for the two that
-    take them.
+    """Complete what may stand behind an `@`: the kinds of references, and files and folders for the two
+    that take them.
     """
     for kind in ("file:", "folder:"):
         if typed.startswith(kind):
@@ -126,9 +126,7 @@ def complete_references(typed: str, folder: str) -> Iterable[Completion]:
 def complete_paths(
     typed: str, folder: str, *, only_folders: bool = False, prefix: str = "", whole: str | None = None
 ) -> Iterable[Completion]:
-    """Complete files and folders whose path begins with what was typed; hidden ones only when their dot was
-    typed.
-    """
+    """Complete files and folders whose path begins with what was typed; hidden ones only when their dot was typed."""
     head, tail = os.path.split(typed)
     replaced = len(typed if whole is not None else tail)
     for name, is_folder in _list_entries(os.path.join(folder, os.path.expanduser(head)), tail):

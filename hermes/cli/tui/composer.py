@@ -42,8 +42,7 @@ class MessageDraft(Struct, frozen=True):
 
 
 class InputHistory(History):
-    """The lines typed before, kept in a file of the home: one a line, as JSON strings, with newlines as `
-    `.
+    """The lines typed before, kept in a file of the home: one a line, as JSON strings, with newlines as ` `.
 
     `redact` takes secrets out before anything is written.
     """
@@ -147,8 +146,8 @@ class Composer:
         return resolved if _is_same_command_kind(line, resolved) else f" {resolved}"
 
     def _replace_prefilled(self) -> None:
-        """Let a command that is typed behind an untouched prefilled text take its place; the history keeps that
-        text.
+        """Let a command that is typed behind an untouched prefilled text take its place;
+        the history keeps that text.
         """
         prefilled, self._prefilled = self._prefilled, ""
         """The text that was put into the line and not touched since."""
@@ -184,8 +183,8 @@ class Composer:
             self.buffer.go_to_completion(0)
 
     def paste_text(self, text: str) -> None:
-        """Put a paste into the line: a short one unchanged, a long one as a mark, the path of a picture as a
-        picture.
+        """Put a paste into the line: a short one unchanged, a long one as a mark, the
+        path of a picture as a picture.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._prefilled = ""
@@ -275,8 +274,8 @@ def _is_same_command_kind(line: str, other: str) -> bool:
 
 
 def _find_picture_path(text: str) -> str | None:
-    """Return the path of a picture, when a paste is nothing else: terminals paste a dropped file's path, quoted
-    or escaped.
+    """Return the path of a picture, when a paste is nothing else: terminals paste a dropped file's path, quoted or
+    escaped.
     """
     line = text.strip()
     if "\n" in line or len(line) > 4_096 or not line.lower().rstrip("'\"").endswith(_PICTURE_SUFFIXES):

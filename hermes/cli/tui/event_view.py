@@ -1,7 +1,6 @@
 """Show a session's events as lines: finished ones go into the scrollback, the rest moves above the input.
 
-Events wait in one queue and are taken in slices of a few milliseconds, so that a burst of them keeps no
-key waiting.
+Events wait in one queue and are taken in slices of a few milliseconds, so that a burst of them keeps no key waiting.
 """
 
 import asyncio

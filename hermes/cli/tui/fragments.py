@@ -28,8 +28,8 @@ def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
 
 @lru_cache(maxsize=512)
 def _apply_sequence(before: str, sequence: str) -> str:
-    """Return the style after an SGR sequence of ours; each of ours begins from nothing or adds to the style
-    before it.
+    """Return the style after an SGR sequence of ours; each of ours begins from nothing or
+    adds to the style before it.
     """
     if sequence in ("\x1b[m", "\x1b[0m"):
         return ""

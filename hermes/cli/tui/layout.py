@@ -19,9 +19,7 @@ _MAX_COMPLETIONS = 8
 
 
 class LayoutSources:
-    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is
-    shown.
-    """
+    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is shown."""
 
     def __init__(
         self,

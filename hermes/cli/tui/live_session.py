@@ -33,9 +33,7 @@ _POST_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, B
 
 
 class TuiSession:
-    """Talks with one session of `app` after the other. `broken` is called when this process cannot go on with
-    one.
-    """
+    """Talks with one session of `app` after the other. `broken` is called when this process cannot go on with one."""
 
     def __init__(self, app: "App", screen: Screen, questions: QuestionMenus, broken: Callable[[], None]) -> None:
         self.app = app

@@ -91,9 +91,7 @@ class ChoiceMenu(Struct, eq=False):
 
 
 class MenuQueue:
-    """The menus of a chat: one is shown, the others wait in order. `tell` puts a question's lines above it for
-    good.
-    """
+    """The menus of a chat: one is shown, the others wait in order. `tell` puts a question's lines above it for good."""
 
     def __init__(self, changed: Callable[[], None], tell: Callable[[Sequence[str]], None]) -> None:
         self._changed = changed

@@ -52,8 +52,8 @@ _MIN_SHOWN_SECONDS = 0.1
 
 
 class TerminalStyle:
-    """Paints and wraps text for one terminal. Whatever text is given, the result holds no control sequences but
-    our own colors.
+    """Paints and wraps text for one terminal. Whatever text is given, the result holds no control sequences but our own
+    colors.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""Take over what was typed before the chat was drawn: whole lines that wait in the terminal, each ended by
-Enter.
-"""
+"""Take over what was typed before the chat was drawn: whole lines that wait in the terminal, each ended by Enter."""
 
 import os
 import select

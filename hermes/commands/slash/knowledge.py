@@ -53,9 +53,7 @@ async def _show_skill(call: CommandCall, admin: "SkillAdmin", name: str) -> None
 
 
 async def _run_skill_verb(admin: "SkillAdmin", verb: str, which: str) -> list[str]:
-    """Run a verb on a skill or a change, and return lines about the result. Raises UsageError for an unknown
-    verb.
-    """
+    """Run a verb on a skill or a change, and return lines about the result. Raises UsageError for an unknown verb."""
     from hermes.commands.views.skills import format_decided_change, format_skill_change
 
     decide = {"approve": admin.approve_change, "reject": admin.reject_change}

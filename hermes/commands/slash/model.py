@@ -1,5 +1,5 @@
-"""`/model`, `/provider`, `/reasoning`, `/personality`, `/fast`: choose the model of this session, and how
-it answers.
+"""`/model`, `/provider`, `/reasoning`, `/personality`, `/fast`: choose the model of this
+session, and how it answers.
 """
 
 from collections.abc import Sequence

@@ -16,11 +16,9 @@ _EMPTY = "·"
 def draw_context_bar(
     parts: Sequence[TokenShare], window: int | None, columns: int, *, words: bool = False
 ) -> list[str]:
-    """Draw a bar of all shares and a legend, a line each; without a known window the bar shows only the used
-    part.
+    """Draw a bar of all shares and a legend, a line each; without a known window the bar shows only the used part.
 
-    Every kind present has at least one column, so the shares are exact to a column, not the bar to the
-    token.
+    Every kind present has at least one column, so the shares are exact to a column, not the bar to the token.
     """
     used = sum(part.tokens for part in parts)
     free = max(window - used, 0) if window else 0

@@ -1,7 +1,6 @@
 """The built-in context engine: it clears old results first, then replaces the middle by a summary.
 
-Work over the whole conversation runs in a thread, so that other sessions of the process go on
-meanwhile.
+Work over the whole conversation runs in a thread, so that other sessions of the process go on meanwhile.
 """
 
 import asyncio
@@ -122,8 +121,7 @@ class Compressor:
     def _compute_threshold(self, load: ContextLoad) -> int:
         """Return the number of tokens from which on a conversation is condensed.
 
-        Where the prompt and the tools alone take most of it, the threshold applies to what they leave of the
-        window.
+        Where the prompt and the tools alone take most of it, the threshold applies to what they leave of the window.
         """
         window = load.window or ASSUMED_WINDOW
         plain = int(self._settings.threshold * window)

@@ -1,6 +1,4 @@
-"""Runs commands that the kernel confines: what they may write, read, reach and signal is decided outside
-of them.
-"""
+"""Runs commands that the kernel confines: what they may write, read, reach and signal is decided outside of them."""
 
 import asyncio
 import os
@@ -88,9 +86,8 @@ _NETWORK_ORDER = (NetworkMode.OFF, NetworkMode.ALLOWLIST, NetworkMode.ON)
 class SandboxBackend:
     """Runs commands as `LocalBackend` does, each in a sandbox.
 
-    The mechanism of the sandbox is found out at the first command; where there is none, every start raises
-    `ToolError`. `resolve` finds the addresses of a name for the proxy. The other parameters are those of
-    `LocalBackend`.
+    The mechanism of the sandbox is found out at the first command; where there is none, every start raises `ToolError`.
+    `resolve` finds the addresses of a name for the proxy. The other parameters are those of `LocalBackend`.
     """
 
     name = "sandbox"
@@ -243,8 +240,8 @@ class SandboxBackend:
         return any(is_or_below(path, root) for root in roots)
 
     def is_writable(self, path: str) -> bool:
-        """Return whether commands may write this path: in the workspace, what was granted, and the session's own
-        /tmp.
+        """Return whether commands may write this path: in the workspace, what was granted, and the
+        session's own /tmp.
         """
         places = self._policy.places
         if not self._is_open(path):
@@ -258,8 +255,7 @@ class SandboxBackend:
         return not os.path.isdir(self.to_local_path(path))
 
     def find_denied_path(self, output: str, cwd: str) -> str:
-        """Return the file or folder that a command was kept from writing, judging by its output; "" when there is
-        none.
+        """Return the file or folder that a command was kept from writing, judging by its output; "" when there is none.
 
         A path that no grant would open is not returned.
         """
@@ -358,8 +354,7 @@ class SandboxBackend:
     async def _get_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
         """Return the loopback interface shared by the commands that may reach as much; None: each has its own.
 
-        There is one for each network mode, so that a command without the proxy cannot reach commands that have
-        it.
+        There is one for each network mode, so that a command without the proxy cannot reach commands that have it.
         """
         async with self._loopback_lock:
             if network not in self._loopbacks:
@@ -419,9 +414,7 @@ class SandboxedCommand:
         self.closing_notes: list[bytes] = []
         """What is printed after its output, so that no shortening removes it."""
         self.has_shell_code = False
-        """Whether its exit code is reported by a shell or another program above it, which have a code for a
-        signal.
-        """
+        """Whether its exit code is reported by a shell or another program above it, which have a code for a signal."""
 
     @property
     def pid(self) -> int:

@@ -1,6 +1,4 @@
-"""Confines a command with bubblewrap: own namespaces, mounts that show less, no capabilities, a system
-call filter.
-"""
+"""Confines a command with bubblewrap: own namespaces, mounts that show less, no capabilities, a system call filter."""
 
 import functools
 import os
@@ -28,8 +26,7 @@ from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 _LIMIT_COMMANDS = (
     f"ulimit -c 0 -u {MAX_PROCESSES} -n {MAX_OPEN_FILES} 2>/dev/null; echo 500 2>/dev/null >/proc/self/oom_score_adj; "
 )
-"""The first commands of the shell: no core files, a limit on processes, and to be killed first when memory
-ends.
+"""The first commands of the shell: no core files, a limit on processes, and to be killed first when memory ends.
 
 Not every shell knows `-u`; the limit does not hold for the superuser.
 """
@@ -103,8 +100,8 @@ class BubblewrapSandbox:
             os.close(handle)
 
     def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Return the shell's arguments. The terminal is given by the program before the shell: its name means
-        nothing inside.
+        """Return the shell's arguments. The terminal is given by the program before the shell: its name means nothing
+        inside.
         """
         return ("-c", _LIMIT_COMMANDS + text)
 
@@ -181,8 +178,8 @@ class BubblewrapSandbox:
 
 
 def build_trial(program: str) -> tuple[str, ...]:
-    """Build the least call that makes a sandbox in a network of ours: it succeeds where sandboxes can be made
-    in there.
+    """Build the least call that makes a sandbox in a network of ours: it succeeds where sandboxes can be
+    made in there.
     """
     mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
     return (program, *_UNSHARE_OPTIONS, *_same_user_options(), *mounts, "--", "/bin/sh", "-c", ":")
@@ -211,9 +208,7 @@ def _proxy_variables(address: str) -> dict[str, str]:
 
 @functools.cache
 def _find_kernel_parameters() -> tuple[str, ...]:
-    """Return the parts of /proc that affect the whole machine: the superuser may change them without any
-    capability.
-    """
+    """Return the parts of /proc that affect the whole machine: the superuser may change them without any capability."""
     with os.scandir("/proc") as entries:
         shown = [one for one in entries if not one.name.isdigit() and not one.is_symlink()]
     changed = [one.path for one in shown if one.is_dir() or one.stat().st_mode & 0o222]

@@ -32,11 +32,11 @@ _MAX_LINES = 60
 
 
 def find_denied_path(output: str, layout: SandboxLayout, cwd: str, refused: Callable[[str], str]) -> str:
-    """Return the path outside of what is writable that a refused write was for; its nearest folder if it does
-    not exist.
+    """Return the path outside of what is writable that a refused write was for; its nearest folder if it does not
+    exist.
 
-    Empty when the output names only paths that are `refused` whatever a person says, or when the file could
-    not be written without the sandbox either. The last refusal counts: it is what the command ended with.
+    Empty when the output names only paths that are `refused` whatever a person says, or when the file could not be
+    written without the sandbox either. The last refusal counts: it is what the command ended with.
     """
     found = (
         path for path, _ in _find_denied_paths(output, layout, cwd) if os.access(path, os.W_OK) and not refused(path)
@@ -70,9 +70,7 @@ def hidden_path(output: str, layout: SandboxLayout, cwd: str, homes: Sequence[st
 
 
 def _find_denied_paths(output: str, layout: SandboxLayout, cwd: str) -> Iterator[tuple[str, bool]]:
-    """Yield the read-only paths that refusals name, the last first, and whether they say that this is the
-    reason.
-    """
+    """Yield the read-only paths that refusals name, the last first, and whether they say that this is the reason."""
     if _GIT_UNWRITABLE.search(output) and (pushed := _GIT_PUSH_FAILED.findall(output)):
         output += f"\n{pushed[-1]!r}: permission denied"  # git names the other repository in another line
     for line in reversed(output.splitlines()[-_MAX_LINES:]):

@@ -60,9 +60,7 @@ class HostNotAllowed(ProxyRefusal):
 
 
 class AllowedHosts:
-    """The hosts that a session may connect to: patterns from the settings, and each command's answers, one a
-    host.
-    """
+    """The hosts that a session may connect to: patterns from the settings, and each command's answers, one a host."""
 
     def __init__(self, patterns: Sequence[str], resolve: ResolveHost | None = None) -> None:
         self._patterns = tuple(one.lower() for one in patterns)
@@ -361,9 +359,7 @@ def _unwrap_ipv4(address: IpAddress) -> IpAddress:
 
 
 def _parse_address(host: str) -> IpAddress | None:
-    """Return the address that a name stands for without any look-up, in every form that the system's resolver
-    takes.
-    """
+    """Return the address that a name stands for without any look-up, in every form that the system's resolver takes."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host.strip("[]"))
     if re.fullmatch(r"[0-9a-fx.]+", host) and host[0].isdigit():
@@ -468,8 +464,8 @@ async def _copy_both_ways(
 async def _copy_stream(
     source: asyncio.StreamReader, target: asyncio.StreamWriter, on_data: Callable[[], None] | None = None
 ) -> None:
-    """Copy until one side ends, or is silent for very long; the end is passed on. `on_data` is called for each
-    piece.
+    """Copy until one side ends, or is silent for very long; the end is passed on.
+    `on_data` is called for each piece.
     """
     with contextlib.suppress(OSError, TimeoutError):
         while True:

@@ -31,9 +31,7 @@ LANDLOCK_SCOPES = 3
 """The scopes of abstract unix sockets, and of signals."""
 _QUERY_VERSION = 1
 _MAX_ARGUMENT_BYTES = 131_072
-"""Bytes at which the kernel takes an argument for too long; this is reported before the program is
-started.
-"""
+"""Bytes at which the kernel takes an argument for too long; this is reported before the program is started."""
 _TERMINAL_DEVICES = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MAX_PROCESSES = 4_096
@@ -72,9 +70,7 @@ class LandlockSandbox:
         os.close(self._request_file)
 
     def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Return the shell's arguments. The shell leads its session, so the terminal that it opens becomes its
-        own.
-        """
+        """Return the shell's arguments. The shell leads its session, so the terminal that it opens becomes its own."""
         self._terminal = (terminal,) if terminal else ()
         return ("-c", f": <{terminal}; {text}" if terminal else text)
 

@@ -1,9 +1,9 @@
 """The program that gives up rights with Landlock and seccomp, and becomes another program.
 
-It runs with the standard library only. From the handle that its argument names it reads one marshalled
-request: a dict with `fs`, `net`, `scoped` (the rights that Landlock takes, 0 for none), `rules` ((path,
-rights) pairs: rights that are given back below a path), `filter` (a seccomp program), `limits`
-((resource, value) pairs), `capabilities` (whether to give those up), `arguments` and `environment`.
+It runs with the standard library only. From the handle that its argument names it reads one marshalled request: a dict
+with `fs`, `net`, `scoped` (the rights that Landlock takes, 0 for none), `rules` ((path, rights) pairs: rights that are
+given back below a path), `filter` (a seccomp program), `limits` ((resource, value) pairs), `capabilities` (whether to
+give those up), `arguments` and `environment`.
 
 Sources: landlock(7), linux/landlock.h, capabilities(7), prctl(2).
 """
@@ -43,9 +43,7 @@ class ConfinedExec:
 
 
 def main() -> None:
-    """Confine this process as requested; on failure say why and leave with 125, so that nothing runs
-    unconfined.
-    """
+    """Confine this process as requested; on failure say why and leave with 125, so that nothing runs unconfined."""
     request = ConfinedExec(int(sys.argv[1]))
     try:
         _drop_rights(request)

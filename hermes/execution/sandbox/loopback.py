@@ -1,14 +1,12 @@
 """The program that makes a network of one loopback interface, hands it over, and ends.
 
-Arguments: a port, 0 for none, and a program with its arguments. It makes a network namespace (an
-ordinary user's first a user namespace, in which it is the superuser), brings the interface up, listens
-on that port of it, and tries whether the program works in there. Then it sends over its standard input,
-a unix socket: a byte with the handles of what it made, the user namespace if any, the network
-namespace, the listener if any; or text that says why not.
+Arguments: a port, 0 for none, and a program with its arguments. It makes a network namespace (an ordinary user's first
+a user namespace, in which it is the superuser), brings the interface up, listens on that port of it, and tries whether
+the program works in there. Then it sends over its standard input, a unix socket: a byte with the handles of what it
+made, the user namespace if any, the network namespace, the listener if any; or text that says why not.
 
-No process of it stays: the namespaces live as long as somebody holds those handles or has a process in
-them. It runs with the standard library only. Sources: network_namespaces(7), user_namespaces(7),
-netdevice(7).
+No process of it stays: the namespaces live as long as somebody holds those handles or has a process in them. It runs
+with the standard library only. Sources: network_namespaces(7), user_namespaces(7), netdevice(7).
 """
 
 import _signal  # type: ignore[import-not-found]

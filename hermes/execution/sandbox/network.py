@@ -1,6 +1,4 @@
-"""The loopback interface that the sandboxed commands of one session share, and the listener for their
-proxies.
-"""
+"""The loopback interface that the sandboxed commands of one session share, and the listener for their proxies."""
 
 import asyncio
 import contextlib
@@ -26,11 +24,10 @@ _ACCEPT_RETRY_SECONDS = 0.1
 class LoopbackNetwork:
     """A network namespace, by its handles: it needs no process, and none can be attacked.
 
-    It ends when these are closed, at the latest with this process, and the last command in it has ended. A
-    listener was bound before any command came: connections to it are given to the `EgressProxy` of the
-    command whose address they were made to. An address is no proof: a command may use another's, which only
-    changes who is asked. A connection to an address that was given back, or to the usual 127.0.0.1, gets
-    the newest proxy.
+    It ends when these are closed, at the latest with this process, and the last command in it has ended. A listener was
+    bound before any command came: connections to it are given to the `EgressProxy` of the command whose address they
+    were made to. An address is no proof: a command may use another's, which only changes who is asked. A connection to
+    an address that was given back, or to the usual 127.0.0.1, gets the newest proxy.
     """
 
     def __init__(self, namespaces: Sequence[int], listener: socket.socket | None) -> None:
@@ -107,9 +104,7 @@ async def make_loopback(program: Sequence[str], *, listen: bool) -> LoopbackNetw
 
 
 async def _run_loopback_program(program: Sequence[str], port: int) -> tuple[bytes, list[int]]:
-    """Return what the program that makes the network answers, and its handles. Raises OSError and
-    TimeoutError.
-    """
+    """Return what the program that makes the network answers, and its handles. Raises OSError and TimeoutError."""
     own_end, program_end = socket.socketpair()
     with own_end:
         own_end.setblocking(False)

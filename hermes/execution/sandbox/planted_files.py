@@ -131,8 +131,8 @@ class PlantedFiles:
                     self._save_content(path)
 
     def quarantine_new(self, roots: Sequence[str], tasks: Sequence[str], fixed: Callable[[str], bool]) -> list[str]:
-        """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel; return a
-        line for each.
+        """Move aside what programs obey and is new or changed, except what was `fixed` by the kernel; return a line for
+        each.
         """
         self._note_new_repositories(roots)
         notes: list[str] = []
@@ -178,8 +178,8 @@ class PlantedFiles:
             return f"{path} was made by a command, and could not be taken away: {error.strerror}. Look at it."
 
     def _has_no_new_risk(self, path: str, text: str) -> bool:
-        """Return whether all that could make git run a program stood in the settings before, under the same
-        headings.
+        """Return whether all that could make git run a program stood in the settings
+        before, under the same headings.
         """
         saved, _ = self._saved_contents.get(path, (b"", 0))
         found = list(_find_harmful_lines(text))
@@ -233,9 +233,7 @@ class PlantedFiles:
 
 
 def strip_harmful_settings(text: str) -> str:
-    """Return a git configuration with only the lines that cannot make git run a program, or read one
-    elsewhere.
-    """
+    """Return a git configuration with only the lines that cannot make git run a program, or read one elsewhere."""
     section = ""
     kept: list[str] = []
     lines = text.split("\n")  # as git does, which knows no other ends of lines
@@ -292,8 +290,8 @@ def _find_links(root: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _has_foreign_commondir(folder: str) -> bool:
-    """Return whether a repository's folder names another one for its settings and hooks, as only git's work
-    trees do.
+    """Return whether a repository's folder names another one for its settings and hooks,
+    as only git's work trees do.
     """
     try:
         with _open_parent(f"{folder}/commondir") as (handle, name):

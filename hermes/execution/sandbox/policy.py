@@ -87,11 +87,9 @@ class PathAccess(IntEnum):
 
 
 class SandboxLayout(Struct, frozen=True, kw_only=True):
-    """Paths (absolute, resolved, existing) with the access to them and all below them; the deepest that fits
-    counts.
+    """Paths (absolute, resolved, existing) with the access to them and all below them; the deepest that fits counts.
 
-    What none of them covers can be read. `pinned` are folders that cannot be moved away: something in them
-    is fixed.
+    What none of them covers can be read. `pinned` are folders that cannot be moved away: something in them is fixed.
     """
 
     access_by_path: dict[str, PathAccess]
@@ -115,8 +113,7 @@ class SandboxLayout(Struct, frozen=True, kw_only=True):
 def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxLayout:
     """Return where on this machine the policy's paths lie now.
 
-    What is writable must be named by its real path: a command may have put a link where another command's
-    folder was.
+    What is writable must be named by its real path: a command may have put a link where another command's folder was.
     """
     kinds = _fixed_access(policy)
     places = policy.places
@@ -181,7 +178,7 @@ def add_fixed_paths(layout: SandboxLayout, fixed: Iterable[str]) -> SandboxLayou
         for one in fixed
         if layout.access_of(one) is PathAccess.WRITE and one in _existing_paths([one])
     }
-    made = msgspec.structs.replace(layout, kinds={**layout.access_by_path, **read_only})
+    made = msgspec.structs.replace(layout, access_by_path={**layout.access_by_path, **read_only})
     return msgspec.structs.replace(made, pinned=_find_pinned(made))
 
 
@@ -268,11 +265,9 @@ def _is_plain_file(path: str) -> bool:
 
 
 def _writable_parts(root: str, places: Places) -> list[str]:
-    """Return `root`, or what may be written in it: of the home (and above it) only what is in folders without
-    a dot.
+    """Return `root`, or what may be written in it: of the home (and above it) only what is in folders without a dot.
 
-    New entries of the home itself cannot be told apart by the kernel from start files of shells and
-    desktops.
+    New entries of the home itself cannot be told apart by the kernel from start files of shells and desktops.
     """
     if not is_or_below(places.home, root):
         return [root]
@@ -295,8 +290,8 @@ def _find_configured_hooks(git_dir: str) -> list[str]:
 
 
 def _find_sockets() -> list[str]:
-    """Return the paths of running programs' sockets: connecting to one is no writing, so read-only does not
-    prevent it.
+    """Return the paths of running programs' sockets: connecting to one is no writing, so
+    read-only does not prevent it.
     """
     found: list[str] = []
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:

@@ -42,8 +42,8 @@ class SandboxMechanism(StrEnum):
 class SandboxSupport(Struct, frozen=True, kw_only=True):
     """What is enforced: writes outside refused, keys unreadable, network closed, other processes out of reach.
 
-    `hosts` says whether single hosts can be let through. `gaps` names in words what is not enforced.
-    `reason` says why better mechanisms are not used; without any mechanism, why there is no sandbox.
+    `hosts` says whether single hosts can be let through. `gaps` names in words what is not enforced. `reason` says why
+    better mechanisms are not used; without any mechanism, why there is no sandbox.
     """
 
     mechanism: SandboxMechanism

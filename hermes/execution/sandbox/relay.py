@@ -1,10 +1,9 @@
 """The program inside a sandbox without a network that carries connections to the proxy outside.
 
-Arguments: a port, the handle of a unix socket to the proxy, and a program with its arguments. It
-listens on that port of the loopback interface, becomes the program, and leaves behind a process that
-carries, until nothing else is left in the sandbox. For each connection it makes a pair of sockets and
-sends one of them to the proxy. Its text is handed to an interpreter whole (`-c`): it needs no file of
-ours.
+Arguments: a port, the handle of a unix socket to the proxy, and a program with its arguments. It listens on that port
+of the loopback interface, becomes the program, and leaves behind a process that carries, until nothing else is left in
+the sandbox. For each connection it makes a pair of sockets and sends one of them to the proxy. Its text is handed to an
+interpreter whole (`-c`): it needs no file of ours.
 """
 
 # What `signal` and `socket` lay over these would take as long to import as all the rest.

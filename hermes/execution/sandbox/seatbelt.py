@@ -1,6 +1,4 @@
-"""Confines a command with macOS's Seatbelt. The profile's text is tested, its effect on macOS itself is
-not.
-"""
+"""Confines a command with macOS's Seatbelt. The profile's text is tested, its effect on macOS itself is not."""
 
 import os.path
 from collections.abc import Mapping, Sequence
@@ -33,9 +31,7 @@ class SeatbeltSandbox:
         """Release nothing: no handle is open."""
 
     def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
-        """Return the shell's arguments. The shell leads its session, so the terminal that it opens becomes its
-        own.
-        """
+        """Return the shell's arguments. The shell leads its session, so the terminal that it opens becomes its own."""
         return ("-c", f": <{terminal}; {text}" if terminal else text)
 
     def wrap_shell(
@@ -48,9 +44,7 @@ class SeatbeltSandbox:
 
 
 def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
-    """Build the profile of a layout. Of rules that fit, the last one counts, so parents come before what is in
-    them.
-    """
+    """Build the profile of a layout. Of rules that fit, the last one counts, so parents come before what is in them."""
     lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(deny appleevent-send)"]
     lines += ["(deny signal)", "(allow signal (target same-sandbox))", "(deny mach-priv-task-port)"]
     lines += [f"(allow file-write* (literal {_quote_path(one)}))" for one in _WRITABLE_DEVICES]

@@ -1,5 +1,4 @@
-"""Refuses system calls that a sandboxed command has no use for, with a filter of the kernel (seccomp(2),
-BPF).
+"""Refuses system calls that a sandboxed command has no use for, with a filter of the kernel (seccomp(2), BPF).
 
 What a filter can see is a call's number and its plain arguments, no paths and no addresses.
 """
@@ -67,11 +66,9 @@ def has_filter() -> bool:
 
 
 def build_filter(*, unix: bool = True, datagrams: bool = True) -> bytes:
-    """Build a filter; without `unix` no socket to another program can be made, without `datagrams` only TCP is
-    left.
+    """Build a filter; without `unix` no socket to another program can be made, without `datagrams` only TCP is left.
 
-    Namespaces and the TCP rules of Landlock apply beside it. Empty where no filter is known for this
-    machine.
+    Namespaces and the TCP rules of Landlock apply beside it. Empty where no filter is known for this machine.
     """
     numbers = _CALL_NUMBERS.get(platform.machine())
     if numbers is None:
@@ -102,8 +99,8 @@ def build_filter(*, unix: bool = True, datagrams: bool = True) -> bytes:
 
 
 def _socket_rules(*, unix: bool, datagrams: bool) -> list[bytes]:
-    """Return rules that allow socket families by name: virtual machines, crypto, Bluetooth, packets and others
-    are refused.
+    """Return rules that allow socket families by name: virtual machines, crypto, Bluetooth, packets and others are
+    refused.
     """
     rules = [_encode_instruction(_LOAD, _FIRST)]
     for family in (_UNIX, _NETLINK) if unix else (_NETLINK,):

@@ -1,6 +1,4 @@
-"""A sandboxed session's private folder on this machine: its temporary files, and empty files to hide
-others with.
-"""
+"""A sandboxed session's private folder on this machine: its temporary files, and empty files to hide others with."""
 
 import asyncio
 import contextlib
@@ -25,8 +23,7 @@ _MAX_REMOVED = 20
 class SandboxTmpdir:
     """A private folder, made at once and removed by `close`. `private` are the folders that it stands in for.
 
-    Sockets of ours, and what hides other files, lie beside the folders that commands see, out of their
-    reach.
+    Sockets of ours, and what hides other files, lie beside the folders that commands see, out of their reach.
     """
 
     def __init__(self, private: Sequence[str], parent: str | None = None) -> None:
@@ -64,8 +61,7 @@ class SandboxTmpdir:
         return path
 
     def find_leftovers(self, layout: SandboxLayout) -> str:
-        """Return a private folder, as commands name it, in which they have left something; empty when there is
-        none.
+        """Return a private folder, as commands name it, in which they have left something; empty when there is none.
 
         Neither caches count nor what is only on the way to something of the layout's.
         """
@@ -85,8 +81,8 @@ class SandboxTmpdir:
         return {name: f"{tmp}/{folder}" for name, folder in _CACHE_VARIABLES.items()}
 
     def all_variables(self, tmp: str) -> dict[str, str]:
-        """Return the cache variables, and those that lead temporary files there, where /tmp is not the session's
-        own.
+        """Return the cache variables, and those that lead temporary files there, where
+        /tmp is not the session's own.
         """
         return {**self.cache_variables(tmp), **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), tmp)}
 
@@ -117,9 +113,7 @@ class SandboxTmpdir:
 
 
 def find_abandoned(parent: str) -> list[str]:
-    """Return folders of ours, some minutes old, whose process ended without removing them: nobody holds their
-    lock.
-    """
+    """Return folders of ours, some minutes old, whose process ended without removing them: nobody holds their lock."""
     found: list[str] = []
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for one in entries:

@@ -1,8 +1,7 @@
-"""Writes archives for GNU tar and reads its archives: the GNU format of ustar, ordinary files only when
-reading.
+"""Writes archives for GNU tar and reads its archives: the GNU format of ustar, ordinary files only when reading.
 
-Reading is our own: the host that writes an archive is not trusted, and the library's reader accepts
-many more forms (sparse files, extended headers) than are asked for.
+Reading is our own: the host that writes an archive is not trusted, and the library's reader accepts many more forms
+(sparse files, extended headers) than are asked for.
 """
 
 import contextlib
@@ -26,9 +25,7 @@ TAR_COMMAND = "tar -cf - --format=gnu --hard-dereference --no-recursion --null -
 
 
 def iter_members(file: IO[bytes]) -> Iterator[tuple[str, int]]:
-    """Yield the name and size of each ordinary file, while `file` stands at its first byte; stop after a
-    mistake.
-    """
+    """Yield the name and size of each ordinary file, while `file` stands at its first byte; stop after a mistake."""
     name = b""
     while len(head := file.read(_BLOCK)) == _BLOCK and (number := _OCTAL.fullmatch(head[124:136])):
         size, begin = int(number[1], 8), file.tell()

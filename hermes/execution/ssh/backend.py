@@ -1,6 +1,4 @@
-"""Runs commands on another host, with the person's own OpenSSH client; the workspace is kept the same on
-both sides.
-"""
+"""Runs commands on another host, with the person's own OpenSSH client; the workspace is kept the same on both sides."""
 
 import asyncio
 import contextlib
@@ -38,9 +36,7 @@ _FIXED_OPTIONS = (
     "RemoteCommand=none",
     "EscapeChar=none",
 )
-"""Options that apply whatever the person's own settings say. Whether a host's key is trusted is for those
-to say.
-"""
+"""Options that apply whatever the person's own settings say. Whether a host's key is trusted is for those to say."""
 
 
 class SshOptions(Struct, frozen=True, kw_only=True):
@@ -62,9 +58,8 @@ class SshOptions(Struct, frozen=True, kw_only=True):
 class SshBackend:
     """Runs commands on a host over one connection, which is made at the first command.
 
-    Files of the workspace are sent there before a command and brought back after it. The host's own
-    environment is the base; of this process's variables none is handed on. Parameters as those of
-    `LocalBackend`.
+    Files of the workspace are sent there before a command and brought back after it. The host's own environment is the
+    base; of this process's variables none is handed on. Parameters as those of `LocalBackend`.
     """
 
     name = "ssh"

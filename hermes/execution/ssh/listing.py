@@ -1,6 +1,4 @@
-"""Lists what a folder holds, here or on another host, and checks which of the names from there are
-trusted.
-"""
+"""Lists what a folder holds, here or on another host, and checks which of the names from there are trusted."""
 
 import fnmatch
 import os
@@ -110,8 +108,7 @@ def is_name_short_enough(name: str, folder: str) -> bool:
 
 
 def is_link_inside(name: str, target: str) -> bool:
-    """Return whether a link at this name leads to something in the same folder, whatever other links of it
-    lead to.
+    """Return whether a link at this name leads to something in the same folder, whatever other links of it lead to.
 
     A `..` after a name is not trusted: that name may be a link, and what lies above it is elsewhere.
     """
@@ -127,8 +124,8 @@ def is_obeyed_name(name: str) -> bool:
 
 
 def is_repository_control(name: str, here: Container[str]) -> bool:
-    """Return whether this would make a folder a git repository, or change what git does in one that is not
-    called `.git`.
+    """Return whether this would make a folder a git repository, or change what git does in one that is not called
+    `.git`.
     """
     parts = name.split("/")
     last = parts[-1].upper() if sys.platform == "darwin" else parts[-1]

@@ -1,10 +1,8 @@
-"""Synchronizes the workspace over a connection: changes here are sent before a command, changes there
-brought back.
+"""Synchronizes the workspace over a connection: changes here are sent before a command, changes there brought back.
 
-A change is known by each side's own size, times and mode since the last look. Deletions are carried
-over for what was the same on both sides before. Names from the remote side are trusted no further than
-this folder: no `..`, no way through a link, nothing that programs here would obey (git hooks and
-settings, tasks of editors).
+A change is known by each side's own size, times and mode since the last look. Deletions are carried over for what was
+the same on both sides before. Names from the remote side are trusted no further than this folder: no `..`, no way
+through a link, nothing that programs here would obey (git hooks and settings, tasks of editors).
 """
 
 import asyncio
@@ -73,9 +71,7 @@ class WorkspaceSync:
         return notices
 
     async def begin(self, folder: str) -> str:
-        """Make the folder there when it is missing, and list it; return its absolute path. Nothing there is
-        trusted.
-        """
+        """Make the folder there when it is missing, and list it; return its absolute path. Nothing there is trusted."""
         output = bytearray()
         name = folder.removeprefix("~/")
         make = f"mkdir -p -- {shlex.quote(name)} && cd -- {shlex.quote(name)}"
@@ -259,8 +255,8 @@ class WorkspaceSync:
                         folders += [f"{name}/"] * (entry.kind == "d")
 
     async def _list_there(self) -> tuple[FileListing | None, bool]:
-        """List the folder there; return the list and whether it is complete. The list is None when the folder is
-        gone.
+        """List the folder there; return the list and whether it is complete. The list is None when the
+        folder is gone.
         """
         output = bytearray()
         script = f"cd -- {shlex.quote(self._root)} || exit {_GONE_CODE}; {build_list_command(self._exclude)}"

@@ -1,10 +1,7 @@
-"""ntfy: a topic is a chat. Whoever may write to the topic may talk with the agent, so the topic's name is
-its key.
+"""ntfy: a topic is a chat. Whoever may write to the topic may talk with the agent, so the topic's name is its key.
 
-The protocol is https://docs.ntfy.sh/subscribe/api/ and https://docs.ntfy.sh/publish/: a stream of JSON
-lines in, a
-POST of JSON out. A message names no sender; the agent's own messages come back and are recognized by
-their tags.
+The protocol is https://docs.ntfy.sh/subscribe/api/ and https://docs.ntfy.sh/publish/: a stream of JSON lines in, a POST
+of JSON out. A message names no sender; the agent's own messages come back and are recognized by their tags.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Markdown in each platform's dialect, all from one parse of it (`parts.py`).
 
-A model's text is inert there: nothing notifies everybody in a room, nothing is raw HTML, and addresses
-are links only when they lead to the web or to a mailbox. Pictures become links: nothing is fetched to
-show a text.
+A model's text is inert there: nothing notifies everybody in a room, nothing is raw HTML, and addresses are links only
+when they lead to the web or to a mailbox. Pictures become links: nothing is fetched to show a text.
 """
 
 import re
@@ -255,9 +254,7 @@ class _Discord(_Marked):
 
 
 def to_plain_text(markdown: str) -> str:
-    """Convert markdown to text without marks: bullets, aligned tables, addresses after the words that link to
-    them.
-    """
+    """Convert markdown to text without marks: bullets, aligned tables, addresses after the words that link to them."""
     return _Plain().render_text(markdown)
 
 

@@ -54,9 +54,8 @@ class EntityText(Struct, frozen=True):
 
 
 def to_entity_text(markdown: str, limit: int) -> EntityText:
-    """Convert markdown to text with ranges, of at most `limit` UTF-16 code units if the markdown is not
-    longer: a table that does not fit with aligned columns stays as written, and so, at worst, does
-    everything.
+    """Convert markdown to text with ranges, of at most `limit` UTF-16 code units if the markdown is not longer: a table
+    that does not fit with aligned columns stays as written, and so, at worst, does everything.
     """
     for compact in (False, True):
         found = _Writer(compact=compact).write_parts(parse_parts(markdown))
@@ -152,9 +151,7 @@ def _entity_styles(styles: Sequence[str], *, heading: bool) -> set[str]:
 
 
 def _order_entities(entities: Sequence[TextEntity]) -> tuple[TextEntity, ...]:
-    """Return at most `MAX_ENTITIES` ranges in order, those with more than visual effect first; none crosses
-    another.
-    """
+    """Return at most `MAX_ENTITIES` ranges in order, those with more than visual effect first; none crosses another."""
     if len(entities) > MAX_ENTITIES:
         entities = sorted(entities, key=lambda one: _RANK.get(one.type, 9))[:MAX_ENTITIES]
     found: list[TextEntity] = []

@@ -1,9 +1,7 @@
-"""Files that an answer names: extracted from its text, checked, and opened so that the checked file is the
-one sent.
+"""Files that an answer names: extracted from its text, checked, and opened so that the checked file is the one sent.
 
-A model names a file with `MEDIA:/path` (quoted where the name has spaces), or with a picture's path on
-a line of its own. A file may be sent when it lies in given folders, is of a common kind, and is refused
-by no rule.
+A model names a file with `MEDIA:/path` (quoted where the name has spaces), or with a picture's path on a line of its
+own. A file may be sent when it lies in given folders, is of a common kind, and is refused by no rule.
 """
 
 import os

@@ -26,10 +26,9 @@ def split_markdown(
 ) -> list[str]:
     """Split the text into pieces whose `measure` is at most `limit`, none of them empty; an empty text has none.
 
-    Cut at blank lines, else lines, sentences, words, and last between grapheme clusters. Fences are closed
-    and opened again with their language, a table's head stands above its rows again. With `numbered` pieces
-    end with ` (1/3)`. Only white space at the cuts is left out. Takes linear time. Raises ValueError for a
-    limit below 16.
+    Cut at blank lines, else lines, sentences, words, and last between grapheme clusters. Fences are closed and opened
+    again with their language, a table's head stands above its rows again. With `numbered` pieces end with ` (1/3)`.
+    Only white space at the cuts is left out. Takes linear time. Raises ValueError for a limit below 16.
     """
     if limit < MIN_LIMIT:
         raise ValueError(f"no text can be cut to {limit}")

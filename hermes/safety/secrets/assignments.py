@@ -196,9 +196,7 @@ def _is_assigning_operator(match: re.Match[str], left: str, text: str, at: int, 
 
 
 def _find_bare_end(text: str, start: int, stop: int) -> int:
-    """Return where an unquoted value ends: before the next parameter of a query, and without the sentence's
-    mark.
-    """
+    """Return where an unquoted value ends: before the next parameter of a query, and without the sentence's mark."""
     value = text[start:stop]
     if "&" not in value:
         return start + len(value.rstrip(".,;:)]}\\"))

@@ -32,8 +32,8 @@ _MAX_ROUNDS = 2
 
 
 def to_single_bytes(text: str) -> bytes:
-    """Encode the text with one byte for each character, so that offsets are the same in both; other characters
-    become `?`.
+    """Encode the text with one byte for each character, so that offsets are the same in both; other characters become
+    `?`.
     """
     return text.encode("latin-1", "replace")
 
@@ -49,8 +49,8 @@ def compact_offsets(data: bytes) -> list[int]:
 
 
 def encoded_forms(value: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (name of the form, its letters and digits) for every form that is looked for; the plain one is
-    called "".
+    """Yield (name of the form, its letters and digits) for every form that is looked for;
+    the plain one is called "".
     """
     raw = value.encode("utf-8", "replace")
     yield "", compact_bytes(to_single_bytes(value))
@@ -80,8 +80,8 @@ class DecodedText:
         self.text = ""
 
     def add_part(self, text: str, start: int, end: int = 0) -> None:
-        """Add a part that was at `start`; `end` is given when the original text was different, and is where it
-        ended.
+        """Add a part that was at `start`; `end` is given when the original text was
+        different, and is where it ended.
         """
         if text:
             self._starts.append(self._size)

@@ -1,9 +1,7 @@
 """Searches a text for many byte strings at once: it is read in blocks of eight, each looked up in one table.
 
-Every occurrence of a string of 15 bytes contains one of its blocks of eight at an offset that eight
-divides; so looking
-at those offsets finds all of them, and a text without any costs one look-up for every eight bytes.
-Shorter strings are
+Every occurrence of a string of 15 bytes contains one of its blocks of eight at an offset that eight divides; so looking
+at those offsets finds all of them, and a text without any costs one look-up for every eight bytes. Shorter strings are
 found in the same way by blocks of four.
 """
 
@@ -23,8 +21,7 @@ _MAX_SHARED = 8
 class Needle(Struct, frozen=True):
     """One string to find: a form of a secret's value, in lower-case letters and digits.
 
-    `parts` means that a long part of it is found too; `strict` that no other characters may be between its
-    own.
+    `parts` means that a long part of it is found too; `strict` that no other characters may be between its own.
     """
 
     name: str

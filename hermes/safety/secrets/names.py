@@ -120,9 +120,7 @@ def is_random_secret(value: str) -> bool:
 
 
 def _is_chosen_secret(value: str, *, quoted: bool) -> bool:
-    """Return whether a person or a program may have chosen this for a secret: no word, number, name or
-    expression.
-    """
+    """Return whether a person or a program may have chosen this for a secret: no word, number, name or expression."""
     if is_random_like(value, 8):
         return quoted or "(" not in value
     if not quoted and (_BRACKETS.intersection(value) or is_identifier(value)):
@@ -144,8 +142,8 @@ def _has_digit(value: str) -> bool:
 
 
 def _is_numbered_words(value: str) -> bool:
-    """Return whether it is words with numbers between dots, dashes and slashes, as in paths, versions, dates
-    and cache keys.
+    """Return whether it is words with numbers between dots, dashes and slashes, as in paths, versions, dates and cache
+    keys.
     """
     parts = [part for part in _PARTS.split(value) if part]
     return len(parts) > 1 and all(

@@ -118,8 +118,8 @@ def _find_key_in_run(text: str, at: int, end: int, done: int) -> Iterator[Span]:
 
 
 def _key_candidates(text: str, at: int, end: int, last: int, done: int) -> Iterator[re.Match[str]]:
-    """Yield possible keys in this run: at its beginning, after a dash in its first part, or with the signs
-    around it.
+    """Yield possible keys in this run: at its beginning, after a dash in its first part,
+    or with the signs around it.
     """
     place = at
     for _ in range(_MAX_TRIES):
@@ -147,9 +147,7 @@ def _well_mixed(body: str) -> bool:
 
 
 def _is_longer_name(text: str, match: re.Match[str], key: str) -> bool:
-    """Return whether it is only the beginning of something longer that no key is, such as a file's name or a
-    folder.
-    """
+    """Return whether it is only the beginning of something longer that no key is, such as a file's name or a folder."""
     after = text[match.end() : match.end() + 1]
     return after == "(" or (after == "/" and "/" not in key and not is_random_like(key))
 

@@ -67,9 +67,7 @@ def is_random_like(value: str, least: int = 10) -> bool:
 
 
 def is_generated_key(body: str) -> bool:
-    """Return whether the text after a vendor's prefix can be a generated key, not words that happen to follow
-    it.
-    """
+    """Return whether the text after a vendor's prefix can be a generated key, not words that happen to follow it."""
     if is_placeholder(body):
         return False
     if _HEX.fullmatch(body) and len(body) >= 16:

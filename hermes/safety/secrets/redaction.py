@@ -18,9 +18,8 @@ _WORD_END = re.compile(r"[ \t]|[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\u
 class RedactingStream:
     """Redacts a text that comes in pieces: the results of `feed` and `close`, joined, are the redacted text.
 
-    It holds back what may be the beginning of a known value, the last word, the rest of a line that names a
-    secret, and a
-    private key that has begun.
+    It holds back what may be the beginning of a known value, the last word, the rest of a line that names a secret, and
+    a private key that has begun.
     """
 
     def __init__(self, redactor: Redactor) -> None:

@@ -1,11 +1,8 @@
 """The redactor: it removes secrets that this process holds, and text with the pattern of a secret.
 
-A held value becomes `[secret:NAME]` wherever it occurs as it is, and `[secret:NAME/FORM]` where it
-occurs in another
-form (base64, hex, split, reversed, cut ...). Text that only has a secret's pattern becomes
-`[redacted:KIND]`. Text that
-holds neither passes through unchanged, the same object. The work grows with the text's length, whatever
-is in it.
+A held value becomes `[secret:NAME]` wherever it occurs as it is, and `[secret:NAME/FORM]` where it occurs in another
+form (base64, hex, split, reversed, cut ...). Text that only has a secret's pattern becomes `[redacted:KIND]`. Text that
+holds neither passes through unchanged, the same object. The work grows with the text's length, whatever is in it.
 """
 
 import re
@@ -57,8 +54,7 @@ class PlaceholderRefusal(Struct, frozen=True):
 class Redactor:
     """Redacts secrets in texts. `values` are the secrets by name; empty ones are left out.
 
-    Values can be added while it is used (`add_secret`); one redactor is made for a process and shared by
-    all of it.
+    Values can be added while it is used (`add_secret`); one redactor is made for a process and shared by all of it.
     """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
@@ -148,12 +144,11 @@ class Redactor:
         return _merge_spans(held, _skip_escapes(text, shaped), placeholders)
 
     def restore_placeholders(self, text: str, original: str) -> str | PlaceholderRefusal:
-        """Return the text with its placeholders replaced by their secrets, to be written where `original` was (""
-        for a new file).
+        """Return the text with its placeholders replaced by their secrets, to be written where `original` was ("" for a
+        new file).
 
-        A placeholder of a held secret is replaced when the original holds that very secret in that very form,
-        so that text
-        that was read, and is written again, is the same byte for byte. Every other placeholder is refused.
+        A placeholder of a held secret is replaced when the original holds that very secret in that very form, so that
+        text that was read, and is written again, is the same byte for byte. Every other placeholder is refused.
         """
         if "[secret:" not in text and "[redacted:" not in text:
             return text
@@ -184,8 +179,8 @@ class Redactor:
         return any(match[1] == "redacted" or match[2] in known for match in _PLACEHOLDER.finditer(text))
 
     def unfinished_start(self, text: str) -> int:
-        """Return where a held secret may begin that continues after the text's end; the text's length when there
-        is none.
+        """Return where a held secret may begin that continues after the text's end; the text's length when there is
+        none.
         """
         if not self._values:
             return len(text)
@@ -238,8 +233,8 @@ def _make_needle(name: str, value: str, form: str, text: bytes) -> Needle:
 
 
 def _is_distinctive(value: str) -> bool:
-    """Return whether the value is distinctive enough to be found by its letters and digits, whatever is
-    between them.
+    """Return whether the value is distinctive enough to be found by its letters and
+    digits, whatever is between them.
     """
     letters = [one for one in value if one.isascii() and one.isalnum()]
     digits = sum(one.isdigit() for one in letters)

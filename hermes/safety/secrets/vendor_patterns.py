@@ -338,8 +338,7 @@ def _patterns_by_prefix() -> dict[str, list[str]]:
 def key_pattern(first: str) -> re.Pattern[str] | None:
     """Return the pattern of keys that are recognized by their prefix, for these first two characters.
 
-    An unbounded repetition is the last item of its pattern, so that a match takes it and nothing is read
-    twice.
+    An unbounded repetition is the last item of its pattern, so that a match takes it and nothing is read twice.
     """
     shapes = _patterns_by_prefix().get(first)
     return re.compile("|".join(shapes)) if shapes else None
@@ -347,8 +346,8 @@ def key_pattern(first: str) -> re.Pattern[str] | None:
 
 @cache
 def whole_key_pattern() -> re.Pattern[str]:
-    """Return the pattern of keys of several parts, and of those whose prefix holds a sign that is in no run of
-    letters.
+    """Return the pattern of keys of several parts, and of those whose prefix holds a sign
+    that is in no run of letters.
     """
     signed = [
         _row_pattern(row) for row in _parse_rows(_PREFIXES) if not row[1].replace("-", "").replace("_", "").isalnum()

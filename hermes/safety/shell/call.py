@@ -44,9 +44,7 @@ CONTAINED = word_set(
     hijack traces fills bomb reads-secret raw-shell
     """
 )
-"""Rules whose harm a sandbox prevents: outside is read-only, keys are hidden, other processes cannot be
-seen.
-"""
+"""Rules whose harm a sandbox prevents: outside is read-only, keys are hidden, other processes cannot be seen."""
 _MAX_ARGV = 64
 """Words that are kept with an effect."""
 _INPUT_RULES = word_set("remote-exec program-text sql exfiltration unknown-command")
@@ -62,9 +60,7 @@ _PRIVATE_FILE = re.compile(
 )
 _HISTORY = re.compile(r"/\.\w{1,20}_history$")
 _UNKNOWN_PART = re.compile(r"[*?\[]|\{\}|\$\(\)|\$\{|\.found")
-"""Parts of a path that stand for unknown text: wildcards, the placeholder of `find`, values known at run
-time.
-"""
+"""Parts of a path that stand for unknown text: wildcards, the placeholder of `find`, values known at run time."""
 _CODE_FILE = re.compile(r"\.([cm]?js|ts|py|rb|p[lm]|php|lua|sh|[ch]|rs|go|so)$")
 _SPELLS_PATH = re.compile(r"[/~]|^\.|\$\{H")
 
@@ -411,9 +407,7 @@ def _expand_tilde(text: str, places: Places) -> str:
 
 
 def path_in_word(text: str) -> str:
-    """Return the path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or
-    `file:///path`.
-    """
+    """Return the path inside a word such as `@file`, `field=@file`, `--option=file`, `if=file` or `file:///path`."""
     text = text.removeprefix("file://")
     if text.startswith(("@", "<")) or "=@" in text or "=<" in text:
         return text.rpartition("@")[2].rpartition("<")[2]
@@ -441,8 +435,8 @@ def is_own_state(path: str, reason: str, places: Places) -> bool:
 
 
 def classify_secret_read(path: str, reason: str, places: Places) -> tuple[Verdict, str, str]:
-    """Return verdict, rule and reason for a file that may not be read: Hermes' own files are denied, as they
-    are to tools.
+    """Return verdict, rule and reason for a file that may not be read: Hermes' own files are denied, as they are to
+    tools.
     """
     own = is_own_state(path, reason, places)
     return Verdict.DENY if own else Verdict.ASK, "own-state" if own else "reads-secret", reason
@@ -471,9 +465,7 @@ def is_under(path: str, folder: str) -> bool:
 
 
 def is_temporary(path: str, places: Places | None = None) -> bool:
-    """Return whether a path is among temporary files, other than in the session's own folder, if `places` name
-    it.
-    """
+    """Return whether a path is among temporary files, other than in the session's own folder, if `places` name it."""
     found = path.startswith(("/tmp/", "/var/tmp/", "/dev/shm/", "/private/tmp/"))  # noqa: S108 - rules name them
     return found and not (places is not None and is_in_workspace(path, places))
 

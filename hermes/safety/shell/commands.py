@@ -1,13 +1,9 @@
-"""Analyzes shell commands: their effects, and the findings for which a person is asked or the command is
-refused.
+"""Analyzes shell commands: their effects, and the findings for which a person is asked or the command is refused.
 
-The text is parsed once and walked: words are resolved as far as they are constant, wrappers such as
-`sudo` are taken
-off, programs given as arguments are followed, and each simple command is judged by the rule of its
-name, with its
-input from pipes, files and variables. Arguments that are data (a commit message, a pattern) are never
-looked at.
-What cannot be determined asks.
+The text is parsed once and walked: words are resolved as far as they are constant, wrappers such as `sudo` are taken
+off, programs given as arguments are followed, and each simple command is judged by the rule of its name, with its input
+from pipes, files and variables. Arguments that are data (a commit message, a pattern) are never looked at. What cannot
+be determined asks.
 """
 
 import re
@@ -46,10 +42,8 @@ def analyze_command(
 ) -> CommandJudgement:
     """Analyze what running `text` in `cwd` would do. Linear in the text; it starts, opens and resolves nothing.
 
-    `variables` are those that the shell has when it starts, `moved` is what earlier lines moved or linked.
-    A text that
-    looks different from what it is, because of characters that are folded or invisible, is judged in both
-    readings.
+    `variables` are those that the shell has when it starts, `moved` is what earlier lines moved or linked. A text that
+    looks different from what it is, because of characters that are folded or invisible, is judged in both readings.
     """
     if len(text) > MAX_COMMAND_CHARS:
         return CommandJudgement((CommandFinding(Verdict.ASK, "too-long", "the command is too long to be judged"),))

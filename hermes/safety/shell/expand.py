@@ -33,9 +33,7 @@ _MAX_TEXT = 100_000
 _MAX_PARTS = 1_000
 _MAX_DEPTH = 30
 _PLACEHOLDER_BASE = 0xE000
-"""The first private use character; such characters stand for the parts that brace expansion must not look
-into.
-"""
+"""The first private use character; such characters stand for the parts that brace expansion must not look into."""
 
 Part = str | Word | list[Word]
 

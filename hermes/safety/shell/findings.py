@@ -63,11 +63,11 @@ class CommandEffect(Struct, frozen=True):
 class CommandFinding(Struct, frozen=True):
     """A reason against running a command line.
 
-    `subject` is what a person's pattern has to cover: the simple command, words with spaces in quotes, with
-    `cd FOLDER &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE`
-    for a redirect; `NAME=value` for a variable. It is empty when no part of the line says what would
-    happen: then only the whole line can be allowed. `contained` says that a sandbox takes the harm out of
-    it: what it would change there is closed, hidden or the sandbox's own, and the network is off.
+    `subject` is what a person's pattern has to cover: the simple command, words with spaces in quotes, with `cd FOLDER
+    &&` before it when it would run elsewhere than in the session's folder; `> FILE` or `< FILE` for a redirect;
+    `NAME=value` for a variable. It is empty when no part of the line says what would happen: then only the whole line
+    can be allowed. `contained` says that a sandbox takes the harm out of it: what it would change there is closed,
+    hidden or the sandbox's own, and the network is off.
     """
 
     verdict: Verdict
@@ -92,9 +92,8 @@ class SimpleCommand(Struct, frozen=True, gc=False):
 class CommandJudgement(Struct, frozen=True):
     """All findings, effects and commands of a command line.
 
-    `commands` are all its simple commands, each before those that it starts: inside wrappers,
-    substitutions, loops, functions, and in shell texts that are given to other programs. Where not all
-    could be listed a finding says so.
+    `commands` are all its simple commands, each before those that it starts: inside wrappers, substitutions, loops,
+    functions, and in shell texts that are given to other programs. Where not all could be listed a finding says so.
     """
 
     findings: tuple[CommandFinding, ...] = ()

@@ -1,9 +1,7 @@
-"""Finds text that a shell evaluates late: it looks like data when a line is read, and is run as a command
-afterwards.
+"""Finds text that a shell evaluates late: it looks like data when a line is read, and is run as a command afterwards.
 
-Subscripts are evaluated wherever a number or a variable's name is wanted (`$((X))`, `[[ -eq ]]`, `let`,
-`test -v`, `read`, `declare`, `printf -v`: bash(1), ARITHMETIC EVALUATION), prompts by `${X@P}`,
-completion by `compgen`.
+Subscripts are evaluated wherever a number or a variable's name is wanted (`$((X))`, `[[ -eq ]]`, `let`, `test -v`,
+`read`, `declare`, `printf -v`: bash(1), ARITHMETIC EVALUATION), prompts by `${X@P}`, completion by `compgen`.
 """
 
 import re
@@ -38,8 +36,8 @@ def find_late_evaluation(text: str, commands: Iterable[SimpleCommand]) -> Iterat
 
 
 def _has_late_program(text: str, commands: Iterable[SimpleCommand]) -> bool:
-    """Return whether programs of the line call others back, or a shell reads from a pipe with a name or a
-    co-process.
+    """Return whether programs of the line call others back, or a shell reads from a pipe
+    with a name or a co-process.
     """
     named = [(one.argv[0].rpartition("/")[2], one.argv[1:]) for one in commands if one.argv]
     if any(word[:2] in _CALLS_BACK.get(name, ()) for name, words in named for word in words):

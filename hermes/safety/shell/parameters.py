@@ -178,8 +178,8 @@ def _replace_pattern(text: str, rest: str) -> str | None:
 
 
 def _exchange_text(text: str, old: str, new: str, where: str) -> str:
-    """Return a text with `old` exchanged: `/` everywhere, `#` at its beginning, `%` at its end, else where it
-    is first.
+    """Return a text with `old` exchanged: `/` everywhere, `#` at its beginning, `%` at its end, else where
+    it is first.
     """
     match where:
         case "#":

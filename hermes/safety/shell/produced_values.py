@@ -1,5 +1,5 @@
-"""Content that programs leave in files for later commands of a line: unpacked archives, and files that
-programs write.
+"""Content that programs leave in files for later commands of a line: unpacked archives,
+and files that programs write.
 """
 
 from collections.abc import Sequence
@@ -71,8 +71,7 @@ def _record_decompressed(call: ProgramCall) -> None:
 def label_search_output(call: ProgramCall, out: ShellStream) -> ShellStream:
     """Return the output of a program, labeled when it is a list of files that were searched for.
 
-    Only the output of `find` itself can be known to name regenerable files: a program behind it may change
-    the names.
+    Only the output of `find` itself can be known to name regenerable files: a program behind it may change the names.
     """
     if REGENERABLE in out.labels and call.name not in ("find", "gfind"):
         out = ShellStream(out.text, out.labels - {REGENERABLE})

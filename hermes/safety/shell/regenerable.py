@@ -1,7 +1,6 @@
 """Regenerable files: output of builds and caches, by their names, and temporary folders of this line's own.
 
-This is the only table of them. Deleting what a name in it matches, or what lies below it, loses
-nothing, as long as it
+This is the only table of them. Deleting what a name in it matches, or what lies below it, loses nothing, as long as it
 is in the session's folder: whichever program deletes it, and whether it was named or searched for.
 """
 
@@ -33,9 +32,7 @@ _TOP_FOLDERS = word_set(
     "Applications Library System Volumes nix gnu data cygdrive c d"
 )
 _MAX_FOLDERS = 2
-"""The most folders that a line may have been in: beyond it, where the line runs after a failed `cd` is
-unknown.
-"""
+"""The most folders that a line may have been in: beyond it, where the line runs after a failed `cd` is unknown."""
 
 
 def is_regenerable_name(name: str) -> bool:
@@ -72,8 +69,7 @@ def is_in_workspace_surely(call: ProgramCall) -> bool:
 def is_lossless_delete(call: ProgramCall, word: Word) -> bool:
     """Return whether deleting what a word names loses only regenerable files.
 
-    A change of folder before it may fail: the word must be regenerable in each folder that the line has
-    been in.
+    A change of folder before it may fail: the word must be regenerable in each folder that the line has been in.
     """
     if word.dynamic:
         return _is_own_temporary(call, word) or (

@@ -86,9 +86,8 @@ def parse_shell(text: str, ends: float) -> Tree | None:
 def _encode_source(text: str) -> bytes:
     """Encode the text in ASCII, other characters as their numbers between marks.
 
-    The grammar's scanner looks other characters up beyond the end of a table of the C library: it reads
-    foreign memory and may bring the process down (tree-sitter-bash issue 337). A shell takes them for
-    letters of a word, as these are.
+    The grammar's scanner looks other characters up beyond the end of a table of the C library: it reads foreign memory
+    and may bring the process down (tree-sitter-bash issue 337). A shell takes them for letters of a word, as these are.
     """
     # A shell drops NUL; the parser takes the square of their number.
     text = text.replace("\0", "")

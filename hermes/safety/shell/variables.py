@@ -1,6 +1,4 @@
-"""Variable assignments: their effect on the shell's state, and variables that change which code other
-programs run.
-"""
+"""Variable assignments: their effect on the shell's state, and variables that change which code other programs run."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,6 +1,4 @@
-"""The values of shell analysis, as far as they are known before a command runs: words, streams, folders,
-state.
-"""
+"""The values of shell analysis, as far as they are known before a command runs: words, streams, folders, state."""
 
 import os.path
 import re
@@ -72,8 +70,8 @@ UNKNOWN_STREAM = ShellStream()
 
 @dataclass(frozen=True, slots=True)
 class WorkingFolders:
-    """The folders that a line has been in, the current one last. `is_known` is False when the text alone does
-    not tell.
+    """The folders that a line has been in, the current one last. `is_known` is False when the text alone
+    does not tell.
     """
 
     session_folder: str
@@ -105,8 +103,8 @@ class WorkingFolders:
         return replace(self, is_chained=False) if self.is_chained and _LOOSE_JOIN.search(text.strip()) else self
 
     def subject(self, text: str) -> str:
-        """Return the subject that a pattern has to cover for `text` to run here; empty when it is unknown whether
-        it runs here.
+        """Return the subject that a pattern has to cover for `text` to run here; empty when it is unknown whether it
+        runs here.
         """
         if not self.is_known or len(text) > _MAX_SUBJECT:
             return ""

@@ -1,8 +1,7 @@
-"""A standing goal: after each turn a judge model decides whether it is reached; if not, the session
-continues.
+"""A standing goal: after each turn a judge model decides whether it is reached; if not, the session continues.
 
-The message to the session is fixed and holds only the person's own words. The judge's answer is shown
-to the person and gets into no message.
+The message to the session is fixed and holds only the person's own words. The judge's answer is shown to the person and
+gets into no message.
 """
 
 import asyncio

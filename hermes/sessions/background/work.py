@@ -17,8 +17,7 @@ AttachCloser = Callable[[SessionActor, Callable[[], Awaitable[None]]], None]
 
 
 class BackgroundWork:
-    """The background sessions and goal pursuits of an App, created on first use and closed before its
-    sessions.
+    """The background sessions and goal pursuits of an App, created on first use and closed before its sessions.
 
     `attach_closer` has something closed before a session is.
     """

@@ -1,6 +1,4 @@
-"""The features of a session that outlive it: the tools and prompt sections of memory, skills, jobs and the
-store.
-"""
+"""The features of a session that outlive it: the tools and prompt sections of memory, skills, jobs and the store."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
     from hermes.skills.library import SkillLibrary
 
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
-"""Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last
-turn.
-"""
+"""Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last turn."""
 
 
 class FeatureDeps(Struct, frozen=True, kw_only=True):
@@ -93,9 +89,7 @@ def build_features(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> 
 
 
 def make_trust_check(home: HermesHome, marked: TaintMarks) -> Callable[[str], bool]:
-    """Return a check whether a resolved path is trusted: its folder is, and no untrusted content was put into
-    it.
-    """
+    """Return a check whether a resolved path is trusted: its folder is, and no untrusted content was put into it."""
     trust = TrustFile(home.trust_file)
     return lambda path: trust.is_trusted_folder(path) and not marked.find_sources(path)
 
@@ -113,8 +107,8 @@ def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMar
 def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the tool for scheduled jobs, in chats of platforms and where its tool set is named.
 
-    Elsewhere it and the two tools that find it are not worth their bytes in every request. The run of a job
-    never has it.
+    Elsewhere it and the two tools that find it are not worth their bytes in every request. The run of a job never has
+    it.
     """
     if plan.options.person:
         return Feature()  # the run of a job works for the owner

@@ -84,9 +84,7 @@ class BackgroundReviewer:
             self._start_review()
 
     async def before_compress(self, messages: Sequence[Message]) -> str:
-        """Start a review of the messages that no review has seen, because they are about to leave the
-        conversation.
-        """
+        """Start a review of the messages that no review has seen, because they are about to leave the conversation."""
         if self._turns and self._mode is not Evolution.OFF and self._running is None:
             self._start_review()
         return ""

@@ -70,9 +70,8 @@ def _content_value(message: Message) -> object:
 def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
     """Convert dicts to messages, and repair their order.
 
-    Results are joined to their calls, and neighbors of one role are joined. A result without its call is
-    left out, a call without its result gets one that says so. Raises UsageError for an entry that is not a
-    message at all.
+    Results are joined to their calls, and neighbors of one role are joined. A result without its call is left out, a
+    call without its result gets one that says so. Raises UsageError for an entry that is not a message at all.
     """
     messages: list[Message] = []
     if isinstance(history, str | bytes | Mapping) or not isinstance(history, Iterable):

@@ -1,8 +1,7 @@
 """The synchronous API: `AIAgent`, the agent as a plain object for scripts and notebooks.
 
-It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be
-called from any thread. It uses the same runtime as every other front-end; the callbacks are views of
-its events.
+It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
+thread. It uses the same runtime as every other front-end; the callbacks are views of its events.
 """
 
 import asyncio

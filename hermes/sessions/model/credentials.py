@@ -1,6 +1,4 @@
-"""The API keys of each endpoint: given ones, those of the environment, and those of the home's
-`auth.json`.
-"""
+"""The API keys of each endpoint: given ones, those of the environment, and those of the home's `auth.json`."""
 
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -152,24 +150,20 @@ class _LearningSource:
 
 
 def pool_name(endpoint: Endpoint) -> str:
-    """Return the name of an endpoint's key pool: the provider's; for a server of the user's own, with its
-    host.
-    """
+    """Return the name of an endpoint's key pool: the provider's; for a server of the user's own, with its host."""
     if endpoint.record.name != "custom":
         return endpoint.record.name
     return f"custom:{urlsplit(endpoint.base_url).netloc.rpartition('@')[2].lower()}"
 
 
 def with_stored_providers(choice: ModelChoice, home: HermesHome) -> ModelChoice:
-    """Return the choice with the providers that the home holds keys for. Raises ConfigError for a broken
-    `auth.json`.
+    """Return the choice with the providers that the home holds keys for. Raises
+    ConfigError for a broken `auth.json`.
     """
     return structs.replace(choice, stored=tuple(read_entries(home)))
 
 
 async def with_pool_key(endpoint: Endpoint, keys: ProviderKeys) -> Endpoint:
-    """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is
-    usable.
-    """
+    """Return the endpoint with a key of the pool, for requests beside the calls; unchanged when no key is usable."""
     lease = await keys.lease_key(endpoint.model)
     return endpoint if isinstance(lease, Failure) else structs.replace(endpoint, api_key=lease.key)

@@ -84,8 +84,7 @@ async def _open_embedded(*, named: bool) -> AsyncIterator[ModelConnection]:
 def choose_model(settings: ModelSettings, options: SessionOptions) -> ModelChoice:
     """Return the model that the settings choose, overridden by the options of this run.
 
-    A provider or an address given for this run does not inherit the key, address and API format of the
-    configured one.
+    A provider or an address given for this run does not inherit the key, address and API format of the configured one.
     """
     elsewhere = bool(options.base_url) or options.provider not in ("", settings.provider)
     base = ModelSettings(default=settings.default) if elsewhere else settings

@@ -103,9 +103,8 @@ def configured_prices(settings: Settings) -> dict[str, Price]:
 def configured_caps(settings: Settings, now: float, *, session_id: str = "", run_id: str = "") -> tuple[SpendCap, ...]:
     """Return the caps of the settings as they hold now.
 
-    Day and month begin at local midnight. They have no end: when the clock goes back, what was spent
-    meanwhile counts for the earlier day too, so that no day's cap opens twice. Run, session and user caps
-    use no clock.
+    Day and month begin at local midnight. They have no end: when the clock goes back, what was spent meanwhile counts
+    for the earlier day too, so that no day's cap opens twice. Run, session and user caps use no clock.
     """
     spending = settings.spending
     day, month = period_starts(now)
@@ -124,9 +123,7 @@ def configured_caps(settings: Settings, now: float, *, session_id: str = "", run
 
 
 def person_cap(person: str, usd: float | None, now: float) -> SpendCap | None:
-    """Return what a person who talks from a chat may spend today, in all their sessions; None means no own
-    limit.
-    """
+    """Return what a person who talks from a chat may spend today, in all their sessions; None means no own limit."""
     if not person or usd is None:
         return None
     return SpendCap(name=PERSON_CAP, column="person", value=person, since=period_starts(now)[0], nano=usd_to_nano(usd))

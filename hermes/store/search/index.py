@@ -39,8 +39,8 @@ _FETCH = """
 SELECT m.id, m.session_id, m.role, m.state, m.body, s.source, s.user_id
 FROM store.messages AS m JOIN store.sessions AS s ON s.id = m.session_id AND m.position = m.id
 """
-"""Selects originals only: a message that a compaction made stands at the place of others, so its position
-is not its id.
+"""Selects originals only: a message that a compaction made stands at the place of others, so its position is not its
+id.
 """
 
 
@@ -127,9 +127,7 @@ class IndexFile:
         return IndexReport(count, time.monotonic() - began)
 
     def tidy_shards(self, stop: Callable[[], bool]) -> None:
-        """Rewrite the shards that have become full, and those from which words were erased, so that these are
-        gone.
-        """
+        """Rewrite the shards that have become full, and those from which words were erased, so that these are gone."""
         for (number,) in self.connection.execute("SELECT number FROM shards WHERE untidy = 1").fetchall():
             if stop():
                 return
@@ -263,8 +261,8 @@ def _create_tables(connection: apsw.Connection) -> None:
 
 
 def count_unindexed(path: Path, store_path: Path) -> int | None:
-    """Return how many messages and changes are not indexed yet; None when the index cannot be used. Nothing is
-    changed.
+    """Return how many messages and changes are not indexed yet; None when the index
+    cannot be used. Nothing is changed.
     """
     try:
         with contextlib.closing(open_connection(path, create=False)) as connection:

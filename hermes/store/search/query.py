@@ -186,8 +186,8 @@ class IndexQuery:
         return self._order_by_score(best, score_mask)
 
     def _order_by_score(self, masks: dict[int, int], score_mask: Callable[[int], float]) -> list[int]:
-        """Order messages by the weight of their words and of their session's; of two equal ones the shorter is
-        first.
+        """Order messages by the weight of their words and of their session's; of two
+        equal ones the shorter is first.
         """
         rows: list[tuple[int, str, int]] = list(
             self._connection.execute(
@@ -208,9 +208,7 @@ class IndexQuery:
         return [row[0] for row in sorted(rows, key=score_row, reverse=True)]
 
     def _build_forms(self, words: Sequence[SearchTerm]) -> list[_WordForm]:
-        """Return each word as written, with other endings, and as it may have been meant, with the messages of
-        each.
-        """
+        """Return each word as written, with other endings, and as it may have been meant, with the messages of each."""
         share = WEIGHED_HITS / max(4.0, sum(word.weight for word in words))
         forms: list[_WordForm] = []
         looked = 0
@@ -227,8 +225,8 @@ class IndexQuery:
         return [form._replace(weight=form.weight * words[form.word].weight) for form in forms if form.ids]
 
     def _build_form(self, word: int, expression: str, limit: int) -> _WordForm:
-        """Return the form with its newest messages. Where these are not all, older ones are assumed to be as
-        frequent.
+        """Return the form with its newest messages. Where these are not all, older ones
+        are assumed to be as frequent.
         """
         ids = self._find_newest(expression, limit)
         count, cut = float(len(ids)), len(ids) >= limit
@@ -288,8 +286,8 @@ class IndexQuery:
         return found
 
     def _drop_common_words(self, words: list[SearchTerm]) -> list[SearchTerm]:
-        """Return the words without the common ones; where all are common, the rarest. Too frequent endings are
-        left out.
+        """Return the words without the common ones; where all are common, the rarest. Too frequent endings are left
+        out.
 
         A sample of the newest messages decides what is common.
         """

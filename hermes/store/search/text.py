@@ -1,11 +1,9 @@
-"""Text for the search index: from messages to indexed text, from a query to search terms, and snippets
-around hits.
+"""Text for the search index: from messages to indexed text, from a query to search terms, and snippets around hits.
 
-The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han,
-kana, Hangul) are spaced out, one character a token, so that a word of any length is a phrase. Single
-characters are common, which makes phrases of them slow; so each two neighbors are stored as a token
-too, and a run of two or more is a phrase of such pairs. Private-use characters are reserved for the
-index's own labels.
+The index's tokenizer splits at everything that is not a letter or digit. Scripts without spaces (Han, kana, Hangul) are
+spaced out, one character a token, so that a word of any length is a phrase. Single characters are common, which makes
+phrases of them slow; so each two neighbors are stored as a token too, and a run of two or more is a phrase of such
+pairs. Private-use characters are reserved for the index's own labels.
 """
 
 import re
@@ -142,8 +140,7 @@ def parse_terms(query: str) -> list[SearchTerm]:
 def split_terms(found: list[SearchTerm]) -> list[SearchTerm]:
     """Return smaller words for a second look: compounds split, long runs of characters as overlapping pairs.
 
-    A pair with a part of a function word counts little: it may be a word (what is asked about), or where
-    two words met.
+    A pair with a part of a function word counts little: it may be a word (what is asked about), or where two words met.
     """
     smaller: dict[str, SearchTerm] = {}
     for term in found:
@@ -198,9 +195,7 @@ def _stem_word(word: str) -> str:
 
 
 def count_typos(one: str, other: str) -> int:
-    """Count the typing errors that turn one word into the other: a letter wrong, missing, extra, or two
-    swapped.
-    """
+    """Count the typing errors that turn one word into the other: a letter wrong, missing, extra, or two swapped."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, queued in enumerate(one):

@@ -46,8 +46,7 @@ class _BusyHandler:
 
 
 def open_connection(path: Path, *, create: bool, vfs: str | None = None) -> apsw.Connection:
-    """Open the database at `path`; with `create` make it, with mode 0600, when there is none. Raises
-    `apsw.Error`.
+    """Open the database at `path`; with `create` make it, with mode 0600, when there is none. Raises `apsw.Error`.
 
     The connection belongs to the calling thread. The journal mode is left alone: see `enable_wal`.
     """

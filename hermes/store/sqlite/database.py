@@ -96,8 +96,8 @@ class _WriterThread(_ConnectionThread):
     def _run_group(
         self, connection: apsw.Connection, job: WorkerJob[apsw.Connection]
     ) -> tuple[list[WorkerOutcome], bool]:
-        """Run `job` and what is queued behind it in one transaction; return the outcomes, and whether the queue's
-        end was met.
+        """Run `job` and what is queued behind it in one transaction; return the outcomes, and whether the queue's end
+        was met.
         """
         group, outcomes, ended = [job], list[WorkerOutcome](), False
         try:
@@ -173,9 +173,8 @@ class Database:
     async def open(cls, path: Path, schema: DatabaseSchema, *, vfs: str | None = None) -> "Database":
         """Open or create the file, its folder (mode 0700) too, and bring its schema up to date.
 
-        Raises `StoreError` when the file is unreadable, damaged, another program's, or written by a newer
-        Hermes. `vfs` names one of SQLite's ways to reach a file, for file systems without shared memory or
-        locks.
+        Raises `StoreError` when the file is unreadable, damaged, another program's, or written by a newer Hermes. `vfs`
+        names one of SQLite's ways to reach a file, for file systems without shared memory or locks.
         """
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -191,9 +190,8 @@ class Database:
     def submit(self, op: DatabaseOp[T]) -> Future[T]:
         """Queue a write and return at once. The future gives what `op` returns once it is on disk.
 
-        `op` runs in the writer's thread inside a transaction that it must not end, in the order of submission.
-        One that raises fails alone; where the commit fails, the whole group does. Raises `BusyError` when the
-        queue is full.
+        `op` runs in the writer's thread inside a transaction that it must not end, in the order of submission. One that
+        raises fails alone; where the commit fails, the whole group does. Raises `BusyError` when the queue is full.
         """
         return self._writer.submit(op)
 

@@ -122,8 +122,8 @@ class ThreadWorker(Generic[R]):
         raise NotImplementedError
 
     def serve_job(self, resource: R, job: WorkerJob[R]) -> bool:
-        """Run `job` (and more from the queue, if it pays) and post the outcomes; return True when the queue's end
-        was met.
+        """Run `job` (and more from the queue, if it pays) and post the outcomes; return True when the queue's end was
+        met.
         """
         self._post_outcomes([self.attempt_job(resource, job)])
         return False

@@ -15,9 +15,7 @@ _SAFE_PYTHON_MODULES = frozenset(
         *("platform", "site", "sysconfig", "tokenize", "ast", "py_compile", "compileall"),
     }
 )
-"""Modules of Python that run no file which they are given. They import other library modules by their
-names.
-"""
+"""Modules of Python that run no file which they are given. They import other library modules by their names."""
 _INTERPRETER = re.compile(r"(python|pypy|node|ruby|perl|php|lua)[\d.]*")
 _BINARY_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 """The first bytes of programs of Linux and macOS."""
@@ -41,8 +39,8 @@ def is_interpreter(simple: SimpleCommand) -> bool:
 
 
 def can_run_file(effect: CommandEffect, path: str, context: ToolContext, depth: int = 0) -> bool:
-    """Return whether a command that runs something of a folder may run this file in it (resolved), as far as
-    can be told.
+    """Return whether a command that runs something of a folder may run this file in it (resolved), as far as can be
+    told.
     """
     program, *words = effect.argv or ("",)
     name = program.rpartition("/")[2]
@@ -61,8 +59,8 @@ def _can_shadow_library(path: str, folder: str) -> bool:
 
 
 def _load_npm_scripts(words: list[str], folder: str, context: ToolContext) -> list[str] | None:
-    """Return the scripts of a package that npm would run, or None where that cannot be told or this session
-    wrote them.
+    """Return the scripts of a package that npm would run, or None where that cannot be
+    told or this session wrote them.
     """
     file = os.path.join(folder, "package.json")
     if (

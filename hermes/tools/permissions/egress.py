@@ -1,6 +1,4 @@
-"""Finds the hosts that commands reach, by the names that people know, and the files that they would send
-there.
-"""
+"""Finds the hosts that commands reach, by the names that people know, and the files that they would send there."""
 
 import os
 import re
@@ -94,9 +92,7 @@ def _find_registry_targets(effect: CommandEffect) -> tuple[str, ...]:
 
 
 def _is_offline_install(argv: Sequence[str]) -> bool:
-    """Return whether a package program was told to use what is there; a list of packages may still name
-    addresses.
-    """
+    """Return whether a package program was told to use what is there; a list of packages may still name addresses."""
     return any(word in _OFFLINE_OPTIONS for word in argv) and not any(word in _REQUIREMENT_OPTIONS for word in argv)
 
 

@@ -73,9 +73,7 @@ class CallFacts(Struct, frozen=True):
 
 
 def evaluate_call(tool: Tool, arguments: Arguments, context: ToolContext, hosts: Sequence[str]) -> CallFacts:
-    """Return everything that speaks against a call. `hosts` are patterns of hosts that the person's settings
-    allow.
-    """
+    """Return everything that speaks against a call. `hosts` are patterns of hosts that the person's settings allow."""
     command, typed = _resolve_command(tool, arguments, context)
     addresses = tuple(tool.hosts(arguments))
     uses = tuple(tool.paths(arguments))
@@ -122,8 +120,8 @@ def _find_placeholder(command: str, context: ToolContext) -> Iterator[CommandFin
 def _find_closed_paths(
     judged: CommandJudgement, context: ToolContext, asked: Sequence[CommandFinding]
 ) -> Iterator[CommandFinding]:
-    """Yield refusals for what a sandbox keeps closed whatever a person says, where a question would be asked
-    about the line.
+    """Yield refusals for what a sandbox keeps closed whatever a person says, where a question would be asked about the
+    line.
     """
     if context.backend.name != "sandbox" or not (asked or context.state.taint.list_sources()):
         return
@@ -149,11 +147,9 @@ def _is_changing_opened(judged: CommandJudgement, command: str, context: ToolCon
 
 
 def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> tuple[str, list[CommandFinding]]:
-    """Return what a call would have a shell do, with all that was typed into its process where it types into
-    one.
+    """Return what a call would have a shell do, with all that was typed into its process where it types into one.
 
-    The program that reads it need not be a shell, so where no kernel confines it a person is asked, once a
-    process.
+    The program that reads it need not be a shell, so where no kernel confines it a person is asked, once a process.
     """
     command = tool.command(arguments)
     if tool.name != "process" or not command or context.backend.contained:
@@ -167,8 +163,8 @@ def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> 
 
 
 def _find_read_files(judged: CommandJudgement) -> Iterator[CommandEffect]:
-    """Yield an effect for the files that a command names, since it may read them: its output is as untrusted
-    as they are.
+    """Yield an effect for the files that a command names, since it may read them: its output is as untrusted as they
+    are.
 
     Not the interpreter that runs it: that prints what it is given.
     """
@@ -221,9 +217,7 @@ def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
 
 
 def _is_home_dot_file(path: str, context: ToolContext) -> bool:
-    """Return whether a path is one of the home's dot files, outside of the workspace: any program may run
-    those.
-    """
+    """Return whether a path is one of the home's dot files, outside of the workspace: any program may run those."""
     home, workspace = context.places.home, context.places.workspace
     if not path.startswith(f"{home}/.") or is_or_below(path, context.places.hermes):
         return False
@@ -257,9 +251,7 @@ def _find_dot_file_writes(judged: CommandJudgement, context: ToolContext) -> Ite
 
 
 def _find_secret_reads(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield a question for each program that reads a key, or a whole folder with keys in it, where keys can be
-    read.
-    """
+    """Yield a question for each program that reads a key, or a whole folder with keys in it, where keys can be read."""
     if context.backend.contained:
         return
     from hermes.safety.paths import read_refusal
@@ -305,11 +297,9 @@ def _find_linked_paths(judged: CommandJudgement, context: ToolContext) -> Iterat
 
 
 def _find_linked_deletions(judged: CommandJudgement, context: ToolContext) -> Iterator[CommandFinding]:
-    """Yield questions for deletions by a name in the session's folder, where a link on the way leads out of it
-    now.
+    """Yield questions for deletions by a name in the session's folder, where a link on the way leads out of it now.
 
-    A link that is named itself is only unlinked, unless a slash or a pattern follows it or a search starts
-    there.
+    A link that is named itself is only unlinked, unless a slash or a pattern follows it or a search starts there.
     """
     workspace = os.path.realpath(context.places.workspace)
     for effect in judged.effects if not context.backend.contained else ():
@@ -328,9 +318,7 @@ def _list_named_paths(judged: CommandJudgement) -> set[str]:
 
 
 def _resolve_link(path: str) -> str:
-    """Return where a path leads when it is a link, or one of several names of a file; empty when it is
-    neither.
-    """
+    """Return where a path leads when it is a link, or one of several names of a file; empty when it is neither."""
     if path[:1] != "/" or not os.path.lexists(path):
         return ""
     real = os.path.realpath(path)
@@ -389,8 +377,8 @@ def _is_in(path: str, target: str) -> bool:
 
 
 def _judge_addresses(addresses: Sequence[str], tool: str, context: ToolContext) -> list[CommandFinding]:
-    """Return the findings on the addresses. Where only some of several are refused, the tool itself leaves
-    those out.
+    """Return the findings on the addresses. Where only some of several are refused, the
+    tool itself leaves those out.
     """
     if not addresses:
         return []
@@ -477,9 +465,7 @@ def _describe_persistence(effect: CommandEffect) -> tuple[_TaintReason, ...]:
 
 
 def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintReason, ...]:
-    """Return the reason to ask about files that run, or nothing where the person trusts them or there are
-    none.
-    """
+    """Return the reason to ask about files that run, or nothing where the person trusts them or there are none."""
     if effect.kind is EffectKind.UNKNOWN:
         return (("tainted-run", "it runs files that nobody vouched for", ""),)
     if effect.kind is not EffectKind.RUNS:
@@ -515,9 +501,8 @@ def find_provenance(
 ) -> Provenance | None:
     """Return where the text that a call returns is from, when it is untrusted; None when it can be trusted.
 
-    Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is
-    all there is. `runs`: a program made the text, which may hold whatever background processes have
-    received.
+    Something came from the hosts in `contacted_hosts`; None: nobody saw that, and the text of the call is all there is.
+    `runs`: a program made the text, which may hold whatever background processes have received.
     """
     spill = f"{os.path.realpath(context.spill_folder)}/"
     named = (os.path.realpath(one) for effect in effects if effect.kind is EffectKind.READS for one in effect.targets)

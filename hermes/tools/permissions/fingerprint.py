@@ -40,9 +40,7 @@ PathMark = tuple[str, str, tuple[int, ...]]
 def fingerprint_call(
     what: str, cwd: str, state: ToolState, effects: Iterable[CommandEffect] = (), paths: Iterable[str] = ()
 ) -> str:
-    """Return the hash of a command or call, its folder as it really is, its variables, and where its paths
-    lead.
-    """
+    """Return the hash of a command or call, its folder as it really is, its variables, and where its paths lead."""
     marks: list[PathMark] = [(path, _real_path(path), ()) for path in paths]
     for effect in effects:
         runs = effect.kind is EffectKind.RUNS
@@ -62,8 +60,8 @@ def fingerprint_files(paths: Iterable[str]) -> str:
 
 
 def list_code_files(folder: str) -> list[str] | None:
-    """Return the files below a folder that programs may take code or settings from, without packages'; None
-    for very many.
+    """Return the files below a folder that programs may take code or settings from, without packages'; None for very
+    many.
     """
     data = tuple(_DATA_SUFFIXES.split())
     found: list[str] = []
@@ -79,9 +77,7 @@ def list_code_files(folder: str) -> list[str] | None:
 
 
 def stamp_path(path: str) -> tuple[int, ...]:
-    """Return what tells one state of a file from another without reading it; programs cannot set its change
-    time.
-    """
+    """Return what tells one state of a file from another without reading it; programs cannot set its change time."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -1,6 +1,4 @@
-"""The permission gate's types: the gate decides on a call before its effect, a person answers where it
-asks.
-"""
+"""The permission gate's types: the gate decides on a call before its effect, a person answers where it asks."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -14,9 +12,7 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool
 
 GIT_SETTINGS = ("git", "settings")
-"""The argv of an effect that stands for changing a repository's settings where they are kept in another
-place.
-"""
+"""The argv of an effect that stands for changing a repository's settings where they are kept in another place."""
 
 
 class SessionGrant(Struct, frozen=True):
@@ -36,12 +32,11 @@ class SessionGrant(Struct, frozen=True):
 class PermissionDecision(Struct, frozen=True, kw_only=True):
     """The gate's decision about a call.
 
-    `subject` is what a person is shown: the command, or the tool with what it would touch. `fingerprint` is
-    a hash of all that the decision was made on: the command, its folder and variables, where its paths
-    lead, the files that it runs. When any of it is another by the time the call runs, the decision is
-    another one too. `grants` and `always` are what the wider answers would cover; empty where there is no
-    such answer. `pattern` is what would have to be among the allowed patterns for the call to run without a
-    question.
+    `subject` is what a person is shown: the command, or the tool with what it would touch. `fingerprint` is a hash of
+    all that the decision was made on: the command, its folder and variables, where its paths lead, the files that it
+    runs. When any of it is another by the time the call runs, the decision is another one too. `grants` and `always`
+    are what the wider answers would cover; empty where there is no such answer. `pattern` is what would have to be
+    among the allowed patterns for the call to run without a question.
     """
 
     verdict: Verdict
@@ -96,9 +91,7 @@ WITHDRAWN = "withdrawn"
 NO_PERSON = frozenset({NOBODY, TIMED_OUT, WITHDRAWN})
 NETWORK = "network"
 OUTSIDE = "outside-workspace"
-"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write
-PATH`.
-"""
+"""Rules of what a sandboxed command asks for while it runs; their subjects are `connect HOST` and `write PATH`."""
 CONNECT = "connect"
 WRITE = "write"
 
@@ -121,8 +114,8 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(Struct, frozen=True):
-    """The person's answer to an approval request. `by` says whose it is; `note` is for the model (why not,
-    what instead).
+    """The person's answer to an approval request. `by` says whose it is; `note` is for the model (why not, what
+    instead).
     """
 
     scope: AnswerScope

@@ -1,5 +1,5 @@
-"""Evaluates commands that change a repository's git settings: in a sandbox those apply only after a
-person's approval.
+"""Evaluates commands that change a repository's git settings: in a sandbox those apply
+only after a person's approval.
 """
 
 import os
@@ -38,8 +38,7 @@ WHAT_TO_DO = (
 def evaluate_git_config(
     judged: CommandJudgement, context: ToolContext
 ) -> tuple[list[CommandFinding], list[CommandEffect]]:
-    """Return findings and effects of a line of nothing but such commands; nothing where no sandbox keeps the
-    settings.
+    """Return findings and effects of a line of nothing but such commands; nothing where no sandbox keeps the settings.
 
     The effect names the file that the line may change when the person says yes.
     """
@@ -79,9 +78,7 @@ def _is_neutral_command(one: SimpleCommand) -> bool:
 
 
 def _is_plain_record(one: SimpleCommand) -> bool:
-    """Return whether a command only records changes, in a repository in which nothing but git itself runs by
-    that.
-    """
+    """Return whether a command only records changes, in a repository in which nothing but git itself runs by that."""
     if one.argv[1:2] not in (("add",), ("commit",), ("log",), ("diff",), ("init",)):
         return False
     return list_repository_programs(one.cwd) == []
@@ -124,8 +121,8 @@ def _is_harmless_setting(name: str, value: str) -> bool:
 
 
 def _find_config_file(folder: str, context: ToolContext) -> str:
-    """Return the settings file of the repository that a folder of the workspace is in; empty where there is
-    none to keep.
+    """Return the settings file of the repository that a folder of the workspace is in; empty where there is none to
+    keep.
     """
     at, workspace = os.path.realpath(folder), os.path.realpath(context.places.workspace)
     while is_or_below(at, workspace):

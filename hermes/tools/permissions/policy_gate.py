@@ -1,5 +1,5 @@
-"""The permission gate: combines the rules, the person's policy and the session's grants into a decision on
-each call.
+"""The permission gate: combines the rules, the person's policy and the session's grants
+into a decision on each call.
 """
 
 import contextlib
@@ -302,9 +302,7 @@ def _build_grants(
 
 
 def parse_write_path(pattern: str) -> str:
-    """Return the one absolute path that a pattern `write PATH` or `write PATH/*` names; empty for any other
-    pattern.
-    """
+    """Return the one absolute path that a pattern `write PATH` or `write PATH/*` names; empty for any other pattern."""
     verb, _, named = pattern.strip().partition(" ")
     if verb != WRITE:
         return ""
@@ -322,9 +320,7 @@ def _format_refusal(subject: str) -> str:
 
 
 def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str, ...]:
-    """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about
-    more.
-    """
+    """Return the hosts or paths that a question is about, as a no to it is remembered; none where it is about more."""
     if one.rule not in _LASTING_REFUSAL_RULES:
         return ()
     if one.rule == OUTSIDE and one.subject != facts.subject:  # a file tool's: the question names the folder, too
@@ -351,9 +347,7 @@ def _build_hint(sources: Iterable[str]) -> str:
 
 
 def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
-    """Yield the reasons of a question; for a command too long to be shown whole, with the words that each is
-    about.
-    """
+    """Yield the reasons of a question; for a command too long to be shown whole, with the words that each is about."""
     if not is_long(facts.subject):
         yield from (one.reason for one in asks)
     else:
@@ -384,8 +378,8 @@ def _collect_variables(facts: "CallFacts") -> Mapping[str, str]:
 
 
 def _hash_places(effects: Iterable[CommandEffect], subject: str, variables: Mapping[str, str] | None = None) -> str:
-    """Return a hash of where the effects of a finding's command lead now; for a whole line of all, with its
-    variables.
+    """Return a hash of where the effects of a finding's command lead now; for a whole
+    line of all, with its variables.
     """
     from hermes.tools.permissions.fingerprint import fingerprint_texts
 

@@ -1,6 +1,4 @@
-"""Recognizes commands that only read: no copy of the folder is made before those. An unknown command may
-write.
-"""
+"""Recognizes commands that only read: no copy of the folder is made before those. An unknown command may write."""
 
 from hermes.safety.shell.findings import CommandJudgement, EffectKind, SimpleCommand
 from hermes.safety.shell.words import word_set

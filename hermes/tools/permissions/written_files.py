@@ -16,8 +16,7 @@ _NOT_RUN_STATUSES = (ToolStatus.REFUSED, ToolStatus.INVALID)
 def restore_written_files(messages: Iterable[Message], toolbox: Toolbox, context: ToolContext) -> None:
     """Record the files that these calls wrote, since a later call could run them unseen.
 
-    The folder that a command ran in is not known any more: the workspace is assumed. In a sandbox nothing
-    is recorded.
+    The folder that a command ran in is not known any more: the workspace is assumed. In a sandbox nothing is recorded.
     """
     if context.backend.contained:
         return

@@ -1,6 +1,4 @@
-"""SearXNG: a self-hosted search engine (`web.search_url`, or SEARXNG_URL). Its JSON format must be
-enabled.
-"""
+"""SearXNG: a self-hosted search engine (`web.search_url`, or SEARXNG_URL). Its JSON format must be enabled."""
 
 from hermes.web.engine import SearchEngine
 

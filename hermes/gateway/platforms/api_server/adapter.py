@@ -1,7 +1,6 @@
 """The API server: programs use Hermes over OpenAI's API format, and manage runs, sessions and jobs.
 
-Requests do not pass through the journal: the caller waits for the answer. What must outlive a connection
-is a run.
+Requests do not pass through the journal: the caller waits for the answer. What must outlive a connection is a run.
 """
 
 import asyncio

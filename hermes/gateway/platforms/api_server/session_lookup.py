@@ -160,8 +160,8 @@ class ApiSessions:
             await self._chats.bind_api_session(session.caller.owner, session.name, actor.session_id)
 
     async def find_session_id(self, caller: ApiCaller, name: str) -> str:
-        """Return the id of a caller's session. Raises ApiRequestError for another's session as for one that does
-        not exist.
+        """Return the id of a caller's session. Raises ApiRequestError for another's session as for one that does not
+        exist.
         """
         found = await self._chats.find_api_session(caller.owner, name)
         if found is None:

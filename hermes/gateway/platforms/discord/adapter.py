@@ -1,11 +1,8 @@
 """Discord: events come in over the gateway's WebSocket, requests go out over REST.
 
-A sequence number is sent to Discord, also in heartbeats, only when the events before it are on disk. A
-session
-that cannot be resumed is started again, and the messages missed meanwhile are read from the channels'
-history.
-Edits by people are ignored.
-Source: Discord's documentation of gateway, messages, interactions and rate limits, version 10.
+A sequence number is sent to Discord, also in heartbeats, only when the events before it are on disk. A session that
+cannot be resumed is started again, and the messages missed meanwhile are read from the channels' history. Edits by
+people are ignored. Source: Discord's documentation of gateway, messages, interactions and rate limits, version 10.
 """
 
 import asyncio
@@ -190,8 +187,7 @@ class DiscordPlatform(Platform):
     async def find_sent(self, message: Outgoing) -> str | None:
         """Search the newest messages for one of the bot's with the same text.
 
-        Discord keeps keys for minutes only and shows them in no history. A message that is known to have been
-        sent
+        Discord keeps keys for minutes only and shows them in no history. A message that is known to have been sent
         under another key does not count, nor does one that is older than the message it would answer.
         """
         await self._learn_own_id()

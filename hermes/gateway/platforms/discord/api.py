@@ -1,6 +1,4 @@
-"""Discord's API objects and REST client, version 10. Only the fields that are used are declared; others are
-ignored.
-"""
+"""Discord's API objects and REST client, version 10. Only the fields that are used are declared; others are ignored."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,8 @@
 """E-mail: mail is read over IMAP and sent over SMTP.
 
-A thread of mails is a session. The read position is the mailbox's own numbering, and moves on when a mail
-is on
-disk. Anybody can write any `From`: only the own mail server's verdict (`authserv_id`) verifies a sender.
-Mails from
-programs are never answered, and unknown senders get nothing, no bounce either.
-Source: RFC 3501, 2177, 5321, 5322, 8601, 3834.
+A thread of mails is a session. The read position is the mailbox's own numbering, and moves on when a mail is on disk.
+Anybody can write any `From`: only the own mail server's verdict (`authserv_id`) verifies a sender. Mails from programs
+are never answered, and unknown senders get nothing, no bounce either. Source: RFC 3501, 2177, 5321, 5322, 8601, 3834.
 """
 
 import asyncio
@@ -96,7 +93,8 @@ class EmailOptions(base.PlatformOptions, frozen=True, kw_only=True):
     """The name by which the own mail server signs its `Authentication-Results`. Without it no sender is verified."""
     trust_senders: bool = False
     """Whether the sender that stands in a mail is believed, whoever wrote it. Only for a mailbox that nobody outside
-    can write to."""
+    can write to.
+    """
     name: str = "Hermes"
     """The name that stands beside the address."""
     threads: bool = True

@@ -1,7 +1,6 @@
 """Verify a mail's sender by our own server's authentication results (RFC 8601).
 
-Anybody can write any `From`. A server that receives mail checks signatures (DKIM), the sending machine
-(SPF) and the
+Anybody can write any `From`. A server that receives mail checks signatures (DKIM), the sending machine (SPF) and the
 domain owner's policy (DMARC), and writes the results at the top of the mail.
 """
 

@@ -1,11 +1,9 @@
 """Matrix: long polls for inbound events, the client-server API for requests.
 
-The next sync is requested when the last one is on disk; events that did not fit into it are read from the
-rooms'
-histories. A message's transaction id is made from its key, so that the homeserver accepts it once.
-Buttons are
-reactions that are already below a message. Encrypted rooms cannot be read.
-Source: the Matrix specification, Client-Server API v1.11.
+The next sync is requested when the last one is on disk; events that did not fit into it are read from the rooms'
+histories. A message's transaction id is made from its key, so that the homeserver accepts it once. Buttons are
+reactions that are already below a message. Encrypted rooms cannot be read. Source: the Matrix specification,
+Client-Server API v1.11.
 """
 
 import asyncio

@@ -1,11 +1,9 @@
 """Slack: Socket Mode for inbound events, the Web API for requests.
 
-An envelope is acknowledged when its events are on disk; Slack sends unacknowledged ones again, and what
-Slack has
-stopped sending is read from the channels' and threads' histories. Each sent message carries its key as
-metadata, by
-which it is found again. Edits by people are ignored.
-Source: Slack's documentation of Socket Mode, the Events API, Block Kit and the Web API.
+An envelope is acknowledged when its events are on disk; Slack sends unacknowledged ones again, and what Slack has
+stopped sending is read from the channels' and threads' histories. Each sent message carries its key as metadata, by
+which it is found again. Edits by people are ignored. Source: Slack's documentation of Socket Mode, the Events API,
+Block Kit and the Web API.
 """
 
 import asyncio

@@ -187,8 +187,8 @@ def _decode_response(status: int, raw: bytes) -> TelegramResponse:
 def decode_lenient_json(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
     """Decode JSON. Raises ValueError and `msgspec.DecodeError`.
 
-    A lone surrogate, which people can send, is an error to the fast decoder, and would stop everything that
-    came with it.
+    A lone surrogate, which people can send, is an error to the fast decoder, and would stop everything that came with
+    it.
     """
     try:
         return msgspec.json.decode(raw, type=kind)

@@ -1,6 +1,4 @@
-"""Webhooks: programs send signed reports of events; the agent works on them, or they are forwarded
-unchanged.
-"""
+"""Webhooks: programs send signed reports of events; the agent works on them, or they are forwarded unchanged."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping

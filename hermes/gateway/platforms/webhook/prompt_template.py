@@ -1,7 +1,6 @@
 """Fill prompt templates with the values of a report.
 
-Values from outside are untrusted content: the prompt only names them, and they stand in a fenced block of
-their own.
+Values from outside are untrusted content: the prompt only names them, and they stand in a fenced block of their own.
 Only numbers, and true or false, are put into the prompt itself.
 """
 

@@ -18,8 +18,7 @@ _MAX_SIGNATURES = 8
 class VerifiedReport(Struct, frozen=True):
     """A report whose signature is valid.
 
-    `digest` is the same for the same report sent again. It covers what was signed, since nothing else of a
-    request can
+    `digest` is the same for the same report sent again. It covers what was signed, since nothing else of a request can
     be trusted.
     """
 
