@@ -110,7 +110,7 @@ TOLD = (
     "sessions/system_prompt.py",
     "skills/catalog.py",
     "skills/skill_head.py",
-    "skills/library.py",
+    "skills/skill_library.py",
     "skills/validate.py",
     "store/erasure.py",
     "store/sqlite/connection.py",

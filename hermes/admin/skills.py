@@ -18,7 +18,7 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.skills.catalog import Skill
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
-from hermes.skills.library import SkillChange, SkillLibrary
+from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock

@@ -10,9 +10,9 @@ from hermes.core.errors import HermesError, ToolError
 from hermes.skills.catalog import Skill, SkillTier
 from hermes.skills.command import skill_provenance
 from hermes.skills.files import MAIN_FILE, Files, check_extra_path, decode_text
-from hermes.skills.library import SkillChange, SkillLibrary
 from hermes.skills.section import describe_skill
 from hermes.skills.skill_head import add_category, split_head
+from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext

@@ -373,7 +373,7 @@ def test_an_unvouched_skill_does_not_take_a_built_in_ones_place(tmp_path: Path) 
 
 async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hermes.skills import files as folders
-    from hermes.skills.library import SkillChange, SkillLibrary
+    from hermes.skills.skill_library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor, RevisionState
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock
@@ -409,7 +409,7 @@ async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeyp
 
 
 async def test_a_skills_own_repository_survives_a_crash_and_a_removal(tmp_path: Path) -> None:
-    from hermes.skills.library import SkillChange, SkillLibrary
+    from hermes.skills.skill_library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock
@@ -597,7 +597,7 @@ def test_a_damaged_archive_is_said_to_be_damaged() -> None:
 
 async def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     from hermes.core.errors import HermesError
-    from hermes.skills.library import SkillChange, SkillLibrary
+    from hermes.skills.skill_library import SkillChange, SkillLibrary
     from hermes.store.revisions import RevisionAuthor
     from hermes.store.store import Store
     from hermes.util.clock import SystemClock

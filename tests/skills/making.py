@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hermes.skills.catalog import SkillCatalog, SkillRoots
-from hermes.skills.library import SkillLibrary
+from hermes.skills.skill_library import SkillLibrary
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 

@@ -11,7 +11,7 @@ from hermes.core.errors import NotFoundError, UsageError
 from hermes.skills import files as folders
 from hermes.skills.diff import diff_lines
 from hermes.skills.files import MAIN_FILE, Files, decode_files, encode_files, write_staged
-from hermes.skills.library import SkillChange, SkillLibrary
+from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import RevisionAuthor, RevisionState
 from hermes.testing.home import TempHome
 from hermes.util.text import escape_unseen_characters
@@ -183,7 +183,7 @@ import asyncio, sys
 from pathlib import Path
 from hermes.core.errors import UsageError
 from hermes.skills.files import MAIN_FILE
-from hermes.skills.library import SkillChange
+from hermes.skills.skill_library import SkillChange
 from hermes.store.revisions import RevisionAuthor
 from making import skills_in, text
 

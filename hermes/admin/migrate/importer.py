@@ -30,7 +30,7 @@ from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.skills.install import SkillPackage, package_from_path
-from hermes.skills.library import SkillChange, SkillLibrary
+from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.revisions import RevisionAuthor
 from hermes.store.store import Store

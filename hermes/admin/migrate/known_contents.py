@@ -11,7 +11,7 @@ from hermes.admin.migrate.foreign_home import HomeContents, read_small_text
 from hermes.config.home import HermesHome
 from hermes.memory.files import MemoryTarget, split_entries
 from hermes.memory.journal import KIND as MEMORIES
-from hermes.skills.library import KIND as SKILLS
+from hermes.skills.skill_library import KIND as SKILLS
 
 
 class KnownContents(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
-    from hermes.skills.library import SkillLibrary
+    from hermes.skills.skill_library import SkillLibrary
 
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last turn."""

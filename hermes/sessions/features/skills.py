@@ -11,7 +11,7 @@ from hermes.core.messages import PROGRAM
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.mailbox import InboundMessage
 from hermes.skills.catalog import SkillCatalog, SkillRoots
-from hermes.skills.library import SkillLibrary
+from hermes.skills.skill_library import SkillLibrary
 from hermes.store.store import Store
 
 

@@ -25,8 +25,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain, history_for_prompt
-from hermes.sessions.library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
 
 T = TypeVar("T")
 MAX_ITERATIONS = 90
