@@ -173,7 +173,7 @@ async def test_servers_that_are_none_lose_the_connection_only(rig: Rig, words: b
             async with asyncio.timeout(10):
                 async for _ in platform.receive():
                     pass
-        assert type(error.value).__name__ in ("LostError", "ImapError")
+        assert type(error.value).__name__ in ("ConnectionLostError", "ImapError")
         assert "\x1b" not in str(error.value) and len(str(error.value)) < 300
     finally:
         server.close()

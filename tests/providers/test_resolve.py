@@ -139,7 +139,7 @@ def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
         "import sys; from hermes.providers.resolve import ModelChoice, resolve_endpoint;"
         "from hermes.providers.wires import load_wire;"
         "load_wire(resolve_endpoint(ModelChoice('m', base_url='http://127.0.0.1:8080'), {}).wire);"
-        "print(sorted(m for m in sys.modules if '.catalogue.' in m or m.endswith(('_messages', 'responses'))))"
+        "print(sorted(m for m in sys.modules if '.catalog.' in m or m.endswith(('_messages', 'responses'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['hermes.providers.catalog.llamacpp']"
