@@ -50,9 +50,9 @@ def test_large_texts_are_judged_within_bounds() -> None:
     script = 'if [ -f x ]; then\n  cp -r build/$x out && mv a b\nfi\nfoo=$(ls | wc -l)\necho "$foo"\n' * 1400
     assert least(heredoc) < 0.02
     assert least(script) < 0.6
-    # The budget is CPU time, which a neighbor on the same core can double: one try that fits shows that it is enough.
-    tries = (analyze_command(heredoc, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) for _ in range(50))
-    assert Verdict.ALLOW in tries
+    # The budget is CPU time: a neighbour of the machine may eat up one try, as with `least`.
+    judged = {analyze_command(heredoc, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) for _ in range(5)}
+    assert Verdict.ALLOW in judged
 
 
 PIECES = st.sampled_from(
