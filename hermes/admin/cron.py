@@ -6,20 +6,21 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from msgspec import to_builtins
+import msgspec
+from msgspec import Struct, to_builtins
 
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
+from hermes.core.money import NANO_PER_USD
 from hermes.core.parts import ImagePart, TextPart
 from hermes.cron.execution import JobRunDeps
 from hermes.cron.job import CronJob, parse_job
 from hermes.cron.jobs import PERSON_AUTHOR, JobAuthor, JobRequest, parse_job_request
 from hermes.cron.runner import JobDelivery, JobPrompt, JobRunOutcome, NoJobDelivery
 from hermes.cron.scheduler import JobScheduler
-from hermes.cron.views import to_instant_view, to_job_view
 from hermes.i18n.messages import N_, tr_plural
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
@@ -29,10 +30,64 @@ from hermes.sessions.features.skills import build_skills, load_skill_parts
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
-from hermes.store.jobs import JobRow
+from hermes.store.jobs import InstantRow, JobRow
 from hermes.store.store import Store
 from hermes.util.clock import Clock, SystemClock
 from hermes.util.process_identity import identify_this_process
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job as it is listed; times are in seconds since the epoch."""
+
+    id: str
+    name: str
+    state: str
+    schedule: str
+    zone: str
+    means: str
+    next_at: float | None
+    begun: int
+    made_at: float
+    spec: dict[str, object]
+
+
+def to_job_view(job: CronJob) -> JobView:
+    """Return the job with all its fields."""
+    row = job.row
+    return JobView(
+        id=row.id,
+        name=row.name,
+        state=str(row.state),
+        schedule=row.schedule,
+        zone=row.zone,
+        means=job.schedule.describe(),
+        next_at=row.next_at,
+        begun=row.begun,
+        made_at=row.made_at,
+        spec=msgspec.json.decode(row.spec),
+    )
+
+
+def to_instant_view(row: InstantRow, name: str) -> dict[str, object]:
+    """Return an instant's outcome as plain values."""
+    return {
+        "job": name,
+        "job_id": row.job_id,
+        "at": row.at,
+        "through": row.through,
+        "instants": row.instants,
+        "state": str(row.state),
+        "reason": row.reason,
+        "by_hand": row.by_hand,
+        "began_at": row.began_at,
+        "ended_at": row.ended_at,
+        "session_id": row.session_id,
+        "cost_usd": row.nano / NANO_PER_USD,
+        "output": row.output,
+        "delivery": str(row.delivery),
+        "delivery_why": row.delivery_why,
+    }
+
 
 PLATFORM = "cron"
 """The source of such sessions. They have no `cronjob` tool."""

@@ -11,7 +11,7 @@ from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
 from hermes.sessions.options import SessionOptions
 

@@ -9,7 +9,7 @@ from hermes.config.trusted_folders import is_trusted, read_trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.execution.supervisor import Supervisors
 from hermes.i18n.messages import N_
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.gate_factory import approval_mode, build_policy
 from hermes.sessions.options import SessionOptions

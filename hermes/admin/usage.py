@@ -11,7 +11,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.money import NANO_PER_USD, Price, compute_savings
-from hermes.llm.prices import find_model_price
+from hermes.llm.metering import find_model_price
 from hermes.providers.records import load_record
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.conversation import LiveConversation

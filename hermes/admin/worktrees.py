@@ -24,7 +24,7 @@ from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.open_sessions import is_lock_held
-from hermes.tools.permissions.git_hooks import list_repository_programs
+from hermes.tools.permissions.git_config import list_repository_programs
 from hermes.util.atomic_write import write_atomic
 
 _WORKTREE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from hermes.agent import prompts
-from hermes.agent.closing import build_closing_messages
+from hermes.agent.calls import build_closing_messages
 from hermes.agent.recovery import apply_recovery
 from hermes.agent.resume import resume_turn
 from hermes.agent.turn import Emit, TurnDeps, TurnState

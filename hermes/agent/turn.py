@@ -6,7 +6,6 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from hermes.agent.budget import TurnBudget
 from hermes.agent.loop_detection import LoopDetector
 from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
 from hermes.core.frame import Rewrite
@@ -25,6 +24,31 @@ from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.util.clock import Clock
+
+
+class TurnBudget:
+    """Counts down from `total`; once spent it stays spent until a call is refunded."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+
+    @property
+    def remaining(self) -> int:
+        """The calls that are left."""
+        return max(self.total - self.used, 0)
+
+    def take_step(self) -> bool:
+        """Use one call; return False when none is left."""
+        if self.used >= self.total:
+            return False
+        self.used += 1
+        return True
+
+    def refund_step(self) -> None:
+        """Refund one call: a batch of calls that only ran code costs nothing."""
+        self.used = max(self.used - 1, 0)
+
 
 Emit = Callable[[Event], Awaitable[None]]
 """The function that takes events. When it returns from `MessageAppended` the message is on its way to disk, in order;

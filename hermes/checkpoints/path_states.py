@@ -7,8 +7,7 @@ import stat
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.core.checkpoints import ABSENT, FileState, Kind
 from hermes.safety.path_policy import open_file_refusal
-from hermes.safety.paths import read_refusal, write_refusal
-from hermes.safety.places import Places
+from hermes.safety.paths import Places, read_refusal, write_refusal
 from hermes.safety.shell.key_files import is_key_name
 
 FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

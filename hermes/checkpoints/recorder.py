@@ -20,8 +20,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import TextPart
 from hermes.i18n.messages import tr
-from hermes.safety.paths import is_or_below
-from hermes.safety.places import Places
+from hermes.safety.paths import Places, is_or_below
 
 if TYPE_CHECKING:
     from hermes.checkpoints.path_states import StateReader

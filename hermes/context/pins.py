@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.context.boundaries import estimate_tokens
-from hermes.context.lookup import OriginalsLookup
+from hermes.context.boundaries import OriginalsLookup, estimate_tokens
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Source, TextPart
 from hermes.store.records import StoredMessage

@@ -5,7 +5,8 @@ far as they can. Nothing in it changes with the hour or the process; what does g
 (`turn_notes.py`).
 """
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from hermes.context.text_files import NotTextError, read_text
 from hermes.core.errors import ConfigError
+from hermes.util.text import to_one_line
 
 IDENTITY_LIMIT = 20_000
 """Characters of `SOUL.md` that are used; the middle of a longer one is left out, with a note."""
@@ -128,3 +130,28 @@ def build_prompt_parts(plan: PromptPlan, sections: Iterable[PromptSection] = ())
 def join_parts(parts: Iterable[PromptPart]) -> str:
     """Return the prompt that the parts make."""
     return "\n\n".join(part.text for part in parts)
+
+
+class MachineSection:
+    """The prompt section about the machine."""
+
+    name = "machine"
+    tier = PromptTier.STABLE
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def render_text(self) -> str:
+        """Return system, architecture, shell and home folder, on one line."""
+        machine = os.uname()
+        system = {"Darwin": "macOS"}.get(machine.sysname, machine.sysname)
+        told = [f"{system} {machine.machine}"]
+        if shell := self._environ.get("SHELL", ""):
+            told.append(f"shell {os.path.basename(shell)}")
+        if home := self._environ.get("HOME", ""):
+            told.append(f"home folder {to_one_line(home, 200)}")
+        return f"Machine: {', '.join(told)}."
+
+    def list_remarks(self) -> Sequence[str]:
+        """Return nothing: there is never a remark."""
+        return ()

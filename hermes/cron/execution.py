@@ -3,23 +3,83 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from hermes.core.errors import HermesError
-from hermes.core.parts import TextPart
+from hermes.core.messages import PROGRAM
+from hermes.core.parts import Provenance, Source, TextPart
 from hermes.cron.job import CronJob
 from hermes.cron.output import MAX_FILES, JobOutputs
-from hermes.cron.prompt import build_prompt, is_silent
-from hermes.cron.runner import JobDelivery, JobRunner, JobRunOutcome
+from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome
+from hermes.cron.schedule import parse_zone
 from hermes.cron.scripts import JobScripts
 from hermes.cron.targets import list_delivery_targets
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr
+from hermes.safety.fencing import fence_untrusted_text
 from hermes.store.jobs import InstantEnd, InstantState, JobAccess
+from hermes.tools.taint import provenance_from_sources
 from hermes.util.cancellation import run_ignoring_cancellation, wait_for_task
 from hermes.util.clock import Clock
 from hermes.util.text import strip_control_characters, to_one_line
+
+SILENT = "[SILENT]"
+"""The whole answer of a run that has nothing to say."""
+
+
+_HEAD = (
+    "[This is a scheduled job{name}. It was due at {due} ({zone}). Nobody is there: nobody can answer questions or"
+    " approve anything, so do what can be done without. Jobs cannot be made or changed from here. Your final answer is"
+    f" delivered as it stands; if there is nothing that is worth delivering, answer exactly {SILENT} and nothing else.]"
+)
+
+
+_TASK = "Do the scheduled job that is described below."
+
+
+_MADE = "[The job's instruction, written by a model{under}:]\n{prompt}"
+
+
+def build_prompt(
+    job: CronJob, instant: float, *, script: str, contexts: Sequence[tuple[str, str]], skills: Sequence[TextPart] = ()
+) -> JobPrompt:
+    """Return the prompt of one run. `script` is its script's output, `contexts` are names of other jobs with
+    their last output.
+
+    The person's own words are the message. A model's are a part of it that carries the untrusted sources
+    that stood there when they were written, and so taints the run; so does the output of scripts and other
+    jobs, which is fenced.
+    """
+    spec = job.spec
+    parts = [TextPart(_format_head(job, instant), PROGRAM), *skills]
+    text = spec.prompt
+    if spec.made_by != "person" or spec.sources:
+        origin = provenance_from_sources(spec.sources)
+        under = f" while text from {', '.join(spec.sources)} stood in its conversation" if spec.sources else ""
+        made = TextPart(_MADE.format(under=under, prompt=spec.prompt), origin or Provenance(Source.MODEL))
+        parts.append(made)
+        text = _TASK
+    if script.strip():
+        said = Provenance(Source.OTHER, f"script {spec.script}".replace(":", " "))
+        parts.append(TextPart(f"[What the job's script said:]\n{fence_untrusted_text(script, said)}", said))
+    for name, words in contexts:
+        said = Provenance(Source.OTHER, f"job {name}".replace(":", " "))
+        parts.append(TextPart(f"[What another job said last:]\n{fence_untrusted_text(words, said)}", said))
+    return JobPrompt(text or _TASK, tuple(parts))
+
+
+def is_silent(text: str) -> bool:
+    """Return whether an answer says that there is nothing to deliver."""
+    return text.strip().upper() == SILENT
+
+
+def _format_head(job: CronJob, instant: float) -> str:
+    due = datetime.fromtimestamp(instant, UTC).astimezone(parse_zone(job.row.zone))
+    name = "" if job.spec.sources else f" called {job.name!r}"
+    return _HEAD.format(name=name, due=f"{due:%Y-%m-%d %H:%M}", zone=job.row.zone)
+
 
 LEASE = 60.0
 """Seconds that a claim holds without being renewed. It counts only where its process is not seen to run."""

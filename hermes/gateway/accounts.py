@@ -12,10 +12,12 @@ from typing import TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 import hermes.gateway.platforms
+from hermes.config.environment import merge_dotenv
 from hermes.config.gateway import AccountSettings
+from hermes.config.load import load_settings
 from hermes.core.chats import Batch
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
@@ -28,6 +30,7 @@ from hermes.gateway.platform import (
 )
 from hermes.i18n.messages import N_
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
+from hermes.sessions.app import App
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
@@ -272,3 +275,35 @@ def plan_accounts(
         else:
             plans += [plan] if plan is not None else []
     return plans, wrong
+
+
+class AccountChanges(Struct, frozen=True):
+    """The changes to the accounts. A changed account is both `gone` and `fresh`; `config_problems` has a line for
+    each that cannot be used, which stays as it is.
+    """
+
+    gone: Sequence[str]
+    fresh: Sequence[AccountPlan]
+    config_problems: Sequence[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the accounts that change."""
+        return list(dict.fromkeys([*self.gone, *(plan.name for plan in self.fresh)]))
+
+
+def reload_plans(app: App, accounts: Mapping[str, PlatformAccount]) -> AccountChanges:
+    """Read `platforms` and `gateway` of the settings, which apply from now on; the rest applies at the next start.
+
+    Raises ConfigError for settings that cannot be used; then nothing has changed.
+    """
+    services = app.services
+    settings = load_settings(services.home).settings
+    plans, wrong = plan_accounts(settings.platforms, merge_dotenv(services.process_environ, services.home.env_file))
+    services.settings = structs.replace(services.settings, platforms=settings.platforms, gateway=settings.gateway)
+    wanted = {plan.name: plan for plan in plans}
+    on_now = {name for name, given in settings.platforms.items() if given.get("enabled", True)}
+    kept = on_now.difference(wanted)  # it is set up in a way that cannot be used
+    gone = [name for name, one in accounts.items() if name not in kept and wanted.get(name) != one.plan]
+    fresh = [plan for plan in plans if plan.name not in accounts or plan.name in gone]
+    return AccountChanges(gone, fresh, wrong)

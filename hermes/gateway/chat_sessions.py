@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import logging
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,19 +13,133 @@ from msgspec import structs
 from hermes.admin.people.identity import PersonIdentity, group_identity, person_options
 from hermes.config.display import BusyMode
 from hermes.config.home import person_folder_name
-from hermes.core.chats import Binding, Place, Posting, StoredInboundEvent
+from hermes.core.chats import Attachment, Binding, InboundEvent, MediaKind, Place, Posting, Reply, StoredInboundEvent
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.ids import new_queued_message_id, new_session_id
+from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway import addressing
 from hermes.gateway.accounts import PlatformAccount
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
-from hermes.gateway.inbound import build_inbound
+from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.gateway.session_pool import SessionPool
 from hermes.ipc.remote_session import attach_session
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.pictures import read_picture
 from hermes.sessions.port import SessionPort
-from hermes.sessions.untrusted_text import untrusted_part
+from hermes.sessions.untrusted_text import program_note, untrusted_part
+from hermes.util.text import strip_control_characters, to_one_line
+
+_LOG = logging.getLogger(__name__)
+
+
+FETCH_SECONDS = 300.0
+
+
+LONGEST_TEXT = 1_000_000
+"""Characters of one message; longer ones are cut, and the agent is told."""
+
+
+_NAME = re.compile(r"[^\w.\- ]+")
+
+
+_KINDS = {
+    MediaKind.IMAGE: "picture",
+    MediaKind.VOICE: "voice message",
+    MediaKind.AUDIO: "audio file",
+    MediaKind.VIDEO: "video",
+    MediaKind.DOCUMENT: "file",
+}
+
+
+async def build_inbound(
+    account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, cwd: str, shared: bool
+) -> InboundMessage:
+    """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
+    nothing else is lost.
+    """
+    words: list[str] = []
+    images: list[ImagePart] = []
+    quoted: list[TextPart] = []
+    for event in events:
+        text, title = _truncate_text(event.text), account.plan.descriptor.title
+        sender = event.sender.name or event.sender.id
+        if event.reply is not None and event.reply.text:
+            quoted.append(_quote_reply(event.reply, title))
+        if event.forwarded:
+            quoted.append(untrusted_part(text, f"{title}: {sender}, forwarded"))
+        elif text.strip():
+            words.append(f"[{to_one_line(strip_control_characters(sender), 60)}] {text}" if shared else text)
+        for number, attachment in enumerate(event.attachments):
+            picture, note = await _receive_attachment(
+                account, attachment, folder / _safe_file_name(event.event_id), number
+            )
+            images += [picture] if picture is not None else []
+            quoted.append(program_note(note))
+    return InboundMessage(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
+
+
+def _quote_reply(reply: Reply, title: str) -> TextPart:
+    """Quote the message that is replied to: the agent's own, or somebody else's."""
+    if reply.own:
+        return program_note(f'[This answers your message: "{to_one_line(strip_control_characters(reply.text), 300)}"]')
+    return untrusted_part(reply.text, f"{title}: {reply.author or 'somebody'}, quoted")
+
+
+def _truncate_text(text: str) -> str:
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters were cut off.]"
+
+
+async def _receive_attachment(
+    account: PlatformAccount, attachment: Attachment, folder: Path, number: int
+) -> tuple[ImagePart | None, str]:
+    """Fetch an attachment; return the picture for the model where it is one, and a line about it."""
+    what, name = _KINDS[attachment.kind], _safe_file_name(attachment.name) or f"{attachment.kind}-{number}"
+    if attachment.problem:
+        problem = to_one_line(strip_control_characters(attachment.problem), 200)
+        return None, f"[A {what} ({name}) came along and cannot be read: {problem}]"
+    try:
+        path = (
+            Path(attachment.path)
+            if attachment.path
+            else await _fetch_attachment(account, attachment, folder, number, name)
+        )
+    except (HermesError, OSError, TimeoutError) as error:
+        why = to_one_line(strip_control_characters(str(error) or type(error).__name__), 200)
+        return None, f"[A {what} ({name}) came along and could not be fetched: {why}]"
+    if attachment.kind is MediaKind.IMAGE:
+        try:
+            picture = await asyncio.to_thread(read_picture, path)
+        except HermesError as error:
+            return None, f"[A picture came along, saved as {path}; it cannot be shown: {error.args[0]}]"
+        return picture, f"[The picture is saved as {path}.]"
+    return None, f"[A {what} came along, saved as {path}.]"
+
+
+async def _fetch_attachment(
+    account: PlatformAccount, attachment: Attachment, folder: Path, number: int, name: str
+) -> Path:
+    if attachment.size is not None and attachment.size > MEDIA_LIMIT:
+        raise PlatformError(f"it is larger than {MEDIA_LIMIT >> 20} MB")
+    target = folder / f"{number}-{name}"
+    if await asyncio.to_thread(target.exists):
+        return target  # fetched before a restart: it is whole, since it is named last
+    await asyncio.to_thread(os.makedirs, folder, mode=0o700, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    async with asyncio.timeout(FETCH_SECONDS):
+        await account.platform.fetch(attachment, part)
+    await asyncio.to_thread(part.rename, target)
+    return target
+
+
+def _safe_file_name(text: str) -> str:
+    """Return a single plain file name, whatever the sender called the file."""
+    plain = _NAME.sub("_", text.replace("/", "_").replace("\\", "_")).strip(". ")
+    stem, dot, suffix = plain.rpartition(".")
+    return f"{stem[:80]}{dot}{suffix[:12]}" if stem else plain[:80]
+
 
 _REOPEN_PAUSES = (0.5, 2.0, 10.0)
 """Seconds to wait before each attempt to reopen a session that broke."""

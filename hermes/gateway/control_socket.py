@@ -1,20 +1,154 @@
 """The gateway's private control socket: other processes of this person join its sessions, and send it requests."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from hermes.core.errors import HermesError, NotFoundError
-from hermes.gateway.oneshot import OneshotRunner
+from hermes.config.home import HermesHome, locate_home
+from hermes.config.language import detect_language
+from hermes.core.errors import BusyError, HermesError, NotFoundError
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    FellBack,
+    Level,
+    Notice,
+    Refused,
+    Retrying,
+    TurnEnded,
+)
+from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import N_
+from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
 from hermes.ipc.connection import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
-from hermes.ipc.session_host import serve_session
+from hermes.ipc.session_host import RemotePrompter, serve_session
 from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
+
+_REFUSED, _STOPPED = 3, 130
+
+
+_FORWARDED_EVENTS = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
+"""Events that the caller is sent while it waits."""
+
+
+class OneshotRunner:
+    """Runs one-shot messages. `environ` is the gateway's own."""
+
+    def __init__(self, home: HermesHome, environ: Mapping[str, str], watch: Telemetry) -> None:
+        self._home = home
+        self._watch = watch
+        self._environ = environ
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self.running = 0
+
+    async def drain(self) -> None:
+        """Accept no more, and wait until none runs."""
+        self._closed = True
+        await self._idle.wait()
+
+    async def run(self, wire: IpcConnection[frames.RequestFrame], wanted: frames.OneshotFrame) -> None:
+        """Answer one message; its turn is stopped when the caller goes away."""
+        if self._closed or self._needs_own_process(wanted):
+            wire.send(frames.RunLocallyFrame())
+            return
+        self.running += 1
+        self._idle.clear()
+        set_language(detect_language(wanted.environ))
+        try:
+            await self._answer_message(wire, wanted)
+        except BusyError as error:
+            wire.send(frames.RunLocallyFrame(why=error.message))
+        except HermesError as error:
+            wire.send(frames.TurnEndedFrame(error=frames.error_frame(error), code=error.exit_code))
+        finally:
+            self.running -= 1
+            if not self.running:
+                self._idle.set()
+
+    def _needs_own_process(self, wanted: frames.OneshotFrame) -> bool:
+        """Return whether the caller has another Hermes home, or another user's home."""
+        same_home = locate_home(wanted.environ).root == self._home.root
+        return not same_home or wanted.environ.get("HOME") != self._environ.get("HOME")
+
+    async def _answer_message(self, wire: IpcConnection[frames.RequestFrame], wanted: frames.OneshotFrame) -> None:
+        options = SessionOptions(
+            model=wanted.model,
+            provider=wanted.provider,
+            max_turns=wanted.max_turns,
+            max_cost=wanted.max_cost,
+            enabled_toolsets=wanted.toolsets,
+            allow=wanted.allow,
+            cwd=wanted.cwd,
+        )
+        peer = RemotePrompter(wire)
+        async with App(wanted.environ, options) as app:
+            try:
+                actor = await app.open_session(wanted.resume, latest=wanted.latest, asker=peer if wanted.asks else None)
+            finally:
+                for line in app.notices:
+                    wire.send(frames.OutputFrame(text=line, level=Level.WARNING.value))
+            wire.send(frames.OneshotAcceptedFrame(actor.session_id))
+            if not isinstance(await wire.next_frame(), frames.OneshotConfirmFrame):
+                return
+            actor.approvals.can_ask = wanted.asks
+            self._watch.log_event("oneshot", session=actor.session_id)
+            actor.subscribe(self._watch.session_listener(actor.session_id))
+            unsubscribe = actor.subscribe(_make_event_sender(wire))
+            hearing = asyncio.create_task(_handle_frames(wire, actor, peer), name="caller")
+            try:
+                ended = await actor.post(InboundMessage(text=wanted.text, cwd=wanted.cwd))
+            finally:
+                hearing.cancel()
+                await asyncio.wait({hearing})
+                unsubscribe()
+            code = _exit_code(ended, actor.approvals.unasked)
+        # The answer is given once the session is closed: who has it may open the session at once.
+        wire.send(frames.TurnEndedFrame(ended=ended, code=code))
+
+
+def _make_event_sender(wire: IpcConnection[frames.RequestFrame]) -> Callable[[Event], None]:
+    def send_event(event: Event) -> None:
+        if isinstance(event, _FORWARDED_EVENTS) or (isinstance(event, Notice) and event.level is not Level.INFO):
+            wire.send(frames.EventFrame(event))
+
+    return send_event
+
+
+async def _handle_frames(wire: IpcConnection[frames.RequestFrame], actor: SessionActor, peer: RemotePrompter) -> None:
+    async for frame in wire.iterate_frames():
+        match frame:
+            case frames.StopFrame():
+                actor.stop()
+            case frames.ApprovalAnswerFrame():
+                scope = AnswerScope(frame.scope) if frame.scope in set(AnswerScope) else AnswerScope.DENY
+                actor.approvals.answer(frame.approval_id, scope=scope, by="person")
+            case frames.PromptReplyFrame():
+                peer.resolve_reply(frame)
+            case _:
+                pass
+    peer.cancel_prompts()
+    actor.approvals.can_ask = False
+    with contextlib.suppress(HermesError):
+        actor.stop()  # nobody waits for the answer any more
+
+
+def _exit_code(ended: TurnEnded, unasked: int) -> int:
+    if ended.reason is ExitReason.INTERRUPTED:
+        return _STOPPED
+    if not ended.reason.is_completed:
+        return 1
+    return _REFUSED if unasked else 0
 
 
 class ControlledGateway(Protocol):

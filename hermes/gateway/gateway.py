@@ -16,25 +16,21 @@ from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
 from hermes.core.chats import Batch, OutboxItem, Sender
-from hermes.core.errors import BusyError, ConfigError, HermesError
+from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
-from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
-from hermes.gateway.chat_queues import LaneQueue
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.control_socket import ControlSocket
-from hermes.gateway.job_delivery import ChatJobDelivery
-from hermes.gateway.maintenance import Maintenance
-from hermes.gateway.metrics import GatewayStatus
+from hermes.gateway.metrics import BacklogCounts, GatewayStatus, read_backlog
 from hermes.gateway.metrics_server import open_metrics_server
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import PlatformContext
 from hermes.gateway.recovery import GatewayRecovery
-from hermes.gateway.reload import reload_plans
 from hermes.gateway.request_sessions import SessionRequest
-from hermes.gateway.router import Router
-from hermes.gateway.send import SendContent, build_outbox_items, describe_targets
+from hermes.gateway.router import LaneQueue, Router
+from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_
@@ -43,6 +39,56 @@ from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
 from hermes.sessions.http_client import create_client_session, create_tls_context
+
+JOURNAL_SECONDS = 7 * 24 * 3600.0
+"""How long the journal remembers inbound events: longer than any platform redelivers one."""
+
+
+RUN_SECONDS = 30 * 24 * 3600.0
+"""How long ended runs and API responses are found by their ids; their messages stay in sessions."""
+
+
+TIDY_SECONDS = 3600.0
+
+
+MEASURE_SECONDS = 15.0
+
+
+class Maintenance:
+    """Runs the maintenance tasks from `start` on; the caller ends the tasks. `backlog` is the newest measurement."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.backlog = BacklogCounts()
+
+    def start(self) -> "list[asyncio.Task[None]]":
+        """Start the tasks and return them."""
+        return [
+            asyncio.create_task(self._delete_old_rows(), name="tidy"),
+            asyncio.create_task(self._measure_loop(), name="measuring"),
+        ]
+
+    async def measure_backlog(self) -> None:
+        """Read the backlog from the store."""
+        self.backlog = await read_backlog(self._app)
+
+    async def _measure_loop(self) -> None:
+        while True:
+            with contextlib.suppress(StoreError):
+                await self.measure_backlog()
+            await asyncio.sleep(MEASURE_SECONDS)
+
+    async def _delete_old_rows(self) -> None:
+        while True:
+            with contextlib.suppress(StoreError):  # it is tried again in an hour
+                services = self._app.services
+                now = services.clock.now()
+                while await services.store.chats.prune_chats(now - JOURNAL_SECONDS):
+                    pass
+                while await services.store.chats.prune_api(now - RUN_SECONDS):
+                    pass
+            await asyncio.sleep(TIDY_SECONDS)
+
 
 _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"

@@ -14,11 +14,14 @@ from hermes.config.environment import merge_dotenv
 from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
-from hermes.gateway.accounts import AccountPlan, plan_account
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_account
 from hermes.gateway.answer_text import split_text
+from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Platform, PlatformContext
+from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import KINDS
 from hermes.i18n.messages import N_, tr
+from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
 
 HOME_TARGET = "home"
@@ -194,3 +197,40 @@ def _with_key(message: Outgoing, key: str) -> Outgoing:
     from msgspec import structs
 
     return structs.replace(message, key=key)
+
+
+class ChatJobDelivery:
+    """The `Courier` of jobs in the gateway."""
+
+    def __init__(self, accounts: Mapping[str, PlatformAccount], outbox: Outbox, app: App) -> None:
+        self._accounts = accounts
+        self._outbox = outbox
+        self._store = app.services.store
+
+    def can_reach(self, target: str) -> bool:
+        """Return whether the account of this target is configured."""
+        return bool(self._find_places(target))
+
+    async def deliver(self, target: str, text: str, files: Sequence[Path], *, key: str, session_id: str = "") -> None:
+        """Put it into the outbox; the same key again adds nothing."""
+        found = self._find_places(target)
+        if not found:
+            raise NotFoundError(N_("Nobody can be reached by {target}.", target=target))
+        if session_id and await self._store.list_untrusted_sources([session_id]):
+            text = defuse_links(text)
+        for place in found:
+            can = self._accounts[place.platform].can
+            own = f"{key}:{place.lane}"
+            items = [
+                OutboxItem(key=f"{own}:{number}", message=Outgoing(place=place, text=piece, key=f"{own}:{number}"))
+                for number, piece in enumerate(split_text(text, can))
+            ]
+            for number, file in enumerate(files if can.media else ()):
+                name = f"{own}:file:{number}"
+                message = Outgoing(place=place, file=str(file), kind=MediaKind.DOCUMENT, key=name)
+                items.append(OutboxItem(key=name, message=message))
+            await self._outbox.enqueue(items)
+
+    def _find_places(self, target: str) -> list[Place]:
+        """Return the places of a target; empty for one that cannot be reached."""
+        return find_places(target, {name: one.plan for name, one in self._accounts.items()})

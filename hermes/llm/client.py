@@ -14,7 +14,7 @@ from hermes.llm.cache_watch import CacheWatch
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Emit, ProviderExchange
-from hermes.llm.keys import KeyLease, ProviderKeys, SingleKey
+from hermes.llm.key_pool import KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Meter, Unmetered, read_call_usage
 from hermes.providers.wire import Endpoint

@@ -5,18 +5,77 @@ extended again with the same messages it comes out the same.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import structs
 
-from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, Part, ToolResultPart
+from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
+from hermes.core.messages import PROGRAM, Message
+from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.llm.cache_watch import AnsweredRequest, CacheWatch, PrefixFingerprint
-from hermes.llm.rewrites import rewrite_message
 from hermes.providers.wire import Endpoint
 from hermes.providers.wires import load_wire
+
+_PATTERN_KEYS = ("pattern", "format", "patternProperties")
+
+
+_IMAGE_NOTE = "[A picture stood here ({media_type}); this model's provider does not take it.]"
+
+
+def rewrite_message(message: Message, rewrites: Sequence[Rewrite], *, carried: bool) -> Message:
+    """Return the message as this epoch sends it. `carried` says that it was written before the epoch began."""
+    parts = message.parts
+    if Rewrite.NO_REASONING in rewrites and carried:
+        parts = tuple(part for part in parts if not isinstance(part, ReasoningPart))
+    if Rewrite.TEXT_RESULTS in rewrites:
+        parts = tuple(_replace_images(part) if isinstance(part, ToolResultPart) else part for part in parts)
+    if Rewrite.SMALL_IMAGES in rewrites:
+        parts = tuple(_drop_image(part) for part in parts)
+    return message if parts == message.parts else structs.replace(message, parts=parts)
+
+
+def simplify_schemas(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
+    """Return the tools without what some servers cannot turn into a grammar; arguments
+    are checked here all the same.
+    """
+    return tuple(
+        structs.replace(tool, parameters=msgspec.json.encode(_simplify_schema(msgspec.json.decode(tool.parameters))))
+        for tool in tools
+    )
+
+
+def _simplify_schema(schema: object) -> object:
+    if isinstance(schema, dict):
+        properties = schema.get("properties")
+        kept = {
+            key: _simplify_schema(value)
+            for key, value in schema.items()
+            if key not in _PATTERN_KEYS and key != "properties"
+        }
+        if isinstance(properties, dict):  # a property may be called `pattern`
+            kept["properties"] = {name: _simplify_schema(value) for name, value in properties.items()}
+        return {key: kept[key] for key in schema if key in kept}
+    if isinstance(schema, list):
+        return [_simplify_schema(item) for item in schema]
+    return schema
+
+
+def _replace_images(result: ToolResultPart) -> ToolResultPart:
+    if not result.images:
+        return result
+    notes = [_IMAGE_NOTE.format(media_type=image.media_type) for image in result.images]
+    return structs.replace(result, images=(), text="\n".join([result.text, *notes]).strip("\n"))
+
+
+def _drop_image(part: Part) -> Part:
+    if isinstance(part, ImagePart) and part.data:
+        return TextPart(text=_IMAGE_NOTE.format(media_type=part.media_type), provenance=PROGRAM)
+    if isinstance(part, ToolResultPart):
+        return _replace_images(part)
+    return part
+
 
 MAX_IMAGE_TOKENS = 50_000
 """The most prompt tokens of one picture. The dearest known is a large one for gpt-4o-mini (48,169: OpenAI's guide to

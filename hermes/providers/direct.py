@@ -8,27 +8,136 @@ HTTP library costs, and most of what each call and each chunk cost there. It kno
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import chain, count, zip_longest
 from ssl import SSLContext
 from types import TracebackType
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.connection_limit import ConnectionLimit
-from hermes.providers.happy_eyeballs import ATTEMPT_DELAY, connect_first
 from hermes.providers.http_common import (
     BodyDecoder,
     HttpTarget,
     connect_failure,
+    create_tls_context,
     cut_failure,
     late_failure,
     parse_target,
     slow_failure,
 )
 from hermes.providers.http_framing import BodyFraming, CloseFraming, ResponseHead, parse_head
-from hermes.providers.tls import create_tls_context
+
+ATTEMPT_DELAY = 0.25
+"""Seconds that an address has for itself before the next one is tried beside it."""
+
+
+_AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
+
+
+async def connect_first(host: str, port: int) -> socket.socket:
+    """Return the first socket to connect.
+
+    IPv6 and IPv4 addresses take turns, each tried beside those before it. Raises OSError: that of the address that
+    failed last.
+    """
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    waiting = iter(_interleave_families(infos))
+    tasks: set[asyncio.Task[socket.socket]] = set()
+    failed: OSError = ConnectionError(f"{host} has no address")
+    try:
+        while True:
+            info = next(waiting, None)
+            if info is not None:
+                tasks.add(asyncio.create_task(_connect_address(info)))
+            elif not tasks:
+                raise failed
+            done, tasks = await asyncio.wait(
+                tasks, timeout=ATTEMPT_DELAY if info is not None else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                error = task.exception()
+                if error is None:
+                    return task.result()
+                failed = error if isinstance(error, OSError) else failed
+    finally:
+        for task in tasks:
+            task.add_done_callback(_close_unwanted)
+            task.cancel()
+
+
+async def _connect_address(info: _AddressInfo) -> socket.socket:
+    family, kind, protocol, _, address = info
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, address)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _interleave_families(infos: Iterable[_AddressInfo]) -> Iterable[_AddressInfo]:
+    """Return the addresses, the first one's family and the others by turns."""
+    first: list[_AddressInfo] = []
+    others: list[_AddressInfo] = []
+    for info in infos:
+        (first if not first or info[0] == first[0][0] else others).append(info)
+    pairs = chain.from_iterable(zip_longest(first, others))
+    return [info for info in pairs if info is not None]
+
+
+def _close_unwanted(task: "asyncio.Task[socket.socket]") -> None:
+    """Close what was connected at the same moment as another one."""
+    with contextlib.suppress(asyncio.CancelledError, OSError):
+        task.result().close()
+
+
+class ConnectionLimit:
+    """Lets at most `limit` requests run at a time.
+
+    Those that wait are let in by the order in which their tasks first asked: a turn that has begun goes on
+    before one that has not, however many requests each makes, so turns end in the order in which they came.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._numbers = count()
+        self._places: WeakKeyDictionary[asyncio.Task[object], int] = WeakKeyDictionary()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    async def acquire_slot(self) -> None:
+        """Return once there is a slot, which is the caller's until it calls `release_slot`."""
+        number = next(self._numbers)
+        task = asyncio.current_task()
+        place = number if task is None else self._places.setdefault(task, number)
+        if self._free:
+            self._free -= 1
+            return
+        let_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (place, number, let_in))
+        try:
+            await let_in
+        except asyncio.CancelledError:
+            if not let_in.cancelled():  # it was let in at the same moment
+                self.release_slot()
+            raise
+
+    def release_slot(self) -> None:
+        """Give the slot to the first in line."""
+        while self._waiting:
+            let_in = heappop(self._waiting)[2]
+            if not let_in.done():
+                let_in.set_result(None)
+                return
+        self._free += 1
+
 
 _HIGH_WATER = 1024 * 1024
 _MAX_SINGLE_WRITE = 64 * 1024

@@ -16,13 +16,13 @@ from hermes.providers.http_common import (
     BodyDecoder,
     HttpTarget,
     connect_failure,
+    create_tls_context,
     cut_failure,
     late_failure,
     parse_target,
     slow_failure,
 )
 from hermes.providers.proxies import find_proxy
-from hermes.providers.tls import create_tls_context
 
 if TYPE_CHECKING:
     import ssl

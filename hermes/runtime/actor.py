@@ -6,11 +6,10 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from hermes.agent.budget import TurnBudget
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.resume import restore_turn
-from hermes.agent.turn import ResumedTurn, TurnDeps, TurnState
+from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.context.turn_notes import build_turn_note
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hermes.agent.turn import Emit, TurnState
+from hermes.context.boundaries import SEARCH_TOOL
 from hermes.context.engine import (
     Compaction,
     CompactionRequest,
@@ -18,7 +19,6 @@ from hermes.context.engine import (
     ContextLoad,
     NoCompaction,
 )
-from hermes.context.lookup import SEARCH_TOOL
 from hermes.core.events import Level, Notice
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message

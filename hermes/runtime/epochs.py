@@ -14,8 +14,7 @@ from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
 from hermes.llm.client import ModelClient
-from hermes.llm.lineage import Lineage
-from hermes.llm.rewrites import simplify_schemas
+from hermes.llm.lineage import Lineage, simplify_schemas
 from hermes.runtime.compression import BeforeCompress, CompressionDeps, SessionCompression
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder

@@ -9,8 +9,7 @@ from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.scrub import no_redaction, redact_event
 from hermes.core.stream import ReasoningDelta, TextDelta
-from hermes.safety.secrets.redaction import RedactingStream
-from hermes.safety.secrets.redactor import Redactor
+from hermes.safety.secrets.redactor import RedactingStream, Redactor
 from hermes.store.store import Store
 from hermes.store.transcript import TranscriptEntry
 from hermes.store.turns import TurnOwner

@@ -15,13 +15,13 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from hermes.safety.paths import (
+    Places,
     iter_guarded_files,
     iter_guarded_folders,
     read_refusal,
     repository_refusal,
     write_refusal,
 )
-from hermes.safety.places import Places
 from hermes.safety.shell.findings import Verdict
 from hermes.util.atomic_write import path_of_handle
 

@@ -7,8 +7,31 @@ import os.path
 import re
 from collections.abc import Callable, Collection, Iterator
 
-from hermes.safety.places import Places
+from msgspec import Struct
+
 from hermes.safety.project_settings import completes_repository, is_project_setting, split_git_target
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """The folders on which the safety rules depend, all absolute and resolved.
+
+    `hermes` is the Hermes home; `own` are folders inside protected ones that tools may use (results spilled to files).
+    `foreign`: the session belongs to a person who is not the owner, so the owner's memories are closed. `confined`:
+    nothing of this machine outside of the workspace may be seen.
+    """
+
+    home: str
+    hermes: str
+    workspace: str
+    own: tuple[str, ...] = ()
+    foreign: bool = False
+    confined: bool = False
+
+    def expand_path(self, path: str, cwd: str) -> str:
+        """Return an absolute path: `~` is the person's home, relative means below `cwd`. `..` is left standing."""
+        if path == "~" or path.startswith("~/"):
+            path = self.home + path[1:]
+        return os.path.join(cwd, path)
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -341,3 +364,47 @@ def _is_among(path: str, names: frozenset[str]) -> bool:
 def is_or_below(path: str, folder: str) -> bool:
     """Return whether a path is this folder or lies in it, by their names."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+_AUTORUN_NAMES = frozenset(
+    str.split("""
+    makefile gnumakefile makefile.am cmakelists.txt justfile rakefile gemfile vagrantfile dockerfile
+    containerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml package.json .npmrc .yarnrc
+    .yarnrc.yml setup.py setup.cfg pyproject.toml tox.ini noxfile.py pytest.ini conftest.py sitecustomize.py
+    usercustomize.py manage.py .pre-commit-config.yaml .envrc .env.sh .gitattributes .gitmodules .gitlab-ci.yml
+    .travis.yml jenkinsfile azure-pipelines.yml build.gradle build.gradle.kts settings.gradle pom.xml build.rs
+    cargo.toml build.sbt mix.exs composer.json gulpfile.js gruntfile.js webpack.config.js vite.config.js
+    vite.config.ts jest.config.js babel.config.js .eslintrc.js eslint.config.js tsconfig.json deno.json
+    lefthook.yml procfile agents.md claude.md gemini.md soul.md .hermes.md .cursorrules .windsurfrules .mcp.json
+    mcp.json skill.md copilot-instructions.md .inputrc .bashrc .profile .zshrc .vimrc .exrc .lldbinit .gdbinit
+    """)
+)
+
+
+_AUTORUN_SUFFIXES = (
+    ".sh",
+    ".bash",
+    ".zsh",
+    ".pth",
+    ".service",
+    ".timer",
+    ".desktop",
+    ".plist",
+    ".cron",
+    ".mk",
+    ".bat",
+    ".ps1",
+)
+
+
+_AUTORUN_FOLDERS = re.compile(
+    r"/(\.github/workflows|\.github/actions|\.circleci|\.husky|\.githooks|\.git|\.vscode|\.idea|\.devcontainer|\.claude|"
+    r"\.cursor|\.cargo|cron\.[a-z]+|\.config/(systemd|autostart)|skills|hooks)(/|$)",
+    re.IGNORECASE,
+)
+
+
+def is_autorun_file(path: str) -> bool:
+    """Return whether programs will run, or agents obey, a file written to this path."""
+    name = os.path.basename(path).lower()
+    return name in _AUTORUN_NAMES or name.endswith(_AUTORUN_SUFFIXES) or _AUTORUN_FOLDERS.search(path) is not None

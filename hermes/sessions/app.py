@@ -11,14 +11,15 @@ from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.ids import new_session_id
-from hermes.core.messages import Message
+from hermes.core.messages import Message, Role
+from hermes.core.money import NANO_PER_USD
+from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import N_
 from hermes.llm.context_length import find_context_length
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.locks import session_lock
-from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.formats.turn_result import build_turn_result
+from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.sessions.model.credentials import with_pool_key
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import find_session, row_to_dict
@@ -26,6 +27,7 @@ from hermes.store.records import SessionRow
 from hermes.store.store import Store
 from hermes.tools.session import Asker
 from hermes.util.clock import Clock, SystemClock
+from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
     from hermes.sessions.background.work import BackgroundWork
@@ -34,6 +36,45 @@ if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
     from hermes.sessions.system_prompt import PromptPartSize
     from hermes.sessions.undo import SessionUndo
+
+
+def build_turn_result(actor: SessionActor, ended: TurnEnded, endpoint: Endpoint) -> Plain:
+    """Return the turn's result as a plain dict; `messages` is the session's whole visible transcript."""
+    usage = ended.usage
+    transcript = actor.conversation.messages
+    reasoning = next((message.reasoning for message in reversed(transcript) if message.role is Role.ASSISTANT), "")
+    return {
+        "final_response": ended.text,
+        "last_reasoning": reasoning or None,
+        "messages": [plain for message in transcript for plain in to_openai(message)],
+        "api_calls": ended.calls,
+        "completed": ended.reason.is_completed,
+        "turn_exit_reason": ended.reason.value,
+        "failed": not ended.reason.is_completed and ended.reason is not ExitReason.INTERRUPTED,
+        "partial": ended.reason in (ExitReason.PARTIAL_STREAM, ExitReason.TRUNCATED),
+        "interrupted": ended.reason is ExitReason.INTERRUPTED,
+        "error": ended.error or None,
+        "refused": ended.refused,
+        "model": endpoint.model,
+        "provider": endpoint.record.name,
+        "base_url": redact_url(endpoint.base_url),
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "reasoning_tokens": usage.reasoning,
+        "cache_hit_rate": usage.hit_rate,
+        "cache_saved_usd": ended.cost.saved / NANO_PER_USD,
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "last_prompt_tokens": ended.last_prompt_tokens,
+        "estimated_cost_usd": ended.cost.usd,
+        "cost_status": ended.cost.certainty.value,
+        "cost_source": ended.cost.source or None,
+        "session_id": actor.session_id,
+    }
+
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
 """The form of a session id, which names files: the session's lock, and the folder of its large results."""

@@ -13,7 +13,7 @@ from hermes.core.errors import ConfigError
 from hermes.execution.base import NetworkMode, TerminalBackend
 from hermes.execution.local import LocalBackend
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 if TYPE_CHECKING:
     from hermes.execution.sandbox.probe import SandboxProbe

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hermes.providers.tls import create_tls_context
+from hermes.providers.http_common import create_tls_context
 
 if TYPE_CHECKING:
     import aiohttp

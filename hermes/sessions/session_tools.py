@@ -12,7 +12,7 @@ from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import Source, TextPart
 from hermes.execution.base import StopOutcome
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import BackendFactory, filter_trusted_path
 from hermes.sessions.gate_factory import build_session_gate

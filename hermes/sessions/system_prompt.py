@@ -20,6 +20,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, TransientContext
 from hermes.core.messages import Message
 from hermes.i18n.messages import N_
+from hermes.sessions.features.personalities import PERSONALITIES
 from hermes.sessions.formats.openai_format import history_for_prompt
 
 _MAX_PREFILL_BYTES = 1 << 20
@@ -92,7 +93,6 @@ def _personality_text(settings: Settings) -> str:
     chosen = settings.agent.personality
     if not chosen or chosen in settings.personalities:
         return settings.personalities.get(chosen, "")
-    from hermes.sessions.features.personalities import PERSONALITIES
 
     return PERSONALITIES.get(chosen, chosen)
 

@@ -13,6 +13,7 @@ from hermes.core.parts import Provenance, Source, ToolCallPart, ToolResultPart, 
 from hermes.core.protocols import EffectJournal, Intent
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.tools.output import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.permissions.gate import (
     GIT_SETTINGS,
     NO_PERSON,
@@ -24,14 +25,52 @@ from hermes.tools.permissions.gate import (
     PermissionGate,
 )
 from hermes.tools.permissions.prompts import ApprovalPrompter, RuntimePermissions, describe_refusal
-from hermes.tools.plan import PlannedCall, plan_stages
 from hermes.tools.registry import Toolbox
-from hermes.tools.result_files import BATCH_CAP, PREVIEW, RESULT_CAP, spill_result
 from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import sources_from_provenance
-from hermes.tools.tool import PathUse, Tool, ToolOutput
+from hermes.tools.tool import Parallel, PathUse, Tool, ToolOutput
 from hermes.util.text import clean_surrogates
+
+
+class PlannedCall(Struct, frozen=True):
+    """The facts of one call that the plan needs; paths are real ones, symlinks followed."""
+
+    parallel: Parallel
+    paths: tuple[PathUse, ...] = ()
+
+
+def plan_stages(calls: Sequence[PlannedCall]) -> list[list[int]]:
+    """Return the indices of the calls in stages: stages run one after another, the calls of a stage side by side.
+
+    Order is kept: a call never runs before one that is in an earlier stage. A batch with a `NEVER` call is serial as a
+    whole; a `SERIAL` call is a stage of its own; a `PATHS` call that conflicts with the last begins a new one.
+    """
+    if any(step.parallel is Parallel.NEVER for step in calls):
+        return [[index] for index in range(len(calls))]
+    planned: list[list[int]] = []
+    for index, step in enumerate(calls):
+        last = planned[-1] if planned else []
+        alone = step.parallel is Parallel.SERIAL or any(calls[other].parallel is Parallel.SERIAL for other in last)
+        if not last or alone or any(_has_conflict(step, calls[other]) for other in last):
+            planned.append([index])
+        else:
+            last.append(index)
+    return planned
+
+
+def _has_conflict(one: PlannedCall, other: PlannedCall) -> bool:
+    return any(
+        (mine.write or theirs.write) and has_path_overlap(mine.path, theirs.path)
+        for mine in one.paths
+        for theirs in other.paths
+    )
+
+
+def has_path_overlap(one: str, other: str) -> bool:
+    """Return whether two real paths are the same, or one is a folder above the other."""
+    return one == other or one.startswith(other.rstrip("/") + "/") or other.startswith(one.rstrip("/") + "/")
+
 
 Emit = Callable[[Event], None]
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.tools.session import FileStamp, ToolContext, ToolState
 from hermes.util.atomic_write import write_atomic
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.tools.files import detect_encoding, open_regular
 from hermes.util.atomic_write import path_of_handle
 

@@ -12,7 +12,7 @@ from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance
 from hermes.execution.base import CommandPermissions, TerminalBackend
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
 from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, TrustedFolders

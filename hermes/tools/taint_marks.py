@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.paths import is_autorun_file
 
 _HASHED_BYTES = 1 << 18
 """The bytes of a file that are hashed, a fraction of a millisecond; of a larger one the beginning, and its size."""

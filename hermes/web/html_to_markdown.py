@@ -11,11 +11,198 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urljoin
 
-from hermes.web.hidden_text import find_hidden_nodes
-from hermes.web.markdown_writer import MarkdownWriter
-
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+MAX_OUTPUT = 4_000_000
+
+
+_WORD = re.compile(r"\w")
+
+
+class MarkdownWriter:
+    """Joins text with the fewest line breaks that keep blocks apart."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+        self.prefix = ""
+        self.inline = 0
+        self.raw = 0
+        self._gap = 0
+        self._needs_space = False
+        self._settled_at = -1
+        self._gap_prefix = ""
+        self._outer_states: list[tuple[list[str], int, bool]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more text is taken."""
+        return self.size > MAX_OUTPUT
+
+    def begin_block(self, lines: int = 2) -> None:
+        """Begin the following text on a line of its own (1), or after an empty one (2)."""
+        if self.inline:
+            self._needs_space = True
+        elif self._gap < lines and self._settled_at != len(self.pieces):
+            self._gap_prefix = self._gap_prefix if self._gap else self.prefix
+            self._gap = lines
+        if self._gap and len(self.prefix) < len(self._gap_prefix):
+            self._gap_prefix = self.prefix
+
+    def write_raw(self, text: str) -> None:
+        """Write text as it is, after the gap that is due."""
+        if self._gap:
+            if self.pieces:
+                empty = "\n" + self._gap_prefix.rstrip()
+                self.pieces.append(empty * (self._gap - 1) + "\n" + self.prefix)
+            elif self.prefix:
+                self.pieces.append(self.prefix)
+            self._gap = 0
+        elif self._needs_space and self.pieces:
+            self.pieces.append(" ")
+        self._needs_space = False
+        self.pieces.append(text)
+        self.size += len(text)
+
+    def skip_next_gap(self) -> None:
+        """Let the next block begin right here: what was just written needs no gap after it."""
+        self._settled_at = len(self.pieces)
+
+    def drop_empty_line(self) -> None:
+        """Put no empty line before what follows."""
+        self._gap = min(self._gap, 1)
+
+    def add_space(self) -> None:
+        """Set what follows apart, on the same line."""
+        self._needs_space = True
+
+    def write_text(self, text: str) -> None:
+        """Write a text node: runs of white space are one space, unless within `pre`."""
+        if self.raw:
+            if text:
+                self.write_raw(text.replace("\n", "\n" + self.prefix))
+            return
+        flat = " ".join(text.split())
+        if not flat:
+            self._needs_space = self._needs_space or bool(text)
+            return
+        if text[0].isspace():
+            self._needs_space = True
+        self.write_raw(flat)
+        self._needs_space = text[-1].isspace()
+
+    def save_position(self) -> tuple[int, int, bool]:
+        """Return a position for `has_text_since` or `rewind`."""
+        return len(self.pieces), self._gap, self._needs_space
+
+    def has_text_since(self, since: tuple[int, int, bool]) -> bool:
+        """Return whether any text was written since, besides one marker."""
+        return any(_WORD.search(piece) or len(piece) > 8 for piece in self.pieces[since[0] :])
+
+    def rewind(self, to: tuple[int, int, bool]) -> None:
+        """Remove what was written since."""
+        del self.pieces[to[0] :]
+        self._gap, self._needs_space = to[1], to[2]
+
+    def begin_aside(self) -> None:
+        """Write aside, on one line, until `end_aside`."""
+        self._outer_states.append((self.pieces, self._gap, self._needs_space))
+        self.pieces, self._gap, self._needs_space = [], 0, False
+        self.inline += 1
+
+    def end_aside(self) -> str:
+        """Return what was written aside."""
+        text = "".join(self.pieces).strip()
+        self.pieces, self._gap, self._needs_space = self._outer_states.pop()
+        self.inline -= 1
+        return text
+
+
+_MAX_RULES = 60
+
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+_HIDING_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d])|"
+    r"font-size\s*:\s*0*\.?[01](?:\.0+)?(?:px|pt|em|rem|%)?\s*(?:;|!|$)|"
+    r"(?:text-indent|left|top|right|margin-left|margin-top)\s*:\s*-\s*\d{3,}|"
+    r"clip\s*:\s*rect\(\s*[01]?(?:px)?[\s,]|clip-path\s*:\s*(?:inset\(\s*(?:50|100)%|circle\(\s*0)|"
+    r"transform\s*:\s*scale\w?\(\s*0\s*[,)]|color\s*:\s*transparent",
+    re.IGNORECASE,
+)
+
+
+_TINY_SIZE = re.compile(r"(?:^|[;\s])(?:max-)?(?:width|height)\s*:\s*[01](?:px)?\s*(?=[;!]|$)", re.IGNORECASE)
+
+
+_TEXT_COLOR = re.compile(r"(?:^|[;\s])color\s*:\s*([^;!]+)", re.IGNORECASE)
+
+
+_BACKGROUND_COLOR = re.compile(r"background(?:-color)?\s*:\s*([^;!]+)", re.IGNORECASE)
+
+
+_WHITE_COLORS = frozenset({"white", "#fff", "#ffffff", "#fefefe", "rgb(255,255,255)", "rgba(255,255,255,1)", "snow"})
+
+
+_SIMPLE_SELECTOR = re.compile(r"[a-z0-9]*(?:[.#][A-Za-z_][\w-]*)+", re.ASCII)
+
+
+def is_hiding_style(style: str) -> bool:
+    """Return whether an inline style keeps its element from being seen."""
+    style = _COMMENT.sub("", style)
+    if _HIDING_STYLE.search(style) or len(_TINY_SIZE.findall(style)) > 1:
+        return True
+    color = _TEXT_COLOR.search(style)
+    if color is None:
+        return False
+    background = _BACKGROUND_COLOR.search(style)
+    ink = re.sub(r"\s", "", color[1].lower())
+    paper = re.sub(r"\s", "", background[1].lower()) if background else ""
+    return ink == paper or (not paper and ink in _WHITE_COLORS)
+
+
+def find_hidden_nodes(tree: "LexborHTMLParser") -> set[int]:
+    """Return the elements that a reader would not see, by their attributes and the page's own simple style rules."""
+    found = set()
+    for node in tree.css("[style],[hidden],[aria-hidden],[color]"):
+        given = node.attributes
+        shown = given.get("aria-hidden") != "true" and "hidden" not in given
+        if (
+            not shown
+            or is_hiding_style(given.get("style") or "")
+            or (given.get("color") or "").lower() in _WHITE_COLORS
+        ):
+            found.add(node.mem_id)
+    selectors: list[str] = []
+    for sheet in tree.css("style"):
+        selectors += find_hiding_selectors(sheet.text() or "")
+    if selectors:
+        found.update(node.mem_id for node in tree.css(",".join(selectors[:_MAX_RULES])))
+    return found
+
+
+def find_hiding_selectors(sheet: str) -> list[str]:
+    """Return the simple selectors (`.name`, `#id`) that a style sheet hides, except those within @media."""
+    found: list[str] = []
+    depth = start = opened = 0
+    sheet = _COMMENT.sub("", sheet[:200_000])
+    for brace in re.finditer(r"[{}]", sheet):
+        if brace[0] == "{":
+            depth += 1
+            opened = brace.start() if depth == 1 else opened
+            continue
+        depth = max(depth - 1, 0)
+        if depth:
+            continue
+        if is_hiding_style(sheet[opened + 1 : brace.start()]) and "{" not in sheet[opened + 1 : brace.start()]:
+            names = (name.strip() for name in sheet[start:opened].split(","))
+            found += [name for name in names if _SIMPLE_SELECTOR.fullmatch(name)]
+        start = brace.end()
+    return found
+
 
 _MAX_DEPTH = 12
 _MAX_HIDDEN = 2_000

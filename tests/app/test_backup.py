@@ -17,8 +17,14 @@ import apsw
 import msgspec
 import pytest
 
-from hermes.admin.archive import BackupArchive
-from hermes.admin.backup import create_automatic_backup, create_backup, list_backups, plan_restore, restore_backup
+from hermes.admin.backup import (
+    BackupArchive,
+    create_automatic_backup,
+    create_backup,
+    list_backups,
+    plan_restore,
+    restore_backup,
+)
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, HermesError, StoreError, UsageError

@@ -21,7 +21,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.core.usage import Usage
 from hermes.llm.lineage import MAX_IMAGE_TOKENS, Lineage
-from hermes.llm.prices import find_price
+from hermes.llm.metering import find_price
 from hermes.providers.records import list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.runtime.actor import InboundMessage, SessionActor

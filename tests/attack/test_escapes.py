@@ -26,7 +26,7 @@ from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
 PROBES = {way: SandboxProbe(os.environ, (SandboxMechanism(way),)) for way in (BWRAP, LANDLOCK)}

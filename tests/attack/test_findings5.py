@@ -295,7 +295,7 @@ async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
 
 
 async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
-    from hermes.context.lookup import OriginalsLookup
+    from hermes.context.boundaries import OriginalsLookup
     from hermes.context.pins import collect_statements, fit_statements
 
     past = rows_of(("user", "Move the invoices of 2019 to the archive folder, please."), ("user", "x " * 900))
@@ -325,7 +325,7 @@ def test_a_summary_of_blanks_is_read_in_time(text: str) -> None:
 
 
 def test_references_beside_code_are_found_in_time() -> None:
-    from hermes.context.references import parse_references
+    from hermes.sessions.references import parse_references
 
     begun = time.perf_counter()
     parse_references("`a` @file:x " * 20_000)
@@ -470,8 +470,8 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
 
 
 def test_notes_cannot_look_like_standing_instructions() -> None:
-    from hermes.context.assembly import _RULES_HEADING, PinnedText, build_record_message
-    from hermes.context.lookup import OriginalsLookup
+    from hermes.context.boundaries import OriginalsLookup
+    from hermes.context.engines.compressor import _RULES_HEADING, PinnedText, build_record_message
 
     rows = rows_of(("user", "hello"), ("assistant", "hi"))
     made = build_record_message(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.migrate.detection import open_foreign_home
-from hermes.admin.migrate.importer import import_home, preview_import
+from hermes.admin.migrate.importer import import_home, open_foreign_home, preview_import
 from hermes.admin.worktrees import Worktrees
 from hermes.config.trusted_folders import set_trust
 from hermes.core.errors import HermesError

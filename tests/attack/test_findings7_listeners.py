@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from hermes.gateway.platforms.email.sender_verification import is_sender_verified
+from hermes.gateway.platforms.email.mail_parser import is_sender_verified
 from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
 
 OURS = "mx.here.test"

@@ -3,8 +3,7 @@
 import pytest
 
 from hermes.safety.globs import covers_subject
-from hermes.safety.paths import read_refusal
-from hermes.safety.places import Places
+from hermes.safety.paths import Places, read_refusal
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermes.context.assembly import RECORD_PREFIX, PinnedText, build_record_message, extract_notes
-from hermes.context.lookup import OriginalsLookup
+from hermes.context.boundaries import OriginalsLookup
+from hermes.context.engines.compressor import RECORD_PREFIX, PinnedText, build_record_message, extract_notes
 from hermes.context.pins import StandingInstruction, UserStatement
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hermes.context.lookup import OriginalsLookup
+from hermes.context.boundaries import OriginalsLookup
 from hermes.context.pins import (
     UserStatement,
     collect_paths,

@@ -6,12 +6,12 @@ import subprocess
 import msgspec
 import pytest
 
-from hermes.context.references import parse_references
 from hermes.core.events import Event, Notice
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.sessions.references import parse_references
 from hermes.testing.home import TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

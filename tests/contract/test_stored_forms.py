@@ -36,16 +36,16 @@ import hermes.gateway.platforms.ntfy
 import hermes.gateway.platforms.slack
 import hermes.gateway.platforms.telegram
 import hermes.mcp.definitions
-import hermes.mcp.results
 import hermes.mcp.rpc
 import hermes.mcp.server
+import hermes.mcp.tools
 import hermes.memory.provider_tools
 import hermes.providers
 import hermes.skills.usage
 import hermes.testing
 import hermes.tools.builtin
 import hermes.web
-from hermes.admin.archive import _FormatNumber as ManifestNumber
+from hermes.admin.backup import _FormatNumber as ManifestNumber
 from hermes.core.errors import NotFoundError
 from hermes.core.events import ApprovalAsked, Level
 from hermes.core.outcomes import AnswerScope
@@ -187,7 +187,7 @@ FOREIGN = (
     hermes.gateway.platforms.slack,
     hermes.gateway.platforms.telegram,
     hermes.mcp.definitions,
-    hermes.mcp.results,
+    hermes.mcp.tools,
     hermes.mcp.rpc,
     hermes.mcp.server,
     hermes.memory.provider_tools,

@@ -10,7 +10,7 @@ from hermes.core.events import Event
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
 from hermes.execution.local import LocalBackend
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.registry import Toolbox, ToolRegistry

@@ -2,7 +2,8 @@
 
 from enum import Enum
 
-from hermes.admin.archive import BackupManifest
+from hermes.admin.backup import BackupManifest
+from hermes.admin.cron import JobView
 from hermes.admin.doctor import DoctorCheck as ShownCheck
 from hermes.admin.guard import PolicyQuestion as GuardQuestion
 from hermes.admin.logs import LogEntry as ShownLogEntry
@@ -47,7 +48,6 @@ from hermes.core.outcomes import Scope as FailureScope
 from hermes.core.parts import Part, Source, ToolResultPart, ToolStatus
 from hermes.core.usage import Usage
 from hermes.cron.job import JobSpec
-from hermes.cron.views import JobView
 from hermes.execution.base import NetworkMode, StopOutcome
 from hermes.gateway.accounts import AccountHealth
 from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.core.chats import MediaKind
-from hermes.gateway.platforms.email.mail_parser import MailError, parse_from_address, parse_mail, read_mail_file
+from hermes.gateway.platforms.email.mail_parser import (
+    MailError,
+    is_sender_verified,
+    parse_from_address,
+    parse_mail,
+    read_mail_file,
+)
 from hermes.gateway.platforms.email.mail_text import (
     MailDraft,
     encode_mail,
@@ -17,7 +23,6 @@ from hermes.gateway.platforms.email.mail_text import (
     split_quote,
     strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.sender_verification import is_sender_verified
 
 AUTH = "mx.here.test"
 

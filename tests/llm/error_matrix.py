@@ -27,7 +27,7 @@ from hermes.core.outcomes import Scope  # noqa: E402
 from hermes.core.protocols import HttpTimeouts  # noqa: E402
 from hermes.core.stream import Answer, Failure  # noqa: E402
 from hermes.llm.client import ModelClient  # noqa: E402
-from hermes.llm.keys import KeyLease  # noqa: E402
+from hermes.llm.key_pool import KeyLease  # noqa: E402
 from hermes.llm.lineage import Lineage  # noqa: E402
 from hermes.providers.http import create_http_transport  # noqa: E402
 from hermes.providers.resolve import ModelChoice, resolve_endpoint  # noqa: E402

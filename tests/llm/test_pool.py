@@ -12,10 +12,9 @@ import pytest
 from hermes.config.settings import Strategy
 from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.stream import Failure
-from hermes.llm.key_pool import KeyPool
+from hermes.llm.key_pool import KeyLease, KeyPool
 from hermes.llm.key_slots import KeySlot
 from hermes.llm.key_sources import CommandKeySource, LiteralKeySource, VariableKeySource
-from hermes.llm.keys import KeyLease
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
 

@@ -10,9 +10,7 @@ from certificates import certificate
 from loopback import Reply, loopback
 
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.connection_limit import ConnectionLimit
-from hermes.providers.direct import DirectTransport
-from hermes.providers.happy_eyeballs import connect_first
+from hermes.providers.direct import ConnectionLimit, DirectTransport, connect_first
 
 QUICK = HttpTimeouts(connect=5.0, read=5.0)
 

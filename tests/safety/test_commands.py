@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hermes.safety.globs import covers_subject, escape_pattern
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandFinding, Verdict
 

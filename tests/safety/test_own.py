@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from hermes.safety.paths import OWN_STATE_REASON, list_secret_paths, read_refusal
-from hermes.safety.places import Places
+from hermes.safety.paths import OWN_STATE_REASON, Places, list_secret_paths, read_refusal
 from hermes.testing.home import TempHome
 
 SAID = {

@@ -9,7 +9,7 @@ from tools.conftest import make_context
 
 from hermes.core.errors import ToolError
 from hermes.safety.path_policy import judge_path, open_file_refusal
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.files import open_regular, save_file
 from hermes.tools.session import ToolContext

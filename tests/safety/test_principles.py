@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.safety.secrets.redaction import RedactingStream
-from hermes.safety.secrets.redactor import PlaceholderRefusal, Redactor
+from hermes.safety.secrets.redactor import PlaceholderRefusal, RedactingStream, Redactor
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

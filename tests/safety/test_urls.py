@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hermes.safety.addresses import judge_address
 from hermes.safety.shell.findings import Verdict
-from hermes.safety.urls import UrlPolicy, UrlRefusedError, judge_url, resolve_pinned
+from hermes.safety.urls import UrlPolicy, UrlRefusedError, judge_address, judge_url, resolve_pinned
 
 REFUSED = {
     "scheme": """file:///etc/passwd ftp://example.com/ gopher://127.0.0.1/ data:text/html,x javascript:alert(1)

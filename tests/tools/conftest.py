@@ -12,7 +12,7 @@ from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.execution.local import LocalBackend
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.gate import ApprovalAnswer, ApprovalRequest
 from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate

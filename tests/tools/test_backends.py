@@ -19,7 +19,7 @@ from hermes.execution.local import LocalBackend
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.ssh.backend import SshBackend
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.tools.registry import ToolRegistry
 
 from .conftest import Session, make_context

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
 from hermes.tools.call_repair import check_arguments, deduplicate_calls, repair_name
-from hermes.tools.plan import PlannedCall, plan_stages
+from hermes.tools.executor import PlannedCall, plan_stages
 from hermes.tools.tool import Parallel, PathUse
 
 NAMES = ["read_file", "write_file", "search_files", "terminal", "todo", "web_search"]

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from hermes.checkpoints.ignore_rules import IgnoreRules, parse_rules
 from hermes.checkpoints.object_store import ObjectStore, digest_content
 from hermes.checkpoints.path_states import StateReader
 from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
 from hermes.checkpoints.retention import CheckpointRetention, prune_folder
-from hermes.checkpoints.scan import FolderListing, FolderScan, ScanLimits, decode_listing, encode_listing
+from hermes.checkpoints.scan import (
+    FolderListing,
+    FolderScan,
+    IgnoreRules,
+    ScanLimits,
+    decode_listing,
+    encode_listing,
+    parse_rules,
+)
 from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.store.records import NewSession
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock

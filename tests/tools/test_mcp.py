@@ -17,11 +17,11 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.execution.supervisor import Supervisors
 from hermes.mcp.definitions import McpToolDefinition
-from hermes.mcp.results import to_tool_output
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer, McpServerSpec
 from hermes.mcp.servers import McpEnvironment, McpServers
 from hermes.mcp.stdio import MAX_LOG_BYTES, MessageLines
+from hermes.mcp.tools import to_tool_output
 
 HERE = Path(__file__).parent
 CANARY = "canary-" + os.urandom(8).hex()

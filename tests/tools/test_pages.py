@@ -8,8 +8,7 @@ import pytest
 
 from hermes.web.charset import decode_body
 from hermes.web.fetch import FetchedPage
-from hermes.web.hidden_text import find_hiding_selectors, is_hiding_style
-from hermes.web.html_to_markdown import convert_html
+from hermes.web.html_to_markdown import convert_html, find_hiding_selectors, is_hiding_style
 from hermes.web.pages import extract_text, is_readable, strip_tags, text_from_html
 
 URL = "https://example.com/docs/page"

@@ -14,7 +14,7 @@ from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ProxyRefusal, explain_refused_address
 from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 from .test_terminal import until
 

@@ -16,7 +16,7 @@ from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_s
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
 from hermes.execution.sandbox.seatbelt import build_profile
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 from .test_terminal import runs, until
 

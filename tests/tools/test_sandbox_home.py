@@ -12,7 +12,7 @@ from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.policy import PathAccess, SandboxPolicy, build_layout, hidden_homes, readable_tools
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 from .test_sandbox import PROBES, WAYS, Case, policy
 

@@ -18,7 +18,7 @@ from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 from .test_proxy import Door, Site, site
 from .test_terminal import until
@@ -213,7 +213,7 @@ def _namespaces() -> list[os.stat_result]:
 
 KILLED = """
 import asyncio, os, sys
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.execution.base import ShellCommand, NetworkMode
 from hermes.execution.sandbox.backend import SandboxBackend
 from hermes.execution.sandbox.policy import SandboxPolicy

@@ -13,7 +13,7 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, ShellCommand, StopOutcome
 from hermes.execution.ssh.backend import SshBackend
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 from .places import Host, sshd
 from .test_sandbox import policy
@@ -215,7 +215,7 @@ async def test_a_far_side_that_does_not_answer_makes_a_stop_uncertain(host: Host
 
 _VICTIM = """
 import asyncio, os, sys
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.execution.base import ShellCommand
 from hermes.execution.ssh.backend import SshBackend, SshOptions
 port, key, config, far, work, home = sys.argv[1:]

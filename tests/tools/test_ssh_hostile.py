@@ -12,11 +12,11 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import ShellCommand, StopOutcome
-from hermes.execution.remote_records import EarlyOutput, RecordReader
-from hermes.execution.ssh import archive as archive_module
+from hermes.execution.remote import EarlyOutput, RecordReader
 from hermes.execution.ssh.backend import SshBackend
 from hermes.execution.ssh.listing import is_link_inside, is_obeyed_name, is_repository_control, parse_listing
-from hermes.safety.places import Places
+from hermes.execution.ssh.sync import copy_bytes, iter_members
+from hermes.safety.paths import Places
 
 from .places import Host, sshd
 from .test_ssh import Case
@@ -215,9 +215,9 @@ def test_an_archive_is_read_as_gnu_tar_writes_it() -> None:
 
     file = archive(build, format=tarfile.GNU_FORMAT)
     taken = {}
-    for name, size in archive_module.iter_members(file):
+    for name, size in iter_members(file):
         target = io.BytesIO()
-        archive_module.copy_bytes(file, size, target)
+        copy_bytes(file, size, target)
         taken[name] = target.getvalue()
     assert taken == {"a": b"1" * 700, long: b"", "b": b"2" * 512}
 
@@ -227,15 +227,15 @@ def test_an_archive_that_lies_is_read_in_bounds() -> None:
     head[0:1], head[124:136], head[156:157] = b"f", b"77777777777\0", b"S"
     for kind in (b"S", b"x", b"g", b"L", b"K", b"1", b"V", b"\xff"):
         head[156:157] = kind
-        assert list(archive_module.iter_members(io.BytesIO(bytes(head) * 100))) == []
+        assert list(iter_members(io.BytesIO(bytes(head) * 100))) == []
     head[124:136], head[156:157] = b"00000000012\0", b"0"
     with pytest.raises(OSError, match="too early"):
         file = io.BytesIO(bytes(head))
-        for _, size in archive_module.iter_members(file):
-            archive_module.copy_bytes(file, size, io.BytesIO())
+        for _, size in iter_members(file):
+            copy_bytes(file, size, io.BytesIO())
     for size in (b"-0000000001\0", b"\x80" + b"\0" * 10 + b"\1", b"x" * 12, b"\0" * 12):
         head[124:136] = size
-        assert list(archive_module.iter_members(io.BytesIO(bytes(head)))) == []
+        assert list(iter_members(io.BytesIO(bytes(head)))) == []
 
 
 async def test_an_archive_with_other_names_and_too_little_in_it(case: Case, host: Host, tmp_path: Path) -> None:

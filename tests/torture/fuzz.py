@@ -30,7 +30,7 @@ FILLED = 16
 
 
 def analyser() -> Callable[[str], None]:
-    from hermes.safety.places import Places
+    from hermes.safety.paths import Places
     from hermes.safety.shell.commands import analyze_command
 
     places = Places(home="/home/dev", hermes="/home/dev/.hermes", workspace="/home/dev/project")
@@ -44,8 +44,7 @@ def analyser() -> Callable[[str], None]:
 
 
 def redactor() -> Callable[[str], None]:
-    from hermes.safety.secrets.redaction import RedactingStream
-    from hermes.safety.secrets.redactor import Redactor
+    from hermes.safety.secrets.redactor import RedactingStream, Redactor
 
     letters = base64.b64encode(bytes(range(7, 250, 3))).decode()
     values = {f"SECRET_{at}": letters[at : at + 20 + at] for at in range(4)}

@@ -3,24 +3,29 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+import apsw
+import msgspec
 from msgspec import Struct, structs, to_builtins
 
 from hermes.admin.config import change_settings
-from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem
+from hermes.admin.migrate.agent_home import AgentHome
+from hermes.admin.migrate.claw_home import CONFIG_NAMES, ClawHome
+from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem, read_small_text
 from hermes.admin.migrate.foreign_home import read_small_text as read_words
-from hermes.admin.migrate.known_contents import drop_known, read_known_contents
 from hermes.config.env_file import set_variables
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import parse_mapping, read_text
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.messages import Message
 from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 from hermes.memory.files import EntryChange as MemoryChange
-from hermes.memory.files import MemoryTarget, count_characters
+from hermes.memory.files import MemoryTarget, count_characters, split_entries
+from hermes.memory.journal import KIND as MEMORIES
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
 from hermes.safety.fencing import fence_untrusted_text
 from hermes.safety.injection import find_injections
@@ -30,6 +35,7 @@ from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.skills.install import SkillPackage, package_from_path
+from hermes.skills.skill_library import KIND as SKILLS
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.imported_sessions import ImportedMessage, ImportedSession
 from hermes.store.revisions import RevisionAuthor
@@ -37,6 +43,53 @@ from hermes.store.store import Store
 from hermes.util.atomic_write import write_atomic
 from hermes.util.clock import SystemClock
 from hermes.util.text import to_one_line
+
+
+class KnownContents(Struct, frozen=True, kw_only=True):
+    """What was imported before, or exists here for another reason."""
+
+    notes: frozenset[tuple[str, str]] = frozenset()
+    """Notes, each with its file; also those that wait for approval or were rejected."""
+    skills: frozenset[str] = frozenset()
+    sessions: int = 0
+    """Sessions that were imported from such a home."""
+
+
+def read_known_contents(home: HermesHome, source: str) -> KnownContents:
+    """Read what is here already; nothing where there is no database yet, or it cannot be read."""
+    notes = {
+        (target.value, note)
+        for target in MemoryTarget
+        for note in split_entries(read_small_text(home.root / "memories" / target.file))
+    }
+    if not home.database.exists():
+        return KnownContents(notes=frozenset(notes))
+    try:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        database = apsw.Connection(f"{home.database.absolute().as_uri()}?mode=ro", flags=flags)
+        try:
+            database.set_busy_timeout(5_000)
+            brought = list(database.execute("SELECT kind, name, after FROM revisions WHERE after IS NOT NULL"))
+            counted = "SELECT count(*) FROM sessions WHERE source = ?1 OR source LIKE ?1 || '/%'"
+            sessions = int(next(database.execute(counted, (source,)))[0])
+        finally:
+            database.close()
+    except apsw.Error:
+        return KnownContents(notes=frozenset(notes))
+    notes |= {(str(name), bytes(after).decode("utf-8", "replace")) for kind, name, after in brought if kind == MEMORIES}
+    skills = frozenset(str(name) for kind, name, _ in brought if kind == SKILLS)
+    return KnownContents(notes=frozenset(notes), skills=skills, sessions=sessions)
+
+
+def drop_known(contents: HomeContents, known: KnownContents) -> HomeContents:
+    """Return the contents without the notes and skills that are here already."""
+    return msgspec.structs.replace(
+        contents,
+        memory=tuple(note for note in contents.memory if (MemoryTarget.MEMORY.value, note) not in known.notes),
+        user=tuple(note for note in contents.user if (MemoryTarget.USER.value, note) not in known.notes),
+        skills=tuple(folder for folder in contents.skills if folder.name not in known.skills),
+    )
+
 
 ImportProgress = Callable[[int, int], None]
 """Called with how many sessions of how many have been read."""
@@ -379,3 +432,45 @@ def _redact_message(message: Message, redactor: Redactor, origin: Provenance) ->
         return part
 
     return structs.replace(message, parts=tuple(redact_part(part) for part in message.parts))
+
+
+def find_foreign_homes(environ: Mapping[str, str]) -> list[ForeignHome]:
+    """Find homes at their usual places: our own folder, `~/.hermes`, `~/.openclaw` and `~/.clawdbot`."""
+    home = locate_home(environ)
+    person = Path(environ.get("HOME") or "/")
+    named = environ.get("OPENCLAW_STATE_DIR", "")
+    places = [
+        home.root,
+        person / ".hermes",
+        *([Path(named)] if named else []),
+        person / ".openclaw",
+        person / ".clawdbot",
+    ]
+    found: dict[Path, ForeignHome] = {}
+    for place in places:
+        one = _detect_home(place, home.root, person)
+        if one is not None:
+            found.setdefault(place.resolve(), one)
+    return list(found.values())
+
+
+def open_foreign_home(environ: Mapping[str, str], path: Path) -> ForeignHome:
+    """Return the home in a folder. Raises NotFoundError for a folder of an unknown kind."""
+    found = _detect_home(path.expanduser().absolute(), locate_home(environ).root, Path(environ.get("HOME") or "/"))
+    if found is None:
+        raise NotFoundError(
+            N_("{path} is no home of hermes-agent or OpenClaw.", path=path),
+            N_("One has a state.db, the other an openclaw.json."),
+        )
+    return found
+
+
+def _detect_home(place: Path, own: Path, person: Path) -> ForeignHome | None:
+    try:
+        if (place / "state.db").is_file():
+            return AgentHome(place, same=place.resolve() == own.resolve())
+        if any((place / name).is_file() for name in CONFIG_NAMES) and place.resolve() != own.resolve():
+            return ClawHome(place, person)
+    except OSError:
+        return None
+    return None

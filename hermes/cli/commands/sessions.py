@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,12 +15,23 @@ from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
 from hermes.cli.errors import print_error, report_failure
 from hermes.cli.output import confirm_action, format_bytes, print_json
 from hermes.cli.parser import CommandParser
-from hermes.commands.views.session_tree import format_branches
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError, UsageError
-from hermes.i18n.formats import format_compact, format_number
+from hermes.i18n.formats import format_compact, format_number, format_time
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
+
+
+def format_branches(node: SessionNode, lead: str, below: str) -> Iterator[str]:
+    """Yield a line for a session and for each of its branches; `below` is the prefix of the lines below it."""
+    title = to_one_line(strip_control_characters(node.title), 60)
+    said = tr_plural("{n} message", "{n} messages", node.messages)
+    since = tr("after turn {turn}", turn=node.turns) if node.turns else ""
+    yield "  ".join(part for part in (f"{lead}{node.id}", format_time(node.updated_at), said, since, title) if part)
+    for one in node.branches:
+        last = one is node.branches[-1]
+        yield from format_branches(one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+
 
 Plain = dict[str, object]
 _MAX_LIMIT = 1_000_000

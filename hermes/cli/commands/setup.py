@@ -10,9 +10,15 @@ from pathlib import Path
 from msgspec import structs
 
 from hermes.admin.config import get_setting
-from hermes.admin.migrate.detection import find_foreign_homes, open_foreign_home
 from hermes.admin.migrate.foreign_home import ForeignHome
-from hermes.admin.migrate.importer import ImportPreview, ImportResult, import_home, preview_import
+from hermes.admin.migrate.importer import (
+    ImportPreview,
+    ImportResult,
+    find_foreign_homes,
+    import_home,
+    open_foreign_home,
+    preview_import,
+)
 from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
 from hermes.admin.models.models import FoundKey, ModelSelection, describe_current_model, list_model_names, probe_model
 from hermes.admin.models.setup import (

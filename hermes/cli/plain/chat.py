@@ -4,9 +4,11 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import structs
 
 from hermes.admin.models.local_servers import LocalModelServer
@@ -17,7 +19,6 @@ from hermes.cli.plain.offer_model import offer_local_server
 from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.cli.plain.terminal import LineSource, PlainInput
-from hermes.cli.usage import write_usage_file
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.core.errors import BusyError
@@ -33,6 +34,22 @@ from hermes.util.text import escape_confusable_characters, strip_control_charact
 if TYPE_CHECKING:
     from hermes.cli.plain.command_context import PlainCommandContext
     from hermes.sessions.port import SessionPort
+
+_USAGE_KEYS = (
+    "model", "provider", "session_id", "turn_exit_reason", "completed", "api_calls", "input_tokens", "output_tokens",
+    "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "prompt_tokens", "completion_tokens", "total_tokens",
+    "cache_hit_rate", "cache_saved_usd",
+    "estimated_cost_usd", "cost_status", "cost_source",
+)  # fmt: skip
+
+
+def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
+    """Write the file. When it cannot be written an error is printed, and the run's outcome stays the same."""
+    try:
+        file.write_bytes(msgspec.json.format(msgspec.json.encode({key: result[key] for key in _USAGE_KEYS})) + b"\n")
+    except OSError as error:
+        print_error(f"{file} cannot be written: {error.strerror}.")
+
 
 EXIT_REFUSED = 3
 EXIT_INTERRUPTED = 130

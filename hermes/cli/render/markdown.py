@@ -11,7 +11,7 @@ from msgspec import structs
 
 from hermes.cli.render import table
 from hermes.cli.render.code import CodeHighlighter
-from hermes.cli.render.styled_lines import paint_line, wrap_runs
+from hermes.cli.render.table import paint_line, wrap_runs
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.i18n.messages import tr
 from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock

@@ -2,24 +2,39 @@
 
 import asyncio
 import contextlib
+import os
+import re
+import select
+import termios
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec import Struct
 from prompt_toolkit.application.application import Application
+from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import EditingMode as KeySet
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_completions, is_searching
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
+from prompt_toolkit.input.base import Input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_bindings import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.layout.menus import CompletionsMenuControl
+from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
 from prompt_toolkit.styles import Style
 
-from hermes.cli.tui import typeahead
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
-from hermes.cli.tui.fragments import parse_fragments
-from hermes.cli.tui.keys import KeyActions, build_key_bindings
-from hermes.cli.tui.layout import LayoutSources, build_layout
 from hermes.cli.tui.menu import QUIET_SECONDS, MenuQueue
 from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
 from hermes.cli.tui.synchronized_output import SynchronizedOutput
@@ -27,6 +42,211 @@ from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
 from hermes.i18n.messages import tr
 from hermes.util.text import strip_control_characters, to_one_line
+
+_MAX_COMPLETIONS = 8
+
+
+class LayoutSources:
+    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is shown."""
+
+    def __init__(
+        self,
+        *,
+        live: Callable[[], StyleAndTextTuples],
+        status: Callable[[], StyleAndTextTuples],
+        prompt: Callable[[], StyleAndTextTuples],
+        menu: Callable[[], bool],
+        status_shown: Callable[[], bool],
+    ) -> None:
+        self.live = live
+        self.status = status
+        self.prompt = prompt
+        self.menu = menu
+        self.status_shown = status_shown
+
+
+def build_layout(composer: Composer, sources: LayoutSources) -> Layout:
+    """Build the layout, with the input line in focus."""
+    search = SearchBufferControl()
+    control = BufferControl(
+        buffer=composer.buffer,
+        search_buffer_control=search,
+        preview_search=True,
+        input_processors=[
+            HighlightIncrementalSearchProcessor(),
+            AppendAutoSuggestion(),
+            BeforeInput(sources.prompt),
+        ],
+    )
+    live = Window(FormattedTextControl(sources.live), wrap_lines=False, dont_extend_height=True)
+    line = Window(
+        control,
+        wrap_lines=True,
+        dont_extend_height=True,
+        height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, 3)),
+        get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
+    )
+    completions = Window(
+        CompletionsMenuControl(),
+        height=Dimension(min=1, max=_MAX_COMPLETIONS),
+        dont_extend_height=True,
+        style="class:completion-menu",
+    )
+    found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
+    status = Window(FormattedTextControl(sources.status), height=1, dont_extend_height=True, style="class:status")
+    return Layout(
+        HSplit(
+            [
+                live,
+                line,
+                ConditionalContainer(found, is_searching),
+                ConditionalContainer(completions, has_completions & ~Condition(sources.menu)),
+                ConditionalContainer(status, Condition(sources.status_shown) & ~is_searching),
+            ]
+        ),
+        focused_element=line,
+    )
+
+
+class KeyActions(Struct, frozen=True):
+    """The actions of the chat that keys trigger."""
+
+    stop: Callable[[], None]
+    end: Callable[[], None]
+    clear: Callable[[], None]
+    unfold: Callable[[], None]
+    thoughts: Callable[[], None]
+    picture: Callable[[], None]
+    edit: Callable[[], None]
+
+
+def build_key_bindings(composer: Composer, menus: MenuQueue, actions: KeyActions) -> KeyBindings:
+    """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
+    keys = KeyBindings()
+    free = ~Condition(menus.is_listening)
+    _bind_line_keys(keys, composer, menus, free)
+    for key in ("c-c", "<sigint>"):
+        keys.add(key, eager=True)(_run_action(actions.stop))
+    for names, action in (
+        (("c-l",), actions.clear),
+        (("c-o",), actions.unfold),
+        (("c-t",), actions.thoughts),
+        (("c-v",), actions.picture),
+        (("c-x", "c-e"), actions.edit),
+    ):
+        keys.add(*names, filter=free)(_run_action(action))
+    empty = Condition(lambda: not composer.buffer.text)
+    keys.add("c-d", filter=free & empty)(_run_action(actions.end))
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
+
+    _bind_menu_keys(keys, composer, menus)
+    return keys
+
+
+def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
+    buffer = composer.buffer
+
+    takes = Condition(lambda: menus.should_take_enter(buffer.text))
+
+    @keys.add("enter", filter=~takes & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        state = buffer.complete_state
+        if state is not None and state.current_completion is not None:
+            buffer.complete_state = None
+            return
+        menus.note_other_key()
+        buffer.validate_and_handle()
+
+    @keys.add("escape", "enter", filter=free)
+    @keys.add("c-j")
+    def _(event: KeyPressEvent) -> None:
+        menus.note_other_key()
+        buffer.insert_text("\n")
+
+    @keys.add("tab", filter=free & ~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        composer.complete_line()
+
+    @keys.add("escape", filter=has_completions & free & completion_is_selected, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        buffer.cancel_completion()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        menus.note_other_key()
+        composer.paste_text(event.data)
+
+
+def _run_action(action: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    def act(event: KeyPressEvent) -> None:
+        action()
+
+    return act
+
+
+def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> None:
+    """Bind the keys of a menu. A listening menu takes arrows, Enter and Esc; letters go into the line, and make
+    the menu wait for quiet again.
+    """
+    listens = Condition(menus.is_listening)
+    filters = Condition(menus.is_filtering)
+    takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
+
+    for names, act, when in (
+        (("up", "c-p", "s-tab"), lambda: menus.move_choice(-1), listens),
+        (("down", "c-n", "tab"), lambda: menus.move_choice(1), listens),
+        (("enter",), menus.accept_choice, takes),
+        (("escape", "c-d"), menus.dismiss, listens),
+        (("backspace",), menus.erase_letter, filters),
+    ):
+        for name in names:
+            keys.add(name, filter=when, eager=True)(_run_action(act))
+
+    @keys.add(Keys.Any, filter=filters, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        menus.add_letters(event.data)
+
+    @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
+    def _(event: KeyPressEvent) -> None:
+        menus.note_other_key()
+        composer.buffer.insert_text(event.data * event.arg)
+
+
+_COLOR_SEQUENCES = re.compile("(\x1b\\[[0-9;]*m)")
+
+
+def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
+    """Convert the lines to one text, newlines between them."""
+    found: StyleAndTextTuples = []
+    for number, line in enumerate(lines):
+        if number:
+            found.append(("", "\n"))
+        if "\x1b" not in line:
+            found.append(("", line))
+            continue
+        style = ""
+        for piece in _COLOR_SEQUENCES.split(line):
+            if piece.startswith("\x1b["):
+                style = _apply_sequence(style, piece)
+            elif piece:
+                found.append((style, piece))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _apply_sequence(before: str, sequence: str) -> str:
+    """Return the style after an SGR sequence of ours; each of ours begins from nothing or
+    adds to the style before it.
+    """
+    if sequence in ("\x1b[m", "\x1b[0m"):
+        return ""
+    drawn = ANSI(f"{sequence}x").__pt_formatted_text__()
+    own = str(drawn[-1][0]) if drawn else ""
+    return f"{before} {own}".strip()
+
 
 T = TypeVar("T")
 
@@ -112,7 +332,7 @@ class Screen:
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
-        typeahead.take_typed_lines(self.application.input)
+        take_typed_lines(self.application.input)
         await self.application.run_async(handle_sigint=False, set_exception_handler=False)
 
     def leave_screen(self) -> None:
@@ -280,3 +500,31 @@ class Screen:
             self._ticking = None
         with contextlib.suppress(RuntimeError):
             self.view.flush()
+
+
+_MAX_BYTES = 65_536
+
+
+def take_typed_lines(source: Input) -> None:
+    """Give the lines that were typed so far to the chat as they were meant.
+
+    Until the terminal is in raw mode it turns Enter into a newline, which the input line takes for one.
+    Called before raw mode begins; the beginning of a line that is not ended yet stays in the terminal and
+    comes by itself.
+    """
+    descriptor = source.fileno()
+    try:
+        if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
+            return
+        typed = b""
+        while len(typed) < _MAX_BYTES and select.select([descriptor], [], [], 0)[0]:
+            line = os.read(descriptor, _MAX_BYTES)
+            typed += line.replace(b"\n", b"\r") or b"\x04"
+            if not line:
+                break  # Ctrl-D at the beginning of a line
+    except (termios.error, OSError):
+        return
+    presses: list[KeyPress] = []
+    parser = Vt100Parser(presses.append)
+    parser.feed_and_flush(typed.decode("utf-8", "replace"))
+    store_typeahead(source, presses)

@@ -4,14 +4,13 @@ Work over the whole conversation runs in a thread, so that other sessions of the
 """
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from hermes.context.assembly import PinnedText, build_record_message, extract_notes
-from hermes.context.boundaries import RetentionLimits, estimate_message_tokens, find_middle
-from hermes.context.digest import MAX_DIGEST, build_digest, is_digest
+from hermes.context.boundaries import OriginalsLookup, RetentionLimits, estimate_message_tokens, find_middle
 from hermes.context.engine import (
     ASSUMED_WINDOW,
     Compaction,
@@ -22,16 +21,240 @@ from hermes.context.engine import (
     MessageReplacement,
     NoCompaction,
 )
-from hermes.context.lookup import OriginalsLookup
-from hermes.context.pins import UserStatement, collect_paths, collect_statements, find_instructions, fit_statements
-from hermes.context.pruning import clear_old_results, shorten_long_results
+from hermes.context.pins import (
+    StandingInstruction,
+    UserStatement,
+    collect_paths,
+    collect_statements,
+    find_instructions,
+    fit_statements,
+)
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
+from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.outcomes import FailureKind
+from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.stream import Failure
 from hermes.llm.exchange import Emit
+from hermes.safety.fencing import TAG, fence_untrusted_text
 from hermes.store.records import MessageState, StoredMessage
+from hermes.tools.taint import inherit_provenance
 from hermes.tools.tool import Tool
-from hermes.util.text import end_sentence
+from hermes.util.text import end_sentence, to_one_line, truncate_middle
+
+SHORT_RESULT = 200
+"""Characters up to which a result is left as it is."""
+
+
+CLEARED_MARK = "[Old tool output cleared to save context space]"
+
+
+def clear_old_results(rows: Sequence[StoredMessage], lookup: OriginalsLookup) -> tuple[MessageReplacement, ...]:
+    """Return the rows whose results are cleared, each with its replacement."""
+    return tuple(
+        MessageReplacement((row.id,), _clear_results(row, lookup), row.turn_id)
+        for row in rows
+        if row.message.role is Role.TOOL and any(_is_clearable(result) for result in row.message.tool_results())
+    )
+
+
+def shorten_long_results(
+    rows: Sequence[StoredMessage], limit: int, lookup: OriginalsLookup
+) -> tuple[MessageReplacement, ...]:
+    """Return the rows with results over `limit` characters, each with only their beginnings and ends."""
+    return tuple(
+        MessageReplacement(
+            (row.id,), _shorten_results(row.message, limit, lookup.describe_message(row.id)), row.turn_id
+        )
+        for row in rows
+        if row.message.role is Role.TOOL and any(len(result.text) > limit for result in row.message.tool_results())
+    )
+
+
+def is_cleared(text: str) -> bool:
+    """Return whether a result was cleared before."""
+    return text.startswith(CLEARED_MARK)
+
+
+def _is_clearable(result: ToolResultPart) -> bool:
+    return len(result.text) > SHORT_RESULT and not is_cleared(result.text)
+
+
+def _clear_results(row: StoredMessage, lookup: OriginalsLookup) -> Message:
+    """Return the message without its results. Their provenance stays: what was said about them is still there."""
+    note = f"{CLEARED_MARK} ({lookup.describe_message(row.id)})"
+    parts = tuple(
+        structs.replace(part, text=note, images=())
+        if isinstance(part, ToolResultPart) and _is_clearable(part)
+        else part
+        for part in row.message.parts
+    )
+    return structs.replace(row.message, parts=parts)
+
+
+def _shorten_results(message: Message, limit: int, where: str) -> Message:
+    note = f"\n[shortened; {where}]"
+    parts = tuple(
+        structs.replace(part, text=truncate_middle(part.text, limit) + note)
+        if isinstance(part, ToolResultPart) and len(part.text) > limit
+        else part
+        for part in message.parts
+    )
+    return structs.replace(message, parts=parts)
+
+
+MAX_DIGEST = 8_000
+"""Characters."""
+
+
+_HEAD = "(Made without a model: no summary could be had."
+
+
+_BEFORE = 3_000
+
+
+_TEXTS = 3
+
+
+_TEXT = 800
+
+
+_LINE = 200
+
+
+def build_digest(
+    rows: Sequence[StoredMessage], previous_notes: str, lookup: OriginalsLookup, max_characters: int = MAX_DIGEST
+) -> str:
+    """Build a digest of these messages in at most `max_characters` characters; `previous_notes` are the
+    notes so far.
+    """
+    max_characters = max(1_500, min(max_characters, MAX_DIGEST))
+    pieces = [f"{_HEAD} What stands here is what was called and said last. {lookup.describe_all()}.)"]
+    if previous_notes:
+        pieces.append(f"Notes so far:\n{truncate_middle(previous_notes, min(_BEFORE, max_characters // 3))}")
+    texts = [row for row in rows if row.message.role is Role.ASSISTANT and row.message.text.strip()][-_TEXTS:]
+    last = [f"[{row.id}] {truncate_middle(row.message.text.strip(), min(_TEXT, max_characters // 8))}" for row in texts]
+    if last:
+        pieces.append("Said by the agent last:\n" + "\n".join(last))
+    left = max_characters - sum(len(piece) + 2 for piece in pieces) - 40
+    lines: list[str] = []
+    for line in reversed(_format_calls(rows)):
+        left -= len(line) + 1
+        if left < 0:
+            break
+        lines.append(line)
+    if lines:
+        pieces.append("Calls, the oldest first:\n" + "\n".join(reversed(lines)))
+    return "\n\n".join(pieces)[:max_characters]
+
+
+def is_digest(notes: str) -> bool:
+    """Return whether notes were made without a model."""
+    return notes.startswith(_HEAD)
+
+
+def _format_calls(rows: Sequence[StoredMessage]) -> list[str]:
+    """Format a line for each call, with its status and the beginning of its result."""
+    results = {result.call_id: result for row in rows for result in row.message.tool_results()}
+    lines = []
+    for row in rows:
+        for call in row.message.tool_calls():
+            result = results.get(call.call_id)
+            came = f"{result.status.value}: {to_one_line(result.text, 80)}" if result else "no result"
+            lines.append(
+                f"[{row.id}] " + to_one_line(f"{call.name} {to_one_line(call.arguments, 100)} -> {came}", _LINE)
+            )
+    return lines
+
+
+RECORD_PREFIX = "[CONTEXT COMPACTION — REFERENCE ONLY]"
+
+
+_OPENING = """\
+{prefix} Messages {first} to {last} of this conversation are condensed here. This is a record, not a message: do not \
+answer it, and do nothing again that it says was done or answered. What to do now is said by the newest message of the \
+user. Nothing is lost: {lookup}."""
+
+
+_RULES_HEADING = (
+    "## Standing instructions of the user, word for word. They hold until the user takes them back; later ones win."
+)
+
+
+_SAID_HEADING = "## What the user said, word for word, the oldest first (number of the message, and what became of it)"
+
+
+_PATHS_HEADING = "## Files named, the newest first"
+
+
+_NOTES_HEADING = "## Notes on what happened"
+
+
+_HEADING_LOOKALIKE = (
+    r"^[^\w\n]{0,20}(?=standing instructions|what the user said|files named|notes on what happened|context compaction)"
+)
+"""Matches text at the beginning of a line that would look like a heading of the record."""
+
+
+_FENCED = re.compile(rf"<{TAG} [^\n]*>\n(.*)\n</{TAG} id=[^\n]*>(?:\n\[[^\n]*\])?", re.DOTALL)
+
+
+class PinnedText(Struct, frozen=True):
+    """The content that a compression keeps word for word."""
+
+    rules: Sequence[StandingInstruction]
+    statements: Sequence[UserStatement]
+    paths: Sequence[str]
+    lookup: OriginalsLookup
+
+    def render_pins(self, first: int, last: int) -> str:
+        """Return the record up to the notes, for messages `first` to `last`."""
+        pieces = [_OPENING.format(prefix=RECORD_PREFIX, first=first, last=last, lookup=self.lookup.describe_all())]
+        if self.rules:
+            pieces.append("\n".join([_RULES_HEADING, *(f"- ({one.number}) {one.text}" for one in self.rules)]))
+        ruled = {one.text for one in self.rules}
+        said = [
+            f"({one.number}, {_describe_status(one)}) {one.text}" for one in self.statements if one.text not in ruled
+        ]
+        if said:
+            pieces.append("\n".join([_SAID_HEADING, *said]))
+        if self.paths:
+            pieces.append("\n".join([_PATHS_HEADING, *self.paths]))
+        return "\n\n".join(pieces)
+
+
+def build_record_message(
+    pinned: PinnedText, past: Sequence[StoredMessage], notes: str, sources: Iterable[Message]
+) -> Message:
+    """Build the message that replaces `past`.
+
+    Notes made from untrusted content are fenced as such; the user's own words are not. No notes can pass
+    for another part of the record.
+    """
+    strange = inherit_provenance(sources)
+    notes = re.sub(_HEADING_LOOKALIKE, "(in the notes) ", notes, flags=re.IGNORECASE | re.MULTILINE)
+    told = notes if strange is None else fence_untrusted_text(notes, strange)
+    parts = (
+        TextPart(pinned.render_pins(past[0].id, past[-1].id), PROGRAM),
+        TextPart(f"\n{_NOTES_HEADING}\n{told}", strange or PROGRAM),
+    )
+    return Message(role=Role.USER, parts=parts, synthetic=True)
+
+
+def extract_notes(message: Message) -> str:
+    """Return the notes in a record; empty for any other message."""
+    if not message.synthetic or len(message.parts) != 2 or not message.text.startswith(RECORD_PREFIX):
+        return ""
+    part = message.parts[1]
+    notes = part.text.partition(f"{_NOTES_HEADING}\n")[2] if isinstance(part, TextPart) else ""
+    fenced = _FENCED.fullmatch(notes)
+    return fenced[1] if fenced is not None else notes
+
+
+def _describe_status(one: UserStatement) -> str:
+    if one.done:
+        return "done"
+    return "answered" if one.answered else "not answered yet"
+
 
 FAILURE_COOLDOWN = 600.0
 """Seconds after a failed summary in which the model is not asked again."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
 from hermes.safety.paths import (
+    Places,
     has_start_files_below,
     is_or_below,
     is_root_like,
@@ -22,7 +23,6 @@ from hermes.safety.paths import (
     list_secret_paths,
     write_refusal,
 )
-from hermes.safety.places import Places
 from hermes.safety.project_settings import PROJECT_FILES
 
 _SOCKET_FOLDERS = ("/run", "/var/run")

@@ -17,7 +17,7 @@ from hermes.execution.local import LocalBackend
 from hermes.execution.remote import RemoteCommand, RemoteShell
 from hermes.execution.ssh.sync import WorkspaceSync
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 
 _HOST_PATTERN = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
 _USER_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]*")

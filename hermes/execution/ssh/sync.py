@@ -7,17 +7,20 @@ through a link, nothing that programs here would obey (git hooks and settings, t
 
 import asyncio
 import contextlib
+import io
 import os
+import re
 import secrets
 import shlex
+import stat
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO
 
 from hermes.core.errors import ToolError
 from hermes.execution.remote import RemoteShell
-from hermes.execution.ssh import archive
 from hermes.execution.ssh.listing import (
     MAX_ENTRIES,
     MAX_LISTING_BYTES,
@@ -34,8 +37,7 @@ from hermes.execution.ssh.listing import (
     is_repository_control,
     parse_listing,
 )
-from hermes.safety.paths import is_or_below, list_secret_paths, write_refusal
-from hermes.safety.places import Places
+from hermes.safety.paths import Places, is_or_below, list_secret_paths, write_refusal
 from hermes.util.text import escape_confusable_characters, to_one_line
 
 _TRANSFER_SECONDS = 300.0
@@ -108,7 +110,7 @@ class WorkspaceSync:
             if gone:
                 await self._remove_there(gone)
             with tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES) as file:
-                await asyncio.to_thread(archive.write_archive, self._workspace, chosen, here, file)
+                await asyncio.to_thread(write_archive, self._workspace, chosen, here, file)
                 file.seek(0)
                 await self._send_archive(file.read())
             self._known_here = {name: entry for name, entry in here.items() if name not in skipped}
@@ -279,7 +281,7 @@ class WorkspaceSync:
         backup_folder = f"{self._root.rstrip('/')}.kept/{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         script = (
             f"umask 077; mkdir -p -- {shlex.quote(backup_folder)} && cd -- {shlex.quote(self._root)} "
-            f"&& {archive.TAR_COMMAND} | tar -xpf - --no-same-owner -C {shlex.quote(backup_folder)}"
+            f"&& {TAR_COMMAND} | tar -xpf - --no-same-owner -C {shlex.quote(backup_folder)}"
         )
         names = to_one_line(", ".join(map(_format_name, newer[:5])))
         what = f"{len(newer)} files had been changed on {self._remote.where} ({names})"
@@ -317,7 +319,7 @@ class WorkspaceSync:
         def write_piece(piece: bytes) -> None:
             file.write(piece)
 
-        script = f"cd -- {shlex.quote(self._root)} && {archive.TAR_COMMAND}"
+        script = f"cd -- {shlex.quote(self._root)} && {TAR_COMMAND}"
         await self._remote.run_script(
             script, write_piece, _encode_names(names), seconds=_TRANSFER_SECONDS, max_output=max_output
         )
@@ -342,7 +344,7 @@ class WorkspaceSync:
     def _unpack_files(self, wanted: set[str], there: FileListing, file: IO[bytes]) -> set[str]:
         """Write those files of an archive that were asked for; return their names."""
         done: set[str] = set()
-        for name, size in archive.iter_members(file):
+        for name, size in iter_members(file):
             if name in wanted:
                 with contextlib.suppress(OSError):
                     self._write_entry(name, there[name], file, size)
@@ -359,7 +361,7 @@ class WorkspaceSync:
             else:
                 handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
                 with os.fdopen(handle, "wb") as file:
-                    archive.copy_bytes(source, size, file)
+                    copy_bytes(source, size, file)
                     os.fchmod(handle, entry.mode)
                     file.flush()
                     os.utime(handle, (entry.mtime, entry.mtime))
@@ -434,3 +436,87 @@ def _shorten_lines(lines: list[str], what: str) -> list[str]:
 
 def _discard_output(data: bytes) -> None:
     """Discard output that is of no interest."""
+
+
+_BLOCK = 512
+
+
+_COPY_SIZE = 1 << 16
+
+
+_MAX_NAME_BYTES = 1 << 16
+
+
+_OCTAL = re.compile(rb"[ ]*([0-7]{1,12})[ \0]*")
+
+
+TAR_COMMAND = "tar -cf - --format=gnu --hard-dereference --no-recursion --null --verbatim-files-from -T -"
+"""The command that writes the files whose names it is given, each ended by a null character."""
+
+
+def iter_members(file: IO[bytes]) -> Iterator[tuple[str, int]]:
+    """Yield the name and size of each ordinary file, while `file` stands at its first byte; stop after a mistake."""
+    name = b""
+    while len(head := file.read(_BLOCK)) == _BLOCK and (number := _OCTAL.fullmatch(head[124:136])):
+        size, begin = int(number[1], 8), file.tell()
+        if head[156:157] == b"L" and size <= _MAX_NAME_BYTES:
+            name = file.read(size).partition(b"\0")[0]
+        else:
+            if head[156:157] in b"0\0":
+                yield os.fsdecode(name or head[:100].partition(b"\0")[0]).removeprefix("./"), size
+            name = b""
+        file.seek(begin + -(-size // _BLOCK) * _BLOCK)
+
+
+def copy_bytes(source: IO[bytes], size: int, target: IO[bytes]) -> None:
+    """Copy this many bytes. Raises OSError when there are fewer."""
+    while size:
+        piece = source.read(min(size, _COPY_SIZE))
+        if not piece:
+            raise OSError("the archive ends too early")
+        target.write(piece)
+        size -= len(piece)
+
+
+def write_archive(folder: str, names: Iterable[str], here: Mapping[str, SyncEntry], file: IO[bytes]) -> None:
+    """Write an archive of what lies in `folder` under these names, with the folders that they are in."""
+    wanted = set(names)
+    parents = {name[:at] for name in wanted for at, letter in enumerate(name) if letter == "/"}
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name in sorted(wanted | parents):
+            with contextlib.suppress(OSError):  # it went away
+                _add_entry(archive, folder, name, here.get(name))
+
+
+def _add_entry(archive: tarfile.TarFile, folder: str, name: str, entry: SyncEntry | None) -> None:
+    path = f"{folder}/{name}"
+    info = archive.gettarinfo(path, f"./{name}")
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = int(os.lstat(path).st_mtime)
+    if entry is None or entry.kind != "f":
+        if info.isdir() or info.issym():  # else it has become something else meanwhile
+            archive.addfile(info)
+        return
+    info.type = tarfile.REGTYPE  # a hard link is a file of its own there
+    info.linkname = ""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as source:
+        about = os.fstat(handle)
+        if stat.S_ISREG(about.st_mode):
+            info.size = about.st_size
+            archive.addfile(info, _FixedSizeReader(source, info.size))
+
+
+class _FixedSizeReader(io.RawIOBase):
+    """Reads exactly this many bytes of a file that may grow or shrink meanwhile."""
+
+    def __init__(self, source: IO[bytes], size: int) -> None:
+        self._source = source
+        self._bytes_left = size
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; zeros once the file has ended too early."""
+        size = self._bytes_left if size < 0 else min(size, self._bytes_left)
+        self._bytes_left -= size
+        return self._source.read(size).ljust(size, b"\0")

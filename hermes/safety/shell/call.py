@@ -7,20 +7,20 @@ from functools import lru_cache
 from typing import Protocol
 
 from hermes.i18n.messages import N_
-from hermes.safety.autorun_files import is_autorun_file
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import (
     OWN_STATE_REASON,
+    Places,
     expand_to_protected,
+    is_autorun_file,
     is_in_own_workspace,
     is_root_like,
     read_refusal,
     write_refusal,
 )
-from hermes.safety.places import Places
 from hermes.safety.shell import key_files
-from hermes.safety.shell.budget import AnalysisBudget
 from hermes.safety.shell.findings import EffectKind, Verdict
+from hermes.safety.shell.syntax import AnalysisBudget
 from hermes.safety.shell.words import (
     DECODED,
     FETCHED,

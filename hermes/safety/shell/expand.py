@@ -8,10 +8,9 @@ from typing import Protocol
 from tree_sitter import Node
 
 from hermes.safety.environment import is_secret_variable
-from hermes.safety.places import Places
-from hermes.safety.shell.budget import AnalysisBudget
+from hermes.safety.paths import Places
 from hermes.safety.shell.parameters import evaluate_arithmetic, expand_parameter
-from hermes.safety.shell.syntax import decode_source, node_text
+from hermes.safety.shell.syntax import AnalysisBudget, decode_source, node_text
 from hermes.safety.shell.words import ENDLESS, MADE_HERE, NO_LABELS, SECRET, AnalysisState, ShellStream, Word
 
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)

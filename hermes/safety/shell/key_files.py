@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.words import word_set
 
 KEYED = "keyed"

@@ -7,7 +7,7 @@ is in the session's folder: whichever program deletes it, and whether it was nam
 import re
 from collections.abc import Sequence
 
-from hermes.safety.places import Places
+from hermes.safety.paths import Places
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_root_like_path, is_under, resolve_path
 from hermes.safety.shell.words import MADE_HERE, REGENERABLE, Word, word_set
 

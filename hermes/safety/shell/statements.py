@@ -1,17 +1,26 @@
 """The statements of a shell text that are not loops: commands, pipes, functions, declarations."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tree_sitter import Node
 
-from hermes.safety.shell import dataflow, loops, redirects, variables
+from hermes.safety.shell import dataflow, redirects, variables
 from hermes.safety.shell.call import ProgramCall
-from hermes.safety.shell.findings import Verdict
+from hermes.safety.shell.findings import EffectKind, SimpleCommand, Verdict
 from hermes.safety.shell.program_rules import judged
 from hermes.safety.shell.syntax import node_text
 from hermes.safety.shell.walker import ShellWalker
-from hermes.safety.shell.words import EMPTY_STREAM, UNKNOWN_STREAM, AnalysisState, ShellStream, Word, word_set
+from hermes.safety.shell.words import (
+    EMPTY_STREAM,
+    ENDLESS,
+    NO_LABELS,
+    UNKNOWN_STREAM,
+    AnalysisState,
+    ShellStream,
+    Word,
+    word_set,
+)
 
 MAX_WORDS = 1_000
 """Words of one command that are looked at."""
@@ -183,6 +192,205 @@ def _visit_each(walker: ShellWalker, node: Node, state: AnalysisState, stdin: Sh
     return walker.visit_statements(node, state, stdin)
 
 
+_MAX_UNROLLED_VALUES = 12
+"""Values of a loop that are followed one by one."""
+
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+_ENDLESS = re.compile(
+    r"(?:while\s+(?:true|:|1|/bin/true|(?:test|\[+)\s+(?:1|true|(\w+)\s*==?\s*\1)(?:\s*\]+)?|\(\(\s*1\s*\)\)|"
+    r"sleep\s+0|!\s*(?:false|/bin/false))|"
+    r"until\s+(?:false|/bin/false|!\s*true|(?:test|\[+)\s+(\w+)\s*==?\s*(?!\2\b)\w+(?:\s*\]+)?))(?=[\s;])"
+    r"|for\s*\(\([^;]*;\s*;"
+)
+
+
+_MANY = re.compile(r"\d{4,}")
+
+
+_COUNTED = re.compile(r"^for\s*\(\(|\bseq\b|\{-?\d+\.\.|\byes\b")
+
+
+_PAUSE = re.compile(
+    r"(?<![\w./-])(sleep(?!\s+0[\s;])|read|wait|break|exit|return|usleep|inotifywait|nc|fg|dialog|entr)(?![\w./-])"
+)
+"""Commands that end a loop, or make it wait for something."""
+
+
+_FILLING = word_set("mkdir touch cp dd fallocate mktemp truncate ln mkfifo split tar git")
+
+
+_GROWS = re.compile(r"\b([A-Za-z_]\w*)(?:\+=|=[\"']?\$\{?\1\}?(?:.{0,20}\$\{?\1\b|[^;\s]))")
+
+
+def judge_for_loop(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    """Judge `for NAME in VALUES` and `select`."""
+    variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+    if variable is None or body is None:
+        return walker.visit_statements(node, state, stdin)
+    name = node_text(variable)
+    values = walker.expander.expand_words(node.children_by_field_name("value"), state)
+    began = (len(walker.commands), walker.background_count)
+    is_known = len(values) <= _MAX_UNROLLED_VALUES and not any(
+        word.dynamic or _WILDCARD.search(word.text) for word in values
+    )
+    if is_known and walker.budget.spend_rounds(len(values)):
+        out = EMPTY_STREAM
+        for word in values:
+            variables.set_variable(walker, name, word, state)
+            out = dataflow.join_streams(out, walker.visit(body, state, stdin))
+    else:
+        labels = NO_LABELS
+        # Which value it has is not told; a few of them stand for all, so that a protected path among them is seen.
+        for word in _most_telling_values(values) or [Word("${" + name + "}")]:
+            variables.set_variable(walker, name, Word(word.text, dynamic=True, labels=word.labels), state)
+            labels |= walker.visit(body, state, stdin).labels
+        out = ShellStream(None, labels)
+    _judge_exhaustion(walker, node, body, began)
+    return out
+
+
+def _most_telling_values(values: Sequence[Word]) -> list[Word]:
+    """Return the few values that say most about what a loop does: paths outside of the folder first."""
+    return sorted(values, key=lambda word: not word.text.startswith(("/", "~", ".")))[:3]
+
+
+def judge_counted_loop(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    """Judge `for ((...; ...; ...))`."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return EMPTY_STREAM
+    began = (len(walker.commands), walker.background_count)
+    walker.expander.run_substitutions_inside(node, state, without=body)
+    out = walker.visit(body, state, stdin)
+    _judge_exhaustion(walker, node, body, began)
+    return _loop_output(node, body, out)
+
+
+def judge_while_loop(walker: ShellWalker, node: Node, state: AnalysisState, stdin: ShellStream | None) -> ShellStream:
+    """Judge `while` and `until`; input is followed line by line where it is known."""
+    conditions = [child for child in node.children_by_field_name("condition") if child.is_named]
+    body = node.child_by_field_name("body")
+    began = (len(walker.commands), walker.background_count)
+    out = EMPTY_STREAM
+    for given in _loop_inputs(walker, conditions, stdin):
+        for child in conditions:
+            walker.visit(child, state, given)
+        if body is not None:
+            out = dataflow.join_streams(out, walker.visit(body, state, given))
+    if body is not None:
+        _judge_exhaustion(walker, node, body, began)
+        return _loop_output(node, body, out)
+    return ShellStream(None, out.labels)
+
+
+def _loop_inputs(
+    walker: ShellWalker, conditions: Sequence[Node], stdin: ShellStream | None
+) -> Sequence[ShellStream | None]:
+    """Return the input of each round: a line of its own where those are known, else all of it."""
+    if stdin is None or stdin.text is None or not any("read" in node_text(child)[:80] for child in conditions):
+        return [stdin]
+    lines = stdin.text.splitlines()
+    if 1 < len(lines) <= _MAX_UNROLLED_VALUES and walker.budget.spend_rounds(len(lines)):
+        return [ShellStream(line, stdin.labels) for line in lines]
+    return [stdin]
+
+
+def _judge_exhaustion(walker: ShellWalker, node: Node, body: Node, began: tuple[int, int]) -> None:
+    """Judge what a loop exhausts when it never ends, or ends late: processes, disk, memory."""
+    head = _loop_head(node, body)
+    endless = _ENDLESS.match(head) is not None
+    commands, behind = walker.commands[began[0] :], began[1]
+    late = _MANY.search(head) and _COUNTED.search(head)
+    if not (endless or late) or any(map(_PAUSE.search, (head, *_foreground_statements(body)))):
+        return
+    if walker.background_count > behind or any(map(_is_detaching, commands)):
+        _add_exhaustion(walker, "bomb", "it starts processes without end")
+    elif endless and any(map(_is_filling, commands)):
+        _add_exhaustion(walker, "fills", "it fills the disk without end")
+    elif endless and _GROWS.search(node_text(body)[:2000]):
+        _add_exhaustion(walker, "bomb", "it takes memory without end")
+
+
+def _loop_head(node: Node, body: Node) -> str:
+    """Return a loop's text up to its body."""
+    return node_text(node)[: body.start_byte - node.start_byte][:400]
+
+
+def _is_endless(node: Node, body: Node) -> bool:
+    """Return whether a loop never ends, and waits for nothing."""
+    head = _loop_head(node, body)
+    return _ENDLESS.match(head) is not None and not any(map(_PAUSE.search, (head, *_foreground_statements(body))))
+
+
+def _loop_output(node: Node, body: Node, out: ShellStream) -> ShellStream:
+    """Return the output of a loop, all rounds together."""
+    endless = (out.text or out.text is None) and _is_endless(node, body)
+    return ShellStream(None, out.labels | ({ENDLESS} if endless else NO_LABELS))
+
+
+_BACKGROUND_START = re.compile(r"coproc\b|tmux\s.*\bnew|(ba|z|da|k)?sh\s.*&\s*['\"]?$")
+"""Statements that leave something running that nothing waits for."""
+
+
+_GROUPS = word_set(
+    "do_group subshell compound_statement if_statement list else_clause elif_clause redirected_statement"
+)
+
+
+_MOST_STATEMENTS = 100
+
+
+def _foreground_statements(body: Node) -> Iterator[str]:
+    """Yield the statements of a loop for which it waits."""
+    waiting = [body]
+    for _ in range(_MOST_STATEMENTS):
+        if not waiting:
+            return
+        node = waiting.pop()
+        children = node.children
+        for at, child in enumerate(children):
+            if not child.is_named or (at + 1 < len(children) and children[at + 1].type == "&"):
+                continue
+            if child.type in _GROUPS:
+                waiting.append(child)
+            elif not _BACKGROUND_START.match(text := node_text(child)[:2000]):
+                yield text
+
+
+_DETACHING: dict[str, str] = {
+    # By program: words with which it leaves something running.
+    "coproc": r"",
+    "tmux": r".*\bnew\w*\b.*-\w*d",
+    "screen": r"-\w*d\w*m",
+    **dict.fromkeys(("docker", "podman"), r"run\b.*(-\w*d|--detach)"),
+    "systemd-run": r"",
+    "daemonize": r"",
+}
+
+
+_DETACHES = {name: re.compile(text) for name, text in _DETACHING.items()}
+
+
+def _is_detaching(command: SimpleCommand) -> bool:
+    """Return whether a command leaves something running when it ends."""
+    pattern = _DETACHES.get(command.argv[0])
+    return pattern is not None and pattern.match(" ".join(command.argv[1:20])) is not None
+
+
+def _is_filling(command: SimpleCommand) -> bool:
+    """Return whether a command leaves something on the disk."""
+    name = command.argv[0].rpartition("/")[2]
+    return name in _FILLING or (name == ">" and not command.argv[1].startswith(("/dev/", "/proc/", "/sys/")))
+
+
+def _add_exhaustion(walker: ShellWalker, rule: str, reason: str) -> None:
+    walker.add_effect(EffectKind.EXHAUSTS, (), ())
+    walker.add_finding(Verdict.ASK, rule, reason, "", contained=True)
+
+
 STATEMENT_HANDLERS: dict[str, StatementHandler] = {
     "command": judge_simple_command,
     "redirected_statement": redirects.judge_redirected,
@@ -192,9 +400,9 @@ STATEMENT_HANDLERS: dict[str, StatementHandler] = {
     "variable_assignments": _visit_each,
     "declaration_command": _judge_declaration,
     "unset_command": _judge_declaration,
-    "for_statement": loops.judge_for_loop,
-    "while_statement": loops.judge_while_loop,
-    "c_style_for_statement": loops.judge_counted_loop,
+    "for_statement": judge_for_loop,
+    "while_statement": judge_while_loop,
+    "c_style_for_statement": judge_counted_loop,
     "case_statement": _judge_case,
     "function_definition": _define_function,
     "test_command": _judge_test,

@@ -96,8 +96,8 @@ def make_trust_check(home: HermesHome, marked: TaintMarks) -> Callable[[str], bo
 
 def _surroundings_feature(plan: SessionPlan, deps: FeatureDeps, marked: TaintMarks) -> Feature:
     """Build the prompt sections about the machine and the project in the session's folder."""
-    from hermes.context.machine_section import MachineSection
     from hermes.context.project_files import ProjectFilesSection
+    from hermes.context.prompt import MachineSection
 
     limit = deps.settings.context_file_max_chars
     project = ProjectFilesSection(plan.cwd, make_trust_check(deps.home, marked), window=deps.window, limit=limit)

@@ -47,7 +47,7 @@ def skill_roots(home: HermesHome, settings: Settings) -> SkillRoots:
 
 async def load_skill_parts(skills: SkillLibrary, names: Sequence[str]) -> list[TextPart]:
     """Return skills as parts of a message, and record their use. Raises NotFoundError for an unknown name."""
-    from hermes.skills.command import build_skill_part
+    from hermes.skills.tool import build_skill_part
 
     found = []
     for name in names:
@@ -60,7 +60,7 @@ async def attach_requested_skill(skills: SkillLibrary, inbound: InboundMessage) 
     """Return the skill that a message asks for by `/name`."""
     if not inbound.text.startswith("/"):
         return ()
-    from hermes.skills.command import build_skill_part, parse_skill_name
+    from hermes.skills.tool import build_skill_part, parse_skill_name
 
     name = parse_skill_name(inbound.text)
     known = {skill.name for skill in await asyncio.to_thread(skills.catalog.list_all)} if name else set()

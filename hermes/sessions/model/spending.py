@@ -26,8 +26,7 @@ from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import CallGrant, CallUsage
-from hermes.llm.prices import find_price
+from hermes.llm.metering import CallGrant, CallUsage, find_price
 from hermes.sessions.options import SessionOptions
 from hermes.store.ledger import SpendAccess
 from hermes.store.records import (

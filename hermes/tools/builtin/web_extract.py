@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source, ToolStatus
-from hermes.tools.result_files import write_spill
+from hermes.tools.output import write_spill
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from hermes.safety.autorun_files import is_autorun_file
+from hermes.safety.paths import is_autorun_file
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
 

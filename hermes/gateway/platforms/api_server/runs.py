@@ -19,8 +19,7 @@ from hermes.gateway.platforms.api_server.messages import build_inbound, parse_co
 from hermes.gateway.platforms.api_server.options import ApiScope
 from hermes.gateway.platforms.api_server.requests import caller_of, json_response
 from hermes.gateway.platforms.api_server.response_objects import format_usage
-from hermes.gateway.platforms.api_server.run_events import RunEventLog
-from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
+from hermes.gateway.platforms.api_server.run_worker import RunEventLog, RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.text.links import defuse_links
 from hermes.util.cancellation import run_to_completion
