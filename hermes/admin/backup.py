@@ -1,4 +1,9 @@
-"""Backups of a home: create, list and restore them. Shared by every front-end."""
+"""Backups of a home: create, list and restore them. Shared by every front-end.
+
+Backup archives: written completely or not at all, and read without trusting their contents.
+
+A backup is a zip file with a `manifest.json` that names every other member with its size and hash.
+"""
 
 import contextlib
 import errno

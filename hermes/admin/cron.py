@@ -1,4 +1,7 @@
-"""The administration of scheduled jobs, shared by every front-end, and the scheduler that runs them."""
+"""The administration of scheduled jobs, shared by every front-end, and the scheduler that runs them.
+
+Jobs and instants as plain values, for output.
+"""
 
 import asyncio
 import secrets

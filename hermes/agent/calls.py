@@ -1,4 +1,11 @@
-"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message for all."""
+"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message for all.
+
+Messages that close a turn without an answer, so that the transcript stays legal in every API format.
+
+An open call gets a stored result, and a transcript that ends with a person's or a tool's message gets a
+stored note. This is done once, when the turn ends (or when a session is opened whose last turn died),
+never when a request is built.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""A turn's one mutable state, and the fixed dependencies it works with."""
+"""A turn's one mutable state, and the fixed dependencies it works with.
+
+The number of model calls that a turn may make.
+"""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,6 +1,8 @@
 """Lists a folder: every file with its content's digest. What is unchanged since the last scan is not read again.
 
 Links are listed, not followed; other devices are not entered. A scan has limits, and says when it has met one.
+
+Ignore rules for the listing of a folder: what git ignores there, by its files alone, and what tools regenerate.
 """
 
 import contextlib

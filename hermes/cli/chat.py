@@ -1,4 +1,7 @@
-"""`hermes`, `hermes chat` and `hermes -z`: the commands that start a conversation."""
+"""`hermes`, `hermes chat` and `hermes -z`: the commands that start a conversation.
+
+Offer to set up a model at the first start, when none is configured.
+"""
 
 import argparse
 import asyncio

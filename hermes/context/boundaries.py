@@ -1,4 +1,7 @@
-"""Finds where a conversation is cut: the messages that stay at its beginning and end, and the sizes that decide it."""
+"""Finds where a conversation is cut: the messages that stay at its beginning and end, and the sizes that decide it.
+
+Says where condensed messages can be read again.
+"""
 
 from collections.abc import Collection, Sequence
 

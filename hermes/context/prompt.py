@@ -3,6 +3,8 @@
 Parts that change least come first (`PromptTier`), so that sessions of the same home share a provider's cached prefix as
 far as they can. Nothing in it changes with the hour or the process; what does goes into a user message
 (`turn_notes.py`).
+
+The prompt section about the machine: only what does not change while the machine stays the same.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""The execution of one claimed instant of a job: script, prompt, answer, output file, row."""
+"""The execution of one claimed instant of a job: script, prompt, answer, output file, row.
+
+The prompt of a job's run. A model reads all of it.
+"""
 
 import asyncio
 import logging

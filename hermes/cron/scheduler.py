@@ -2,6 +2,10 @@
 
 One tick accounts for what is due, settles what dead processes left, begins what waits for a run, and delivers pending
 output. An idle one reads a row of indexes.
+
+Delivery of jobs' output to people: answers, failures, missed instants. It is retried until delivered.
+
+Planning of due instants: which run, which are missed, and why. Pure.
 """
 
 import asyncio

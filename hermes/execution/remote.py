@@ -1,4 +1,7 @@
-"""Runs commands elsewhere, each through a client program on this machine: what ssh and containers share."""
+"""Runs commands elsewhere, each through a client program on this machine: what ssh and containers share.
+
+Extracts the records about runs from what the remote side prints. None of them is trusted without a check.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""Platform accounts: read from the settings, and kept connected from start to close."""
+"""Platform accounts: read from the settings, and kept connected from start to close.
+
+Reloading of settings while the gateway runs: which accounts are closed, opened, and changed.
+"""
 
 import asyncio
 import contextlib

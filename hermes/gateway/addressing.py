@@ -1,4 +1,7 @@
-"""Addressing: which messages the gateway takes, and which chat session they belong to."""
+"""Addressing: which messages the gateway takes, and which chat session they belong to.
+
+Access rights to slash commands in chats.
+"""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,7 @@
-"""The chat sessions of all chats: found by their keys, opened when a message comes in."""
+"""The chat sessions of all chats: found by their keys, opened when a message comes in.
+
+Inbound events as a session's message: text, pictures, files, and content that is not the person's own.
+"""
 
 import asyncio
 import contextlib

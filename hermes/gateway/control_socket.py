@@ -1,4 +1,10 @@
-"""The gateway's private control socket: other processes of this person join its sessions, and send it requests."""
+"""The gateway's private control socket: other processes of this person join its sessions, and send it requests.
+
+Answers one message of a caller that waits at a terminal or in a script (`hermes -z`).
+
+Each runs in an App of its own, with the current settings and the caller's environment and folder. What would
+not behave as in a process of the caller's own is refused, and the caller starts that process.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""The gateway: accounts, chat sessions and the outbox, put together, from start over reloads to the end."""
+"""The gateway: accounts, chat sessions and the outbox, put together, from start over reloads to the end.
+
+Periodic maintenance: old rows of the store are deleted, and its backlog is measured.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""The router: each inbound event becomes a command, an answer to a question, a message, or is ignored."""
+"""The router: each inbound event becomes a command, an answer to a question, a message, or is ignored.
+
+Inbound events by lane: strictly in order within a chat or thread, with chats side by side.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""The gateway as a process: its event loop, its signals, its end."""
+"""The gateway as a process: its event loop, its signals, its end.
+
+Delay a gateway that fails to start again and again.
+"""
 
 import asyncio
 import contextlib

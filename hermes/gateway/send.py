@@ -1,4 +1,7 @@
-"""Messages to a chat from outside any session: by `hermes send`, or by a job."""
+"""Messages to a chat from outside any session: by `hermes send`, or by a job.
+
+Delivery of jobs' output to chats, through the outbox like every other message.
+"""
 
 import asyncio
 import mimetypes

@@ -1,4 +1,7 @@
-"""The pool of live sessions: opened when a message comes in, evicted when idle."""
+"""The pool of live sessions: opened when a message comes in, evicted when idle.
+
+Decide whether a live session may be evicted, and estimate the memory that it takes.
+"""
 
 import asyncio
 import contextlib

@@ -5,6 +5,10 @@ kept: a call that finds all keys waiting gets a failure that says until when. A 
 says which key to prefer: a call that finds no better one is made with the key that is due first, since
 the provider's answer is worth more than our guess. Processes learn of each other's cooldowns within a
 second, through the ledger.
+
+The cooldowns of a provider's keys: what this process knows, and what the others wrote into the ledger.
+
+Decides which key a call is made with, and what happens to one that failed.
 """
 
 import contextlib

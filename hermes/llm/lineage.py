@@ -2,6 +2,10 @@
 
 Each message is encoded once, when it joins; a request is the same bytes with more behind them. The buffer is a cache:
 extended again with the same messages it comes out the same.
+
+Rewrites messages as they are sent in an epoch, because a provider refused them as they were.
+
+Pure functions of a message and the epoch's rewrites, so that a restored epoch sends the same bytes again.
 """
 
 from collections import deque

@@ -1,4 +1,7 @@
-"""Metering of model calls: spending is reserved under the caps before a call and settled after it."""
+"""Metering of model calls: spending is reserved under the caps before a call and settled after it.
+
+Finds what a model's tokens cost: as the settings say, else as its record lists them. Never guessed.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""The tools of MCP servers as deferred tools of a session."""
+"""The tools of MCP servers as deferred tools of a session.
+
+Turns a server's answer to a call into a tool's output: bounded, and marked as coming from the server.
+"""
 
 import asyncio
 import base64

@@ -4,6 +4,10 @@ A model call is one POST and one streamed answer. What that needs of RFC 9112 st
 framings of a body, pooled connections, interim answers. It saves the 130 ms of CPU that importing an
 HTTP library costs, and most of what each call and each chunk cost there. It knows no proxies:
 `http.DefaultHttpTransport` sends what needs one another way.
+
+Limits how many requests run at once; the rest wait in line.
+
+Connects to a host with several addresses, for event loops that do not race them (RFC 8305) themselves.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Shared by all HTTP transports: parsing of addresses, failures in words, encoded bodies."""
+"""Shared by all HTTP transports: parsing of addresses, failures in words, encoded bodies.
+
+The TLS context of outgoing connections, built when the first https address is used.
+"""
 
 import os.path
 import socket

@@ -1,5 +1,10 @@
 """The live part of a session: opening it restores or begins its epoch, encodes its
 transcript, and finds a lost turn.
+
+A session's messages in memory, packed: whoever needs one decodes it anew.
+
+Most turns need none of them: what is sent is the lineage's own buffer. As values the messages of a chat
+take five times their text, packed a fifth of it.
 """
 
 import zlib

@@ -3,6 +3,8 @@
 Words fall into classes; a sentence that holds one of each class that a rule names is marked. So filler, order and
 punctuation do not matter, every word costs one look-up, and time grows with the text. Scanners of this kind miss much
 and have false positives (`docs/web.md` has the measurement): the protection is provenance and the gate.
+
+Data for the detection of prompt injection: classes of words, and patterns.
 """
 
 import base64

@@ -1,5 +1,9 @@
 """The paths that tools may not write, and those that they may not read. Paths come in
 resolved; nothing is opened here.
+
+The folders on which the safety rules depend.
+
+Files that other programs run, or read as instructions, by themselves.
 """
 
 import fnmatch

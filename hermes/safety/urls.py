@@ -3,6 +3,11 @@
 `judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up and returns the
 addresses to connect to, all of them judged: a client that connects to those, and to nothing else, cannot be redirected
 by a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
+
+IP addresses: every way to write one, and which of them are public.
+
+The ranges are those of the IANA special-purpose address registries (RFC 6890 and what was added since), written out
+because the standard library's own table differs between patch releases.
 """
 
 import asyncio

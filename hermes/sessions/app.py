@@ -1,4 +1,7 @@
-"""The application object of a process: it opens sessions, and answers questions of front-ends about them."""
+"""The application object of a process: it opens sessions, and answers questions of front-ends about them.
+
+Build the result of a turn as a plain dict with the documented keys.
+"""
 
 import os
 import re

@@ -1,4 +1,13 @@
-"""Resolve references in a user's message by tool calls that pass the gate without prompts."""
+"""Resolve references in a user's message by tool calls that pass the gate without prompts.
+
+References in a user's message: what they name is attached, frozen into the message.
+
+    @file:PATH  @file:PATH:10-20  @file:"a path with spaces"  @folder:PATH  @diff  @staged  @git:REV
+@url:ADDRESS
+
+Each is a tool call made in the user's name, so it goes through the gate like every other one. Text in
+code (a fence, backticks) is no reference.
+"""
 
 import os
 import re

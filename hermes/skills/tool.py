@@ -1,4 +1,7 @@
-"""The tools about skills. What the model writes waits for approval, unless the settings say otherwise."""
+"""The tools about skills. What the model writes waits for approval, unless the settings say otherwise.
+
+The message form `/name what to do`: a skill that the user asks for by its name, attached to their message.
+"""
 
 import asyncio
 import re

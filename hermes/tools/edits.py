@@ -1,4 +1,7 @@
-"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere."""
+"""Edits of text: one replacement, and patches in the V4A format. Pure; files are read and written elsewhere.
+
+Finds a block of lines in a file although it was copied with small faults.
+"""
 
 import difflib
 import re

@@ -1,4 +1,7 @@
-"""Runs the calls of one answer: check, gate, ask, record, run, record, in that order for all."""
+"""Runs the calls of one answer: check, gate, ask, record, run, record, in that order for all.
+
+Plans which calls of a batch run side by side.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Output of commands: bounded while it arrives, made plain before a model reads it."""
+"""Output of commands: bounded while it arrives, made plain before a model reads it.
+
+Saves results too large for a conversation: the whole goes to a file, the model gets both ends and the path.
+"""
 
 import os
 import re

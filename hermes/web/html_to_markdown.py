@@ -3,6 +3,10 @@
 Text that a reader would not see is kept and marked, `[hidden text: ...]`: what a page hides from people
 is a fact about the page. Scripts, styles and navigation are left out, pictures are their alternative
 text, nothing is loaded.
+
+Finds the text of a page that its reader would not see. Standard library only, as all that the converter runs.
+
+Writes text from blocks and lines. Standard library only, as all that the converter runs.
 """
 
 import contextlib

@@ -1,4 +1,11 @@
-"""Imports the contents of another agent's home after a person has seen a preview. The other home is never changed."""
+"""Imports the contents of another agent's home after a person has seen a preview. The other home is never changed.
+
+Finds what of another agent's home is here already, so that a preview shows only new things.
+
+It is read from our own files and database.
+
+Detects homes of other agents.
+"""
 
 import asyncio
 import shlex

@@ -1,4 +1,7 @@
-"""`hermes sessions`: list, show, search, rename, export, prune and delete sessions."""
+"""`hermes sessions`: list, show, search, rename, export, prune and delete sessions.
+
+Format sessions with their branches as lines.
+"""
 
 import argparse
 import asyncio

@@ -1,4 +1,7 @@
-"""Run conversations in lines: the plain chat, and one message with its answer."""
+"""Run conversations in lines: the plain chat, and one message with its answer.
+
+Write what a run cost as JSON (`--usage-file`), also when the run failed.
+"""
 
 import argparse
 import asyncio

@@ -1,4 +1,7 @@
-"""Render a markdown table as lines with aligned columns."""
+"""Render a markdown table as lines with aligned columns.
+
+Render runs of styled text as lines of a terminal.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Show the calls of a turn: the running ones, and a line or a few for each that has ended."""
+"""Show the calls of a turn: the running ones, and a line or a few for each that has ended.
+
+Summarize what one turn has done so far.
+"""
 
 import asyncio
 import re

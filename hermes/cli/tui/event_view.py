@@ -1,6 +1,8 @@
 """Show a session's events as lines: finished ones go into the scrollback, the rest moves above the input.
 
 Events wait in one queue and are taken in slices of a few milliseconds, so that a burst of them keeps no key waiting.
+
+Render the model's text as it streams in: its answer, and its reasoning, which is shown on demand.
 """
 
 import asyncio

@@ -1,4 +1,13 @@
-"""The visible parts of the full-screen chat and the input line; it knows nothing of sessions."""
+"""The visible parts of the full-screen chat and the input line; it knows nothing of sessions.
+
+Convert lines with our own color sequences to prompt_toolkit's styled fragments.
+
+Bind the chat's own keys, beside those that edit a line.
+
+Lay out the bottom of the terminal: live lines, a menu or the input line, completions, the status line.
+
+Take over what was typed before the chat was drawn: whole lines that wait in the terminal, each ended by Enter.
+"""
 
 import asyncio
 import contextlib

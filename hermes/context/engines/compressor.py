@@ -1,6 +1,12 @@
 """The built-in context engine: it clears old results first, then replaces the middle by a summary.
 
 Work over the whole conversation runs in a thread, so that other sessions of the process go on meanwhile.
+
+Builds the message that replaces condensed messages: its opening, the user's own words, and the notes.
+
+Builds notes without a model, as a last resort: which tools were called with what result, and what was said last.
+
+The cheap first step of a compression: old tool results are cleared, without asking any model.
 """
 
 import asyncio

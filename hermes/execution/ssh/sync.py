@@ -3,6 +3,11 @@
 A change is known by each side's own size, times and mode since the last look. Deletions are carried over for what was
 the same on both sides before. Names from the remote side are trusted no further than this folder: no `..`, no way
 through a link, nothing that programs here would obey (git hooks and settings, tasks of editors).
+
+Writes archives for GNU tar and reads its archives: the GNU format of ustar, ordinary files only when reading.
+
+Reading is our own: the host that writes an archive is not trusted, and the library's reader accepts many more forms
+(sparse files, extended headers) than are asked for.
 """
 
 import asyncio

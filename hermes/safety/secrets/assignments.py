@@ -1,6 +1,8 @@
 """Finds secrets by their names: `password = "..."`, headers, options, cookies.
 
 A name alone is not enough: the value must look like a secret too.
+
+Judges whether a name is a secret's, and whether a value may be a password that was chosen or generated.
 """
 
 import re

@@ -3,6 +3,10 @@
 A held value becomes `[secret:NAME]` wherever it occurs as it is, and `[secret:NAME/FORM]` where it occurs in another
 form (base64, hex, split, reversed, cut ...). Text that only has a secret's pattern becomes `[redacted:KIND]`. Text that
 holds neither passes through unchanged, the same object. The work grows with the text's length, whatever is in it.
+
+Redacts text that comes in pieces.
+
+The encodings in which a value can be printed, and texts with such encodings undone.
 """
 
 import base64

@@ -4,6 +4,13 @@ The text is parsed once and walked: words are resolved as far as they are consta
 off, programs given as arguments are followed, and each simple command is judged by the rule of its name, with its input
 from pipes, files and variables. Arguments that are data (a commit message, a pattern) are never looked at. What cannot
 be determined asks.
+
+A walk through a shell text that judges each simple command, with its input from pipes and variables.
+
+Finds text that a shell evaluates late: it looks like data when a line is read, and is run as a command afterwards.
+
+Subscripts are evaluated wherever a number or a variable's name is wanted (`$((X))`, `[[ -eq ]]`, `let`, `test -v`,
+`read`, `declare`, `printf -v`: bash(1), ARITHMETIC EVALUATION), prompts by `${X@P}`, completion by `compgen`.
 """
 
 import fnmatch

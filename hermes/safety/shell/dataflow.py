@@ -1,4 +1,8 @@
-"""Data flow between the commands of a line: through pipes, files and descriptors."""
+"""Data flow between the commands of a line: through pipes, files and descriptors.
+
+Content that programs leave in files for later commands of a line: unpacked archives,
+and files that programs write.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Parameter expansion and arithmetic of the shell, where they are constant."""
+"""Parameter expansion and arithmetic of the shell, where they are constant.
+
+Finds variables that arithmetic sets: in `((...))`, `let`, subscripts and offsets.
+"""
 
 import ast
 import fnmatch

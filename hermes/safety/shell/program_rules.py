@@ -1,4 +1,9 @@
-"""All rules by the name of the program, and what is judged of every call."""
+"""All rules by the name of the program, and what is judged of every call.
+
+Options with which a program only says what it would do. The only table of them.
+
+Only those stand here with which the program itself stops short of doing it, whatever else is given.
+"""
 
 import re
 from collections.abc import Callable

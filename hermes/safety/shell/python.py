@@ -1,4 +1,7 @@
-"""Analyzes Python program texts by their syntax tree."""
+"""Analyzes Python program texts by their syntax tree.
+
+Finds files that a Python text opens for writing and leaves empty.
+"""
 
 import ast
 import re

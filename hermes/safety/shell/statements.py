@@ -1,4 +1,7 @@
-"""The statements of a shell text that are not loops: commands, pipes, functions, declarations."""
+"""The statements of a shell text: commands, pipes, functions, declarations, loops.
+
+Loops are followed as far as their rounds are constant; a loop that exhausts a resource is a finding.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The syntax tree of a shell text, parsed within a budget of time."""
+"""The syntax tree of a shell text, parsed within a budget of time.
+
+The budget of work for one shell text.
+"""
 
 import re
 import time

@@ -1,5 +1,7 @@
 """Evaluates a call: collects the facts that speak against it, from paths, command, addresses, taint and
 files written before.
+
+Recognizes commands that only read: no copy of the folder is made before those. An unknown command may write.
 """
 
 import os

@@ -1,5 +1,7 @@
 """Evaluates commands that change a repository's git settings: in a sandbox those apply
 only after a person's approval.
+
+Finds what git would run of a repository's own: its hooks, and what its settings name.
 """
 
 import os

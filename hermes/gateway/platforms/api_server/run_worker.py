@@ -1,4 +1,7 @@
-"""The worker of runs: stored work that continues over restarts and over sessions that break."""
+"""The worker of runs: stored work that continues over restarts and over sessions that break.
+
+The numbered events of a run, for programs that listen now, come late, or reconnect.
+"""
 
 import asyncio
 import logging

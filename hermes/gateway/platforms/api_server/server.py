@@ -1,4 +1,7 @@
-"""The HTTP application of the API server: authentication, routes, and error responses."""
+"""The HTTP application of the API server: authentication, routes, and error responses.
+
+Routes for models, capabilities, skills, tool sets, health and metrics.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable

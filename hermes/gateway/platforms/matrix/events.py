@@ -1,4 +1,7 @@
-"""Turn Matrix's sync responses into inbound events; remember the agent's own messages and their buttons."""
+"""Turn Matrix's sync responses into inbound events; remember the agent's own messages and their buttons.
+
+The rooms that are known: their members, their names, and which are direct chats.
+"""
 
 import re
 from collections.abc import Callable, Iterable

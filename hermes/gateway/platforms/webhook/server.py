@@ -1,4 +1,10 @@
-"""The webhook server: a report is verified, counted and stored before it is acknowledged."""
+"""The webhook server: a report is verified, counted and stored before it is acknowledged.
+
+Fill prompt templates with the values of a report.
+
+Values from outside are untrusted content: the prompt only names them, and they stand in a fenced block of their own.
+Only numbers, and true or false, are put into the prompt itself.
+"""
 
 import hashlib
 import logging

@@ -1,4 +1,7 @@
-"""find and fd: what they delete, and what they start on what they find."""
+"""find and fd: what they delete, and what they start on what they find.
+
+The expression of `find`, read as far as it says that all that reaches an action can be made again.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
