@@ -187,7 +187,7 @@ def _font(letter: str) -> str:
 # What is shown.
 
 SETUP = (
-    "import sys; from hermes.admin.models.local_servers import LocalModelServer; from hermes.cli.commands.setup "
+    "import sys; from hermes.admin.models.setup import LocalModelServer; from hermes.cli.commands.setup "
     "import run;"
     "sys.exit(run([], servers=(LocalModelServer('ollama', 'Ollama', {port}),)))"
 )

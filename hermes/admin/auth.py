@@ -18,8 +18,7 @@ from hermes.llm.key_pool import KeyPool
 from hermes.llm.key_slots import KeyState, key_ending
 from hermes.llm.key_sources import split_command
 from hermes.plugins import suggest_name
-from hermes.providers.key_variables import is_valid_key
-from hermes.providers.records import ALIASES, KEY_VARIABLES, list_provider_names, load_record
+from hermes.providers.records import ALIASES, KEY_VARIABLES, is_valid_key, list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.sessions.formats.openai_format import Plain

@@ -6,8 +6,7 @@ What cannot be read yields no name; nothing is created, asked of a server, or ch
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from hermes.config.home import locate_home
-from hermes.config.profiles import list_profiles, locate_base_folder
+from hermes.config.home import list_profiles, locate_base_folder, locate_home
 from hermes.core.errors import HermesError
 
 MAX_CANDIDATES = 50

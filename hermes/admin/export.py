@@ -10,7 +10,11 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import strip_control_characters
 
 FORMATS = ("jsonl", "md", "html")
+
+
 _SPEAKERS = {"user": "Person", "assistant": "Hermes", "tool": "Tool", "system": "System"}
+
+
 _STYLE = (
     "body{max-width:50rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color:#222}"
     "article{border-left:.25rem solid #ccc;padding:.1rem 1rem;margin:1rem 0}.user{border-color:#2a6}.assistant"

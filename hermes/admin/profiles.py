@@ -6,9 +6,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hermes.config import profiles
-from hermes.config.home import HermesHome
-from hermes.config.profiles import DEFAULT_PROFILE
+from hermes.config.home import (
+    DEFAULT_PROFILE,
+    HermesHome,
+    check_profile_name,
+    choose_profile,
+    find_current_profile,
+    list_profiles,
+    locate_base_folder,
+    profile_folder,
+    read_chosen_profile,
+)
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
@@ -26,7 +34,7 @@ class ProfileAdmin:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._base = profiles.locate_base_folder(environ)
+        self._base = locate_base_folder(environ)
 
     @property
     def home_override(self) -> str:
@@ -35,11 +43,11 @@ class ProfileAdmin:
 
     def list_profiles(self) -> list[Plain]:
         """List every profile: its folder, whether it is the one in use, whether it is the default."""
-        return [self._profile_row(name) for name in profiles.list_profiles(self._base)]
+        return [self._profile_row(name) for name in list_profiles(self._base)]
 
     def show_profile(self, name: str = "") -> Plain:
         """Describe one profile with its contents; the one in use when none is named."""
-        name = name or profiles.find_current_profile(self._environ)
+        name = name or find_current_profile(self._environ)
         if not name:
             root = Path(self.home_override).expanduser().absolute()
             return {"name": "", "folder": str(root), "in_use": True, "default": False, **_describe_contents(root)}
@@ -78,7 +86,7 @@ class ProfileAdmin:
         """Use a profile from now on, wherever nothing else is said."""
         self._existing_folder(name)
         self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        profiles.choose_profile(self._base, name)
+        choose_profile(self._base, name)
         return self._profile_row(name)
 
     def rename_profile(self, name: str, new: str) -> Plain:
@@ -89,8 +97,8 @@ class ProfileAdmin:
             os.rename(folder, target)
         except OSError as error:
             raise _change_error(folder, error) from None
-        if profiles.read_chosen_profile(self._base) == name:
-            profiles.choose_profile(self._base, new)
+        if read_chosen_profile(self._base) == name:
+            choose_profile(self._base, new)
         return self._profile_row(new)
 
     def delete_profile(self, name: str) -> Plain:
@@ -98,8 +106,8 @@ class ProfileAdmin:
         row, folder = self._profile_row(name), self._changeable_folder(name)
         require_no_open_session(HermesHome(folder), tr("The profile {name!r} cannot be deleted", name=name))
         gone = folder.with_name(f".{name}.{os.urandom(4).hex()}")
-        if profiles.read_chosen_profile(self._base) == name:
-            profiles.choose_profile(self._base, DEFAULT_PROFILE)
+        if read_chosen_profile(self._base) == name:
+            choose_profile(self._base, DEFAULT_PROFILE)
         try:
             os.rename(folder, gone)
             shutil.rmtree(gone)
@@ -108,21 +116,21 @@ class ProfileAdmin:
         return row
 
     def _profile_row(self, name: str) -> Plain:
-        folder = profiles.profile_folder(self._base, name)
+        folder = profile_folder(self._base, name)
         return {
             "name": name,
             "folder": str(folder),
-            "in_use": profiles.find_current_profile(self._environ) == name,
-            "default": profiles.read_chosen_profile(self._base) == name,
+            "in_use": find_current_profile(self._environ) == name,
+            "default": read_chosen_profile(self._base) == name,
             "sessions": (folder / "hermes.db").exists(),
         }
 
     def _existing_folder(self, name: str) -> Path:
-        names = profiles.list_profiles(self._base)
+        names = list_profiles(self._base)
         if name not in names:
             hint = suggest_name(name, names) or N_("`hermes profile list` shows those there are.")
             raise NotFoundError(N_("There is no profile {name!r}.", name=name), hint)
-        return profiles.profile_folder(self._base, name)
+        return profile_folder(self._base, name)
 
     def _changeable_folder(self, name: str) -> Path:
         """Return the folder of a profile that can be moved and deleted."""
@@ -131,7 +139,7 @@ class ProfileAdmin:
         return self._existing_folder(name)
 
     def _free_folder(self, name: str) -> Path:
-        folder = profiles.profile_folder(self._base, profiles.check_profile_name(name))
+        folder = profile_folder(self._base, check_profile_name(name))
         if name == DEFAULT_PROFILE or os.path.lexists(folder):
             raise UsageError(N_("There is a profile {name!r} already.", name=name))
         return folder

@@ -1,4 +1,7 @@
-"""Collect the state of Hermes for `hermes status` and `/status`."""
+"""Collect the state of Hermes for `hermes status` and `/status`.
+
+The summary of this machine at the top of `hermes doctor`: home, terminal backend, approvals, trust.
+"""
 
 import asyncio
 import os
@@ -7,21 +10,21 @@ from collections.abc import Mapping
 
 import hermes
 from hermes.admin.auth import open_key_admin
-from hermes.admin.health import describe_backend
 from hermes.admin.sessions import open_existing_store
 from hermes.admin.usage import CacheSavings, cap_row, total_row
 from hermes.config.environment import merge_dotenv
-from hermes.config.home import HermesHome, locate_home
+from hermes.config.home import HermesHome, find_current_profile, locate_home
 from hermes.config.load import load_settings
-from hermes.config.profiles import find_current_profile
 from hermes.config.settings import Settings
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders
-from hermes.core.errors import HermesError, TransportError
+from hermes.core.errors import ConfigError, HermesError, TransportError
 from hermes.core.protocols import HttpTimeouts
-from hermes.i18n.messages import get_language
+from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_, get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
-from hermes.sessions.backend_factory import resolve_places
+from hermes.safety.paths import Places
+from hermes.sessions.backend_factory import BackendFactory, approval_mode, build_policy, resolve_places
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.model.endpoint import choose_model, is_embedded
@@ -34,6 +37,79 @@ from hermes.store.revisions import RevisionState
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import redact_url
+
+PROBLEM_PREFIX = "Problem:"
+
+
+async def summarize_health(environ: Mapping[str, str], folder: str) -> list[str]:
+    """Return lines about the home, the terminal backend, approvals and the folder. Creates nothing.
+
+    A setting that stops Hermes is a line that begins with `Problem:`. Raises ConfigError for a damaged file.
+    """
+    home = locate_home(environ)
+    loaded = load_settings(home)
+    settings = loaded.settings
+    places = resolve_places(environ, home, folder)
+    trusted = is_trusted(places.workspace, read_trusted_folders(home.trust_file))
+    commands, contained = await describe_backend(environ, settings, places)
+    return [
+        *loaded.warnings,
+        N_("Home: {root}", root=home.root),
+        *commands,
+        _describe_approvals(settings, contained),
+        _describe_trust(places.workspace, trusted=trusted),
+    ]
+
+
+async def describe_backend(
+    environ: Mapping[str, str], settings: Settings, places: Places, *, whole: bool = True
+) -> tuple[list[str], str]:
+    """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser gaps."""
+    supervisors = Supervisors(environ)
+    try:
+        backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)
+        try:
+            held = await backend.describe(detailed=whole)
+        finally:
+            await backend.close()
+    except ConfigError as error:
+        return [f"{PROBLEM_PREFIX} {error}"], ""
+    finally:
+        await supervisors.close()
+    return [
+        N_("Commands: {held}", held=held),
+        *([remark] if remark else []),
+    ], backend.name if backend.contained else ""
+
+
+def _describe_approvals(settings: Settings, contained: str) -> str:
+    try:
+        mode, policy = approval_mode(settings), build_policy(settings, SessionOptions())
+    except ConfigError as error:
+        return f"{PROBLEM_PREFIX} {error}"
+    if mode == "off":
+        counts = policy.off_in == contained
+        none = N_("off in {place} (nothing is asked about commands there)", place=policy.off_in)
+        some = N_("off in {place} (commands run elsewhere, so questions are asked)", place=policy.off_in)
+        mode = none if counts else some
+    return N_(
+        "Questions: mode {mode}, {allowed} allowed patterns, {rules} rules of your own; no answer within {seconds:g} s "
+        "is a no.",
+        mode=mode,
+        allowed=len(policy.allow),
+        rules=len(policy.rules),
+        seconds=settings.approvals.timeout,
+    )
+
+
+def _describe_trust(folder: str, *, trusted: bool) -> str:
+    if trusted:
+        return N_("Folder: {folder} is trusted.", folder=folder)
+    return N_(
+        "Folder: {folder} is not trusted: its files count as text of strangers (`hermes trust` changes it).",
+        folder=folder,
+    )
+
 
 REACH_SECONDS = 2.0
 """The time limit for asking the model's server."""
@@ -101,7 +177,7 @@ async def _probe_server(environ: Mapping[str, str], base_url: str, ca_file: str)
         finally:
             await transport.close()
     except TimeoutError:
-        return {"reached": False, "wrong": f"no answer within {REACH_SECONDS:g} s"}
+        return {"reached": False, "wrong": N_("no answer within {seconds:g} s", seconds=REACH_SECONDS)}
     except (TransportError, HermesError) as error:
         return {"reached": False, "wrong": str(error)}
     return {"reached": True, "seconds": round(time.monotonic() - began, 3), "status": answered}

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.admin.git import Git, find_repository
-from hermes.config.home import locate_home
-from hermes.config.profiles import locate_base_folder
+from hermes.config.home import locate_base_folder, locate_home
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr, tr_plural

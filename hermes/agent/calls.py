@@ -18,8 +18,8 @@ from hermes.core.messages import PROGRAM, Message, Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
-from hermes.tools.call_repair import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.executor import CallBatch
+from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 
 
 def build_closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:

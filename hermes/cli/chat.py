@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
+from hermes.admin.models.setup import KNOWN_SERVERS, LocalModelServer
 from hermes.cli.chat_options import build_app_options, build_chat_parser
-from hermes.cli.errors import report_failure
+from hermes.cli.output import report_failure
 from hermes.cli.plain.menu import PromptAbortedError, choose_option
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
@@ -82,7 +82,7 @@ def _offer_setup(
     Return an exit code when there is to be no chat. A person who would rather look around is not told a
     second time that no model is set up.
     """
-    from hermes.admin.models.local_servers import find_local_servers
+    from hermes.admin.models.setup import find_local_servers
     from hermes.cli.plain.readline import tolerate_invalid_input
     from hermes.sessions.model.endpoint import is_nothing_configured
 

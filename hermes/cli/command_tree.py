@@ -1,13 +1,12 @@
 """Describe what every command takes, read from the parsers themselves, for completion and for the documents."""
 
 import argparse
-import importlib
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from hermes.cli.parser import CommandParser, capture_parser
-from hermes.cli.verbs import VERBS
+from hermes.cli.verbs import VERBS, load_verb
 
 FILE_KIND = "file"
 VALUE_KINDS = {
@@ -50,16 +49,16 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
 def list_commands() -> list[CommandSpec]:
     """Return every command with its subcommands, in the order in which help names them."""
-    return [command for verb, (module, what) in VERBS.items() for command in _describe_verb(verb, module, what)]
+    return [command for verb, (_, what) in VERBS.items() for command in _describe_verb(verb, what)]
 
 
 def parser_for_verb(verb: str) -> CommandParser:
     """Return the parser of a command."""
-    return capture_parser(importlib.import_module(VERBS[verb][0]).run)
+    return capture_parser(load_verb(verb))
 
 
-def _describe_verb(verb: str, module: str, what: str) -> Iterator[CommandSpec]:
-    parser = capture_parser(importlib.import_module(module).run)
+def _describe_verb(verb: str, what: str) -> Iterator[CommandSpec]:
+    parser = parser_for_verb(verb)
     below = parser.list_subparsers()
     yield _describe_command((verb,), parser, what)
     summaries = {

@@ -254,7 +254,7 @@ def _set_process_language() -> None:
 
 
 def _report_error(text: str, code: int) -> int:
-    from hermes.cli.errors import print_error
+    from hermes.cli.output import print_error
 
     _set_process_language()
     print_error(text)

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from hermes.cli.verbs import HIDDEN_VERBS, VERBS
+from hermes.cli.verbs import HIDDEN_VERBS, VERBS, load_verb
 from hermes.i18n.messages import N_, tr
 
 _TEXT_OPTIONS = {"-z": "--oneshot", "--oneshot": "--oneshot", "-q": "--query", "--query": "--query"}
@@ -80,10 +80,7 @@ def _dispatch_command(args: list[str]) -> int:
     if first in ("-V", "--version"):
         first = "version"
     if first in VERBS or first in HIDDEN_VERBS:
-        import importlib
-
-        module = importlib.import_module(HIDDEN_VERBS[first] if first in HIDDEN_VERBS else VERBS[first][0])
-        return int(module.run(args[1:]))
+        return load_verb(first)(args[1:])
     if first and not first.startswith("-"):
         print(_format_unknown_command(first, args), file=sys.stderr)
         return 2
@@ -134,7 +131,7 @@ def _select_profile(args: list[str]) -> list[str]:
     try:
         return _extract_profile(args)
     except HermesError as error:
-        from hermes.cli.errors import report_failure
+        from hermes.cli.output import report_failure
 
         raise SystemExit(report_failure(error)) from None
 
@@ -160,7 +157,7 @@ def _extract_profile(args: list[str]) -> list[str]:
 
 def _use_profile(name: str) -> None:
     from hermes.config.environment import copy_environment, use_profile
-    from hermes.config.profiles import check_profile_name
+    from hermes.config.home import check_profile_name
 
     if copy_environment().get("HERMES_HOME"):
         said = tr("HERMES_HOME is set and comes first: the profile {name!r} is not used.", name=name)

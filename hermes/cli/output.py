@@ -1,4 +1,7 @@
-"""Output shared by the commands: JSON, a yes-or-no question, text wrapped for the terminal, sizes in bytes."""
+"""Output shared by the commands: JSON, a yes-or-no question, text wrapped for the terminal, sizes in bytes.
+
+Print errors on standard error: one line each, no traceback.
+"""
 
 import re
 import shutil
@@ -6,9 +9,32 @@ import sys
 
 import msgspec
 
-from hermes.cli.errors import print_error
-from hermes.i18n.messages import tr
+from hermes.core.errors import HermesError
+from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.markup.charts import fold_line, text_width
+from hermes.util.text import escape_unseen_characters
+
+
+def print_error(text: str) -> None:
+    """Print one line on standard error, in the person's language, with control and hidden characters escaped."""
+    print("hermes: " + escape_unseen_characters(" ".join(localize(text).split())), file=sys.stderr)
+
+
+def format_error(error: HermesError) -> str:
+    """Return an error's message and hint in the person's language."""
+    return join_sentences(localize(error.message), localize(error.hint))
+
+
+def format_remote_notice() -> str:
+    """Return the notice that a session is open in another process and that this one takes part in it."""
+    return tr("This session is open in another process; you take part in it: what is said there is shown here.")
+
+
+def report_failure(error: HermesError) -> int:
+    """Print an error and return its exit code."""
+    print_error(format_error(error))
+    return error.exit_code
+
 
 YES_ANSWERS = ("y", "yes", "是", "好")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
-from hermes.cli.errors import print_error
+from hermes.cli.output import print_error
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)

@@ -1,4 +1,6 @@
-"""The table of verbs: which module answers each, and what it does. Nothing of a verb is imported here."""
+"""The table of verbs: which function answers each, and what it does. A verb is imported when it is loaded."""
+
+from collections.abc import Callable
 
 from hermes.i18n.messages import N_
 
@@ -25,11 +27,11 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("who may talk with the agent from chats: list, add, change, remove"),
     ),
     "pairing": (
-        "hermes.cli.commands.gateway.pairing",
+        "hermes.cli.commands.gateway.people:run_pairing",
         N_("make, list and take back the codes by which somebody becomes known"),
     ),
     "audit": (
-        "hermes.cli.commands.gateway.audit",
+        "hermes.cli.commands.gateway.people:run_audit",
         N_("what people did from chats: messages, answers, changes, strangers"),
     ),
     "sessions": (
@@ -37,7 +39,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("list, show, search, rename, export, prune and delete sessions"),
     ),
     "insights": (
-        "hermes.cli.commands.insights",
+        "hermes.cli.commands.spending:run_insights",
         N_("tokens, money and work by day, hour, model and tool, as pictures"),
     ),
     "usage": ("hermes.cli.commands.spending", N_("tokens and money spent, and what the caps leave")),
@@ -60,7 +62,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
     "backup": ("hermes.cli.commands.backup", N_("put the home into one file, or list the backups there are")),
-    "restore": ("hermes.cli.commands.restore", N_("put a backup in the place of what is there")),
+    "restore": ("hermes.cli.commands.backup:run_restore", N_("put a backup in the place of what is there")),
     "profile": ("hermes.cli.commands.profile", N_("several homes beside each other: list, create, clone, use")),
     "worktree": ("hermes.cli.commands.worktree", N_("list and remove the git worktrees that `-w` made")),
     "update": (
@@ -71,17 +73,29 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
-    "mcp": ("hermes.cli.commands.mcp", N_("list the MCP servers, or try one")),
+    "mcp": ("hermes.cli.commands.tools:run_mcp", N_("list the MCP servers, or try one")),
     "trust": ("hermes.cli.commands.trust", N_("vouch for a project's folder, or list the trusted ones")),
-    "home": ("hermes.cli.commands.home", N_("show the home folder, or agree to share one with another program")),
+    "home": (
+        "hermes.cli.commands.profile:run_home",
+        N_("show the home folder, or agree to share one with another program"),
+    ),
     "guard": (
         "hermes.cli.commands.guard",
         N_("say what would be allowed: a command, a path, a URL; show a text without secrets"),
     ),
-    "version": ("hermes.cli.commands.version", N_("show the version")),
+    "version": ("hermes.cli.commands.update:run_version", N_("show the version")),
 }
-"""Commands: the module with its `run(arguments)`, and what the command does."""
+"""Commands: their module, where its function is not called `run` followed by `:function`; and what the command does."""
 
 
-HIDDEN_VERBS = {"__complete": "hermes.cli.commands.candidates"}
+HIDDEN_VERBS = {"__complete": "hermes.cli.commands.completion:run_candidates"}
 """Commands that programs call and nobody types."""
+
+
+def load_verb(verb: str) -> Callable[[list[str]], int]:
+    """Import the module of a verb and return its function: it takes the arguments, returns an exit code."""
+    import importlib
+
+    module, _, function = (HIDDEN_VERBS[verb] if verb in HIDDEN_VERBS else VERBS[verb][0]).partition(":")
+    run: Callable[[list[str]], int] = getattr(importlib.import_module(module), function or "run")
+    return run

@@ -1,8 +1,18 @@
-"""The only reader of the process's environment."""
+"""The only reader of the process's environment.
 
+Variables in a `.env` file: a line is added or changed, everything else stays as it is.
+"""
+
+import contextlib
 import os
+import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
+
+from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
+from hermes.util.atomic_write import write_atomic
 
 
 def copy_environment() -> dict[str, str]:
@@ -46,3 +56,62 @@ def parse_dotenv(text: str) -> dict[str, str]:
         if value:
             found[name] = value
     return found
+
+
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+_UNQUOTED_VALUE = re.compile(r"[\w./:@%+,=~-]+", re.ASCII)
+
+
+def set_variables(file: Path, values: Mapping[str, str]) -> None:
+    """Set variables in the file; it is its owner's alone (0600), and made when missing.
+
+    Raises ConfigError, which never holds a value, when that cannot be.
+    """
+    text = _read_text(file)
+    for name, value in values.items():
+        text = _set_line(text, name, value)
+    if any(parse_dotenv(text).get(name) != value for name, value in values.items()):
+        raise ConfigError(N_("{names} cannot be written to {file}.", names=", ".join(values), file=file))
+    try:
+        write_atomic(file, text.encode(), mode=0o600)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(
+            N_("{file} cannot be written: {why}.", file=file, why=why), N_("Mend its permissions.")
+        ) from None
+
+
+def _read_text(file: Path) -> str:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        if file.is_symlink():
+            raise ConfigError(N_("{file} is a symbolic link, and keys follow none.", file=file)) from None
+        raise ConfigError(N_("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
+    with contextlib.closing(os.fdopen(handle, "rb")) as source:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ConfigError(N_("{file} is not a file.", file=file))
+        return source.read().decode("utf-8", "surrogateescape")
+
+
+def _set_line(text: str, name: str, value: str) -> str:
+    if not _VARIABLE_NAME.fullmatch(name) or "\n" in value or "\r" in value:
+        raise ConfigError(N_("{name} cannot be a line of .env.", name=name[:60]))
+    line = _format_line(name, value)
+    lines = text.splitlines(keepends=True)
+    mine = re.compile(rf"\s*(?:export\s+)?{name}\s*=")
+    last = max((number for number, one in enumerate(lines) if mine.match(one)), default=-1)
+    if last >= 0:  # of several lines the last one counts
+        end = "\r\n" if lines[last].endswith("\r\n") else "\n"
+        export = "export " if lines[last].lstrip().startswith("export ") else ""
+        return "".join([*lines[:last], f"{export}{line}{end}", *lines[last + 1 :]])
+    return text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"
+
+
+def _format_line(name: str, value: str) -> str:
+    quote = "" if _UNQUOTED_VALUE.fullmatch(value) else "'" if '"' in value else '"'
+    return f"{name}={quote}{value}{quote}"

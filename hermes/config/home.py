@@ -1,12 +1,121 @@
-"""The home of Hermes: one folder, `HERMES_HOME`, `~/.hermes` by default."""
+"""The home of Hermes: one folder, `HERMES_HOME`, `~/.hermes` by default.
+
+Profiles: several homes of one person, each a folder of `~/.hermes/profiles`, and which of them is used.
+
+`HERMES_HOME` comes first, then `-p NAME` (`HERMES_PROFILE`), then the choice of `hermes profile use`.
+"""
 
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes.config.profiles import locate_profile_home
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, UsageError
+from hermes.i18n.messages import N_
+from hermes.util.atomic_write import write_atomic
+
+DEFAULT_PROFILE = "default"
+"""The name of the home that is no profile: `~/.hermes` itself."""
+
+
+PROFILE_VARIABLE = "HERMES_PROFILE"
+
+
+_PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+
+
+_CHOICE_FILE = "active_profile"
+
+
+_PROFILES_FOLDER = "profiles"
+
+
+def locate_base_folder(environ: Mapping[str, str]) -> Path:
+    """Return `~/.hermes`, under which the profiles lie, whatever HERMES_HOME says. Raises ConfigError."""
+    try:
+        return Path(environ.get("HOME") or Path.home()) / ".hermes"
+    except RuntimeError:
+        raise ConfigError(N_("No home folder is known."), N_("Set HERMES_HOME to a folder.")) from None
+
+
+def check_profile_name(name: str) -> str:
+    """Return the name if it can be a profile's. Raises UsageError."""
+    if not _PROFILE_NAME.fullmatch(name):
+        raise UsageError(
+            N_("{name!r} cannot be a profile's name.", name=name[:80]),
+            N_("Use small letters, digits, `_` and `-`, 64 at most, a letter or a digit first."),
+        )
+    return name
+
+
+def profile_folder(base: Path, name: str) -> Path:
+    """Return the folder of a profile, existing or not; the default one is the base itself."""
+    return base if name == DEFAULT_PROFILE else base / _PROFILES_FOLDER / name
+
+
+def list_profiles(base: Path) -> list[str]:
+    """Return the profiles there are, sorted, the default one first."""
+    try:
+        found = sorted(
+            one.name
+            for one in os.scandir(base / _PROFILES_FOLDER)
+            if one.is_dir() and _PROFILE_NAME.fullmatch(one.name)
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        found = []
+    return [DEFAULT_PROFILE, *(name for name in found if name != DEFAULT_PROFILE)]
+
+
+def read_chosen_profile(base: Path) -> str:
+    """Return the profile that `hermes profile use` has chosen. Raises ConfigError for a file that cannot be
+    read.
+    """
+    try:
+        with open(base / _CHOICE_FILE, encoding="utf-8", errors="replace") as file:
+            return file.read(200).strip() or DEFAULT_PROFILE
+    except (FileNotFoundError, NotADirectoryError):
+        return DEFAULT_PROFILE
+    except OSError as error:
+        raise ConfigError(
+            N_("{file} cannot be read: {reason}.", file=base / _CHOICE_FILE, reason=error.strerror),
+            N_("Mend its permissions, or remove it."),
+        ) from None
+
+
+def choose_profile(base: Path, name: str) -> None:
+    """Use this profile from now on, wherever no other is named."""
+    if name == DEFAULT_PROFILE:
+        (base / _CHOICE_FILE).unlink(missing_ok=True)
+    else:
+        write_atomic(base / _CHOICE_FILE, f"{name}\n".encode(), mode=0o600)
+
+
+def locate_profile_home(environ: Mapping[str, str]) -> Path:
+    """Return the home of the profile that is to be used. Raises UsageError for a name that is none, and
+    ConfigError.
+    """
+    base = locate_base_folder(environ)
+    named = environ.get(PROFILE_VARIABLE, "")
+    name = named or read_chosen_profile(base)
+    if name == DEFAULT_PROFILE:
+        return base
+    folder = profile_folder(base, check_profile_name(name))
+    if not folder.is_dir():
+        from hermes.plugins import suggest_name
+
+        hint = suggest_name(name, list_profiles(base)) or N_("`hermes profile list` shows those there are.")
+        raise ConfigError(N_("There is no profile {name!r}.", name=name), hint)
+    return folder
+
+
+def find_current_profile(environ: Mapping[str, str]) -> str:
+    """Return the name of the profile that is used; empty where HERMES_HOME names a folder that is none of them."""
+    base, named = locate_base_folder(environ), environ.get("HERMES_HOME", "")
+    if not named:
+        return environ.get(PROFILE_VARIABLE, "") or read_chosen_profile(base)
+    root = Path(named).expanduser().absolute()
+    return next((name for name in list_profiles(base) if profile_folder(base, name) == root), "")
+
 
 _FOREIGN_FILES = ("state.db", "hermes-agent", "kanban.db", "gateway_state.json", "processes.json")
 """Names of files that another program (hermes-agent) leaves in its home and Hermes never makes."""

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from hermes.config.home import HermesHome
-from hermes.config.known_keys import KNOWN_ELSEWHERE
+from hermes.config.keys import KNOWN_ELSEWHERE
 from hermes.config.settings import (
     CACHE_TTLS,
     CapSettings,

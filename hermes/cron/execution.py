@@ -14,11 +14,11 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.cron.job import CronJob
+from hermes.cron.jobs import list_delivery_targets
 from hermes.cron.output import MAX_FILES, JobOutputs
 from hermes.cron.runner import JobDelivery, JobPrompt, JobRunner, JobRunOutcome
 from hermes.cron.schedule import parse_zone
 from hermes.cron.scripts import JobScripts
-from hermes.cron.targets import list_delivery_targets
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.safety.fencing import fence_untrusted_text

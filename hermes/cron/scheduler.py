@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from hermes.core.errors import BusyError, HermesError
 from hermes.cron.execution import LEASE, JobExecution, JobRunDeps
 from hermes.cron.job import CatchUp, CronJob, try_parse_job
-from hermes.cron.targets import list_delivery_targets
+from hermes.cron.jobs import list_delivery_targets
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.store.jobs import (

@@ -31,7 +31,7 @@ from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, IpcListener
 from hermes.ipc.session_host import RemotePrompter, serve_session
 from hermes.runtime.actor import SessionActor

@@ -26,8 +26,7 @@ from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts,
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.control_socket import ControlSocket
-from hermes.gateway.metrics import BacklogCounts, GatewayStatus, read_backlog
-from hermes.gateway.metrics_server import open_metrics_server
+from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import PlatformContext
 from hermes.gateway.recovery import GatewayRecovery

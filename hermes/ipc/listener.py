@@ -11,8 +11,7 @@ from pathlib import Path
 
 from hermes.core.errors import StoreError
 from hermes.i18n.messages import N_
-from hermes.ipc.connection import IpcConnection
-from hermes.ipc.frames import MAX_FRAME_BYTES, RequestFrame, request_decoder
+from hermes.ipc.frames import MAX_FRAME_BYTES, IpcConnection, RequestFrame, request_decoder
 
 MAX_CLIENTS = 64
 GATEWAY_SOCKET = "gateway.sock"

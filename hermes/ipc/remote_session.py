@@ -15,7 +15,7 @@ from hermes.core.events import Event, Level, Notice, TurnEnded, TurnResumed, Tur
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, get_language
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.ipc.listener import GATEWAY_SOCKET, peer_uid, process_socket_path, short_socket_path
 from hermes.runtime.locks import find_lock_owner
 from hermes.runtime.mailbox import InboundMessage

@@ -16,7 +16,7 @@ from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

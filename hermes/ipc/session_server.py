@@ -9,7 +9,7 @@ from pathlib import Path
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.ipc.listener import IpcListener, process_socket_path
 from hermes.ipc.remote_session import RemoteSession, attach_session
 from hermes.ipc.session_host import serve_session

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyCooldown
 from hermes.llm.key_sources import KeySource
-from hermes.providers.key_variables import is_valid_key
+from hermes.providers.records import is_valid_key
 from hermes.util.clock import Clock
 
 _MIN_SHOWN_LENGTH = 20

@@ -10,10 +10,9 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
-from hermes.mcp.annotations import KnownMcpTools
 from hermes.mcp.rpc import McpTransport
 from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
-from hermes.mcp.tools import make_mcp_tool, mcp_toolset_name
+from hermes.mcp.tools import KnownMcpTools, make_mcp_tool, mcp_toolset_name
 from hermes.safety.environment import select_basic_variables
 from hermes.tools.registry import Toolbox
 

@@ -8,9 +8,17 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
-from hermes.providers.key_variables import is_valid_key, list_variable_keys
 from hermes.providers.proxies import is_loopback
-from hermes.providers.records import ALIASES, HOSTS, KEY_VARIABLES, LOCAL_PORTS, list_provider_names, load_record
+from hermes.providers.records import (
+    ALIASES,
+    HOSTS,
+    KEY_VARIABLES,
+    LOCAL_PORTS,
+    is_valid_key,
+    list_provider_names,
+    list_variable_keys,
+    load_record,
+)
 from hermes.providers.wire import Endpoint, ProviderRecord, matches_model
 from hermes.providers.wires import resolve_wire_name
 from hermes.util.text import redact_url

@@ -30,7 +30,7 @@ from hermes.skills.files import (
     read_folder,
 )
 from hermes.skills.skill_head import read_head
-from hermes.skills.validate import check_skill
+from hermes.skills.skill_library import check_skill
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 ARCHIVE_LIMIT = 16 << 20

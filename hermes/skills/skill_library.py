@@ -3,9 +3,12 @@
 A change is a row first (`store/revisions.py`): the whole skill as it was and as it is to be. Its files
 are written into a folder beside, which then takes the skill's place; a process that dies in between
 leaves the row `applying` and the folder, and the next process finishes it (`settle_interrupted`).
+
+Validates a skill against the specification: the same answer as `agentskills validate`, and limits of our own.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +18,8 @@ from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.skills import files as folders
 from hermes.skills.catalog import Skill, SkillCatalog, SkillTier
 from hermes.skills.diff import diff_lines
-from hermes.skills.files import MAIN_FILE, Files
-from hermes.skills.skill_head import is_skill_name, split_head
-from hermes.skills.validate import check_skill
+from hermes.skills.files import MAIN_FILE, Files, check_files, decode_text, read_folder
+from hermes.skills.skill_head import SkillHead, is_skill_name, read_head, split_head
 from hermes.store.revisions import (
     NewRevision,
     Revision,
@@ -27,6 +29,41 @@ from hermes.store.revisions import (
     hold_write_lock,
 )
 from hermes.store.store import Store
+
+
+def inspect_files(files: Files, name: str) -> SkillHead:
+    """Return the head of a skill that is about to have this name, with all that is wrong with its files."""
+    if MAIN_FILE not in files:
+        return SkillHead(name=name, wrong=(f"it has no {MAIN_FILE}",))
+    text = decode_text(files[MAIN_FILE])
+    if text is None:
+        return SkillHead(name=name, wrong=(f"{MAIN_FILE} is not text in UTF-8",))
+    try:
+        check_files(files)
+    except UsageError as error:
+        return SkillHead(name=name, wrong=(error.message.rstrip("."),))
+    return read_head(text, name)
+
+
+def check_skill(files: Files, name: str) -> SkillHead:
+    """Return the head of a skill that is to be stored. Raises UsageError with all that is wrong."""
+    head = inspect_files(files, name)
+    if head.wrong:
+        raise UsageError(f"The skill {name!r} cannot be used: {'; '.join(head.wrong)}.")
+    return head
+
+
+def list_problems(folder: str) -> list[str]:
+    """Return everything that is wrong or odd with the skill in a folder; none when it is as the
+    specification has it.
+    """
+    folder = os.path.abspath(folder)
+    try:
+        head = inspect_files(read_folder(folder), os.path.basename(folder))
+    except UsageError as error:
+        return [error.message.rstrip(".")]
+    return [*head.wrong, *head.odd]
+
 
 KIND = "skill"
 _MAX_PENDING = 50

@@ -2,8 +2,7 @@
 
 A hostile page may make any parser take minutes, or crash it; here that ends a child with a limit of processor time and
 memory, which has no environment, no network of ours and no secrets. So what it runs (`markdown`, `hidden`, `writer`)
-imports the standard library and selectolax, and of Hermes nothing but each other.
-"""
+imports the standard library and selectolax, and of Hermes nothing but each other."""
 
 import json
 import sys
@@ -13,10 +12,15 @@ from urllib.parse import urljoin
 from hermes.web.html_to_markdown import convert_html
 
 CPU_SECONDS = 2
+
+
 MEMORY = 1 << 30
+
+
 _MAX_ROWS = 100
 
-START_PROGRAM = "import sys; sys.path += sys.argv[1:]; from hermes.web.converter import main; sys.exit(main())"
+
+START_PROGRAM = "import sys; sys.path += sys.argv[1:]; from hermes.web.pages import main; sys.exit(main())"
 """The program text that `python -I -S -c` is given."""
 
 
@@ -63,7 +67,3 @@ def main() -> int:
     made = extract_rows(html, job["url"], job) if job["row"] else convert_html(html, job["url"])
     sys.stdout.buffer.write(json.dumps(made).encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

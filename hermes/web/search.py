@@ -1,7 +1,9 @@
 """Search engines as data, and the one way in which all of them are queried.
 
-A record (`engines/`, a file each) says where an engine is, how a query is put, and where in its answer the results are.
+A record (`search_engines.py`) says where an engine is, how a query is put, and where in its answer the results are.
 Keys come from the environment or `.env`, go into a field of the request and nowhere else.
+
+The record that describes a search engine.
 """
 
 import html
@@ -13,14 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import ToolError
-from hermes.plugins import list_builtin_names, load_builtin, suggest_name
+from hermes.plugins import suggest_name
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.urls import judge_url
-from hermes.web.charset import decode_body
 from hermes.web.converter import ConversionJob
-from hermes.web.engine import SearchEngine
 from hermes.web.fetch import FetchedPage, WebFetcher
-from hermes.web.pages import extract_list
+from hermes.web.pages import decode_body, extract_list
+from hermes.web.search_engines import ENGINES, SearchEngine
 
 MAX_RESULTS = 20
 _MAX_SNIPPET = 500
@@ -77,28 +78,19 @@ class WebSearch(Struct, frozen=True, kw_only=True):
         }
 
 
-def list_engine_names() -> tuple[str, ...]:
-    """Return the names of all engines that there is a record of."""
-    from hermes.web import engines
-
-    return list_builtin_names(engines)
-
-
 def load_engine(name: str) -> SearchEngine:
     """Return the engine of that name. Raises `ToolError` when there is none."""
-    from hermes.web import engines
-
-    if name not in list_engine_names():
-        near = suggest_name(name, list_engine_names())
-        raise ToolError(f"There is no search engine {name!r} (web.search_backend). {near}".strip())
-    record: SearchEngine = load_builtin(engines, name).ENGINE
-    return record
+    if name not in ENGINES:
+        raise ToolError(
+            f"There is no search engine {name!r} (web.search_backend). {suggest_name(name, ENGINES)}".strip()
+        )
+    return ENGINES[name]
 
 
 def choose_engine(name: str, search_url: str, environ: Mapping[str, str]) -> SearchEngine:
     """Return the engine to query: the named one, else the first that has all it needs. Raises `ToolError`."""
     if not name:
-        found = [one for one in map(load_engine, list_engine_names()) if one.is_usable(search_url, environ)]
+        found = [one for one in ENGINES.values() if one.is_usable(search_url, environ)]
         return min(found, key=lambda one: one.order)
     chosen = load_engine(name)
     if not chosen.base_url(search_url, environ):

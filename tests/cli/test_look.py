@@ -3,8 +3,7 @@
 import pytest
 from prompt_toolkit.styles import Style
 
-from hermes.cli.render.skins import DEFAULT_SKIN, SKINS
-from hermes.cli.render.theme import ColorDepth, detect_color_depth
+from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, ColorDepth, detect_color_depth
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.env_file import set_variables
-from hermes.config.environment import parse_dotenv
+from hermes.config.environment import parse_dotenv, set_variables
 from hermes.core.errors import ConfigError
 
 FILES = {

@@ -12,7 +12,7 @@ import pytest
 
 import hermes
 from hermes.config import display, gateway, settings
-from hermes.config.known_keys import KNOWN_ELSEWHERE
+from hermes.config.keys import KNOWN_ELSEWHERE
 from hermes.providers.records import list_provider_names, load_record
 
 ROOT = Path(hermes.__file__).parent.parent

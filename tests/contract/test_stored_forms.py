@@ -22,12 +22,12 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import hermes.admin.models.local_servers
 import msgspec
 import pytest
 from msgspec import Struct, inspect
 
 import hermes
-import hermes.admin.models.local_servers
 import hermes.cli
 import hermes.execution
 import hermes.gateway.platforms.discord
@@ -178,7 +178,7 @@ def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
 
 
 FOREIGN = (
-    hermes.admin.models.local_servers,
+    hermes.admin.models.setup,
     hermes.cli,
     hermes.execution,
     hermes.gateway.platforms.discord,

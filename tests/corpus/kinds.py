@@ -69,7 +69,7 @@ from hermes.gateway.platforms.telegram.adapter import PLATFORM as TELEGRAM
 from hermes.gateway.platforms.webhook.adapter import PLATFORM as WEBHOOK
 from hermes.gateway.platforms.webhook.server import StoredWebhookRun as ReportWish
 from hermes.ipc.frames import RequestFrame, ResponseFrame
-from hermes.mcp.annotations import RememberedTool
+from hermes.mcp.tools import RememberedTool
 from hermes.memory.files import MemoryTarget
 from hermes.memory.review import ReviewFindings
 from hermes.runtime.mailbox import InboundMessage

@@ -368,7 +368,7 @@ async def test_deleting_asks_with_id_title_and_size_and_only_a_whole_title_is_a_
 
 OFFERED = """
 import sys
-from hermes.admin.models.local_servers import LocalModelServer
+from hermes.admin.models.setup import LocalModelServer
 from hermes.cli.chat import run
 servers = tuple(LocalModelServer("ollama", "Ollama", int(port)) for port in sys.argv[1:])
 sys.exit(run([], servers=servers))
@@ -404,8 +404,8 @@ async def listing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 CHOSEN = """
 import asyncio, os, sys
 from hermes.sessions.options import SessionOptions
-from hermes.admin.models.local_servers import LocalModelServer
-from hermes.cli.plain.offer_model import offer_local_server
+from hermes.admin.models.setup import LocalModelServer
+from hermes.cli.plain.prompts import offer_local_server
 terminal = os.open("/dev/tty", os.O_RDWR)
 servers = tuple(LocalModelServer("vllm", f"Server {port}", int(port)) for port in sys.argv[1:])
 print("chosen:", asyncio.run(offer_local_server(SessionOptions(), dict(os.environ), terminal, servers)).model + ".")

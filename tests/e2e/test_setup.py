@@ -17,7 +17,7 @@ from hermes.testing.server import ScriptedServer
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (
-    "import sys; from hermes.admin.models.local_servers import LocalModelServer; from hermes.cli.commands.setup "
+    "import sys; from hermes.admin.models.setup import LocalModelServer; from hermes.cli.commands.setup "
     "import run;"
     "sys.exit(run(sys.argv[2:], servers=(LocalModelServer('{name}', 'My server', {port}),) if {port} else ()))"
 )

@@ -16,8 +16,15 @@ import pytest
 from hermes.admin.service import gateway_process as process_module
 from hermes.admin.service.gateway_log import MAX_FILE_BYTES, MAX_FILES, GatewayLog, create_entry, read_log
 from hermes.admin.service.sd_notify import ServiceNotifier
-from hermes.admin.service.service import GatewayService, ServiceKind, detect_service_kind, format_plan
-from hermes.admin.service.unit_files import ServiceSpec, build_launchd_plist, build_systemd_unit
+from hermes.admin.service.service import (
+    GatewayService,
+    ServiceKind,
+    ServiceSpec,
+    build_launchd_plist,
+    build_systemd_unit,
+    detect_service_kind,
+    format_plan,
+)
 from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.home import HermesHome
 from hermes.core.errors import NotFoundError

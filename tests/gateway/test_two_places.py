@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.ipc.session_host import serve_session
 from hermes.ipc.session_server import attach_named_session
 from hermes.runtime.actor import SessionActor

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, VariableKeySource
-from hermes.providers.key_variables import list_variable_keys
+from hermes.providers.records import list_variable_keys
 from hermes.testing.home import TempHome
 
 SECRET = "sk-" + os.urandom(12).hex()

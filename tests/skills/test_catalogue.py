@@ -14,7 +14,7 @@ from hermes.core.errors import NotFoundError, UsageError
 from hermes.skills.catalog import Skill, SkillTier
 from hermes.skills.files import check_path, read_file, read_folder
 from hermes.skills.section import INDEX_LIMIT, SkillsSection
-from hermes.skills.validate import list_problems
+from hermes.skills.skill_library import list_problems
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"
 BROKEN = {

@@ -11,7 +11,7 @@ import pytest
 from hermes.skills.catalog import SkillCatalog, SkillRoots, SkillTier
 from hermes.skills.files import read_folder
 from hermes.skills.section import format_index
-from hermes.skills.validate import list_problems
+from hermes.skills.skill_library import list_problems
 
 STARTER = Path(SkillRoots(own=Path(), cache=Path()).built_in)
 SKILLS = sorted(path.name for path in STARTER.iterdir() if not path.name.startswith("_"))

@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.tools.call_repair import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.executor import PlannedCall, plan_stages
+from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 from hermes.tools.tool import Parallel, PathUse
 
 NAMES = ["read_file", "write_file", "search_files", "terminal", "todo", "web_search"]

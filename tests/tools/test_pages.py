@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from hermes.web.charset import decode_body
 from hermes.web.fetch import FetchedPage
 from hermes.web.html_to_markdown import convert_html, find_hiding_selectors, is_hiding_style
-from hermes.web.pages import extract_text, is_readable, strip_tags, text_from_html
+from hermes.web.pages import decode_body, extract_text, is_readable, strip_tags, text_from_html
 
 URL = "https://example.com/docs/page"
 

@@ -13,7 +13,8 @@ from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
 from hermes.tools.registry import ToolRegistry
 from hermes.web.access import WebAccess
-from hermes.web.search import choose_engine, list_engine_names, load_engine
+from hermes.web.search import choose_engine, load_engine
+from hermes.web.search_engines import ENGINES
 
 from .conftest import Session, make_context
 from .websites import Site, moved, page, site
@@ -154,7 +155,7 @@ def keys() -> dict[str, str]:
     return {"BRAVE_SEARCH_API_KEY": f"BSA{secrets.token_hex(12)}", "TAVILY_API_KEY": f"tvly-{secrets.token_hex(12)}"}
 
 
-@pytest.mark.parametrize("name", list_engine_names())
+@pytest.mark.parametrize("name", sorted(ENGINES))
 async def test_every_engine_finds_the_same(name: str, served: Site, tmp_path: Path) -> None:
     path, answer = SHAPES[name]
     served.pages[path] = answer

@@ -21,8 +21,7 @@ from hermes.admin.migrate.agent_home import AgentHome
 from hermes.admin.migrate.claw_home import CONFIG_NAMES, ClawHome
 from hermes.admin.migrate.foreign_home import ForeignHome, HomeContents, SkippedItem, read_small_text
 from hermes.admin.migrate.foreign_home import read_small_text as read_words
-from hermes.config.env_file import set_variables
-from hermes.config.environment import merge_dotenv
+from hermes.config.environment import merge_dotenv, set_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import parse_mapping, read_text

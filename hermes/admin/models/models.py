@@ -411,7 +411,7 @@ def _setting_sources(settings: ModelSettings, endpoint: Endpoint, environ: Mappi
 
 def check_key(text: str) -> None:
     """Raise UsageError for a text that cannot be a key."""
-    from hermes.providers.key_variables import is_valid_key
+    from hermes.providers.records import is_valid_key
 
     if not text:
         raise UsageError(N_("No key was given."))

@@ -10,8 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes.admin.service.service import ServiceError
-from hermes.admin.service.unit_files import ServiceSpec
+from hermes.admin.service.service import ServiceError, ServiceSpec
 from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, StoreError
 from hermes.i18n.messages import N_

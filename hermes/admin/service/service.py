@@ -2,6 +2,8 @@
 
 Where neither systemd nor launchd manages a user's services, the gateway is a detached process that is
 found by its lock.
+
+Build the files of the gateway for systemd and launchd, as texts.
 """
 
 import hashlib
@@ -10,20 +12,41 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
 import hermes
-from hermes.admin.service import unit_files
 from hermes.config.home import HermesHome
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 
+WATCHDOG_SECONDS = 60
+"""How long the gateway's event loop may be stuck before it is restarted."""
+RESTART_SECONDS = 2
+MARGIN_SECONDS = 30
+"""Seconds that stopping may take beyond the time that running turns have."""
+_PASSED_VARIABLES = ("HERMES_HOME", "HERMES_LANGUAGE", "PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _COMMAND_SECONDS = 180.0
+
+
+class ServiceSpec(Struct, frozen=True, kw_only=True):
+    """The process that a service runs."""
+
+    arguments: Sequence[str]
+    folder: str
+    """Its working folder: the home."""
+    drain_seconds: float
+    environ: Mapping[str, str]
+    """Its environment; see `service_environ`."""
+    name: str
+    log: str
+    """The file for its output, where no service manager keeps that."""
 
 
 class ServiceKind(StrEnum):
@@ -87,18 +110,18 @@ class GatewayService:
     @property
     def stop_seconds(self) -> float:
         """Seconds that its end may take."""
-        return self._drain_seconds + unit_files.MARGIN_SECONDS
+        return self._drain_seconds + MARGIN_SECONDS
 
     @property
-    def spec(self) -> unit_files.ServiceSpec:
+    def spec(self) -> ServiceSpec:
         """The process to run."""
         environ = {"HERMES_HOME": str(self._home.root)}
-        return unit_files.ServiceSpec(
+        return ServiceSpec(
             # -P: nothing that lies in the folder where it runs is taken for a module.
             arguments=(sys.executable, "-P", "-m", "hermes", "gateway", "run"),
             folder=str(self._home.root),
             drain_seconds=self._drain_seconds,
-            environ=unit_files.service_environ(self._environ) | environ | _python_path(self._environ),
+            environ=service_environ(self._environ) | environ | _python_path(self._environ),
             name=self.name,
             log=str(self._home.logs / "gateway.out"),
         )
@@ -112,7 +135,7 @@ class GatewayService:
             )
         if self.kind is ServiceKind.LAUNCHD:
             return ServicePlan(
-                writes=((self.file, unit_files.build_launchd_plist(self.spec)),),
+                writes=((self.file, build_launchd_plist(self.spec)),),
                 commands=(("-launchctl", "bootout", self._launchd_target), self._bootstrap_command),
             )
         commands = [
@@ -122,7 +145,7 @@ class GatewayService:
             # Without it the service ends with the last login.
             ("-loginctl", "enable-linger"),
         ]
-        return ServicePlan(writes=((self.file, unit_files.build_systemd_unit(self.spec)),), commands=tuple(commands))
+        return ServicePlan(writes=((self.file, build_systemd_unit(self.spec)),), commands=tuple(commands))
 
     def plan_uninstall(self) -> ServicePlan:
         """Plan to stop it, and to remove it from the service manager."""
@@ -209,3 +232,88 @@ def _python_path(environ: Mapping[str, str]) -> dict[str, str]:
         return {}
     others = environ.get("PYTHONPATH", "").split(os.pathsep)
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys([here, *(one for one in others if os.path.isabs(one))]))}
+
+
+def service_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a service needs from this environment. Keys belong into the home's `.env`."""
+    names = [*_PASSED_VARIABLES, *_PROXY_VARIABLES, *(one.upper() for one in _PROXY_VARIABLES)]
+    return {name: environ[name] for name in names if environ.get(name)}
+
+
+def build_systemd_unit(spec: ServiceSpec) -> str:
+    """Build a unit of a user's own systemd: `systemd.service(5)`.
+
+    A configuration error (exit code 78) is not retried, because it would fail again; every other failure is.
+    """
+    lines = [
+        "[Unit]",
+        f"Description=Hermes gateway ({_escape_unit_text(spec.folder)})",
+        "Documentation=man:systemd.service(5)",
+        "After=network-online.target",
+        "Wants=network-online.target",
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=notify",
+        "NotifyAccess=main",
+        f"ExecStart={' '.join(_quote_word(one, command=True) for one in spec.arguments)}",
+        "ExecReload=/bin/kill -HUP $MAINPID",
+        f"WorkingDirectory={_escape_unit_text(spec.folder)}",
+        *(f"Environment={_quote_word(f'{name}={value}')}" for name, value in sorted(spec.environ.items())),
+        "Restart=on-failure",
+        f"RestartSec={RESTART_SECONDS}",
+        "RestartPreventExitStatus=78",
+        f"WatchdogSec={WATCHDOG_SECONDS}",
+        "TimeoutStartSec=120",
+        f"TimeoutStopSec={int(spec.drain_seconds) + MARGIN_SECONDS}",
+        "KillMode=mixed",
+        "UMask=0077",
+        "LimitNOFILE=65536",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def build_launchd_plist(spec: ServiceSpec) -> str:
+    """Build an agent of a user's own launchd: `launchd.plist(5)`. It is restarted unless it ended well."""
+    parts = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">',
+        '<plist version="1.0">',
+        "<dict>",
+        f"  <key>Label</key><string>{escape(spec.name)}</string>",
+        "  <key>ProgramArguments</key>",
+        "  <array>",
+        *(f"    <string>{escape(one)}</string>" for one in spec.arguments),
+        "  </array>",
+        f"  <key>WorkingDirectory</key><string>{escape(spec.folder)}</string>",
+        "  <key>EnvironmentVariables</key>",
+        "  <dict>",
+        *(
+            f"    <key>{escape(name)}</key><string>{escape(value)}</string>"
+            for name, value in sorted(spec.environ.items())
+        ),
+        "  </dict>",
+        "  <key>RunAtLoad</key><true/>",
+        "  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>",
+        f"  <key>ThrottleInterval</key><integer>{RESTART_SECONDS}</integer>",
+        f"  <key>ExitTimeOut</key><integer>{int(spec.drain_seconds) + MARGIN_SECONDS}</integer>",
+        f"  <key>StandardOutPath</key><string>{escape(spec.log)}</string>",
+        f"  <key>StandardErrorPath</key><string>{escape(spec.log)}</string>",
+        "  <key>ProcessType</key><string>Background</string>",
+        "</dict>",
+        "</plist>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _quote_word(text: str, *, command: bool = False) -> str:
+    """Quote a word for systemd: `%` begins a specifier, and in a command `$` a variable."""
+    inner = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{inner.replace("$", "$$") if command else inner}"'
+
+
+def _escape_unit_text(text: str) -> str:
+    return text.replace("%", "%%").replace("\n", " ")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from hermes.admin.approvals import answer_approval, find_pending_approval, list_pending_approvals
-from hermes.cli.errors import report_failure
+from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

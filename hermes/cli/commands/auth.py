@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from hermes.admin.auth import KeyAdmin, open_key_admin
-from hermes.cli.errors import report_failure
+from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.auth_file import AuthEntry
 from hermes.config.environment import copy_environment

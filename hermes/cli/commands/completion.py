@@ -1,12 +1,18 @@
 """`hermes completion`: print the script with which a shell completes commands, options and names. It is
 built from the parsers.
+
+`hermes __complete KIND [PREFIX]`: print names for shell completion, one a line, with a description behind a tab.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 
+from hermes.admin.completion_names import list_candidates
 from hermes.cli.command_tree import FILE_KIND, ArgumentValue, CommandSpec, list_commands
 from hermes.cli.parser import CommandParser
+from hermes.config.environment import copy_environment
 from hermes.i18n.messages import tr
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 SHELLS = ("bash", "zsh", "fish")
 _GLOBAL_OPTIONS = ("-p", "--profile")
@@ -236,3 +242,14 @@ function __hermes_at
   test "$path[1..$wanted]" = "$argv"
 end
 complete -c hermes -f"""
+
+
+def run_candidates(arguments: list[str]) -> int:
+    """Print the names. Whatever goes wrong, the list is just empty."""
+    kind, prefix = (*arguments, "", "")[:2]
+    lines = [
+        f"{name}\t{escape_unseen_characters(to_one_line(about, 60))}"
+        for name, about in list_candidates(copy_environment(), kind, prefix)
+    ]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0

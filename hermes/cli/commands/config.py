@@ -23,7 +23,7 @@ from hermes.admin.config import (
     set_setting,
     unset_setting,
 )
-from hermes.cli.errors import print_error, report_failure
+from hermes.cli.output import print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import ask_yes_no
 from hermes.config.environment import copy_environment, merge_dotenv

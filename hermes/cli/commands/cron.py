@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 
 from hermes.admin.cron import CronAdmin, open_cron_admin
-from hermes.cli.errors import print_error, report_failure
-from hermes.cli.output import confirm_action, print_json
+from hermes.cli.output import confirm_action, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.views.cron import format_history, format_idle_line, format_job, format_job_line
 from hermes.config.environment import copy_environment

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from hermes.admin.doctor import OK, WARNING, DoctorCheck, check_home
-from hermes.admin.health import PROBLEM_PREFIX, summarize_health
+from hermes.admin.status import PROBLEM_PREFIX, summarize_health
 from hermes.cli.output import print_json
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from hermes.admin.guard import FIELDS, Plain, PolicyChecker, PolicyQuestion
-from hermes.cli.errors import report_failure
+from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from hermes.admin.logs import LEVELS, LogEntry, LogFilter, follow_log, parse_since, read_log
-from hermes.cli.errors import print_error, report_failure
+from hermes.cli.output import print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import HermesHome, locate_home

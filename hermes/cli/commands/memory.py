@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from hermes.admin.memory import open_memory_admin
-from hermes.cli.errors import report_failure
+from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.views.memory import NO_PENDING_CHANGE, decide_change, format_memory_change, format_memory_file
 from hermes.config.environment import copy_environment

@@ -17,7 +17,7 @@ from hermes.admin.models.models import (
     resolve_selection,
     save_selection,
 )
-from hermes.cli.errors import format_error, print_error, report_failure
+from hermes.cli.output import format_error, print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import PromptAbortedError, ask_yes_no, is_interactive, pick_name
 from hermes.config.environment import copy_environment

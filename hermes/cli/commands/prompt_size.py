@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 
 from hermes.cli.chat_options import build_app_options, build_chat_parser
-from hermes.cli.errors import print_error, report_failure
+from hermes.cli.output import print_error, report_failure
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr

@@ -15,8 +15,7 @@ import msgspec
 from hermes.admin.export import FORMATS, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
-from hermes.cli.errors import print_error, report_failure
-from hermes.cli.output import confirm_action, format_bytes, print_json
+from hermes.cli.output import confirm_action, format_bytes, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError, UsageError

@@ -19,12 +19,14 @@ from hermes.admin.migrate.importer import (
     open_foreign_home,
     preview_import,
 )
-from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
 from hermes.admin.models.models import FoundKey, ModelSelection, describe_current_model, list_model_names, probe_model
 from hermes.admin.models.setup import (
+    KNOWN_SERVERS,
+    LocalModelServer,
     SetupRequest,
     SetupSelection,
     complete_model,
+    find_local_servers,
     find_provider_keys,
     key_variable,
     list_providers,
@@ -34,7 +36,7 @@ from hermes.admin.models.setup import (
     suggest_setup,
 )
 from hermes.cli.commands.model import format_current_model, format_test_result
-from hermes.cli.errors import format_error, print_error, report_failure
+from hermes.cli.output import format_error, print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import (
     PromptAbortedError,
@@ -45,8 +47,7 @@ from hermes.cli.plain.menu import (
     is_interactive,
     pick_name,
 )
-from hermes.config.env_file import set_variables
-from hermes.config.environment import copy_environment, merge_dotenv
+from hermes.config.environment import copy_environment, merge_dotenv, set_variables
 from hermes.config.home import locate_home
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.formats import format_compact, format_number

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from hermes.admin.skills import SkillAdmin, escape_text, open_skill_admin
-from hermes.cli.errors import print_error, report_failure
+from hermes.cli.output import print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.views.skills import (
     as_strings,

@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping
 
 from hermes.admin.status import collect_status
-from hermes.cli.errors import report_failure
-from hermes.cli.output import format_bytes, print_json
+from hermes.cli.output import format_bytes, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.views.usage import format_cap_limits, format_cost
 from hermes.config.environment import copy_environment

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from hermes.admin.trust import trust_files
-from hermes.cli.errors import report_failure
-from hermes.cli.output import print_json
+from hermes.cli.output import print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import HermesHome, locate_home

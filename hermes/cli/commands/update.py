@@ -1,10 +1,13 @@
-"""`hermes update`: show how to update, or do it."""
+"""`hermes update`: show how to update, or do it.
+
+`hermes version`: print the version.
+"""
 
 import shlex
 
+import hermes
 from hermes.admin.update import CLONE, PIP, PIPX, UNKNOWN, UV, UV_TOOL, Updater, detect_installation
-from hermes.cli.errors import report_failure
-from hermes.cli.output import confirm_action, print_json
+from hermes.cli.output import confirm_action, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
@@ -86,4 +89,21 @@ def _report_check(row: Plain, *, as_json: bool) -> int:
         print(escape_unseen_characters(tr("There is something newer: {what}.", what=row["newer"])))
     else:
         print(tr("There is nothing newer."))
+    return 0
+
+
+def run_version(arguments: list[str]) -> int:
+    """Print the version."""
+    parser = CommandParser(
+        prog="hermes version", description="Show the version.", epilog="example: hermes version --json"
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    args = parser.parse_arguments(arguments)
+    if args.as_json:
+        import json
+        import platform
+
+        print(json.dumps({"version": hermes.__version__, "python": platform.python_version()}))
+    else:
+        print(f"hermes {hermes.__version__}")
     return 0

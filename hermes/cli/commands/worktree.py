@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hermes.admin.worktrees import Worktrees
-from hermes.cli.errors import print_error, report_failure
-from hermes.cli.output import print_json
+from hermes.cli.output import print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError

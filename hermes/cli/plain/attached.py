@@ -7,13 +7,13 @@ import socket
 import sys
 from collections.abc import Iterator
 
-from hermes.cli.errors import format_error, print_error
+from hermes.cli.output import format_error, print_error
 from hermes.cli.plain.prompts import TerminalAsker
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.messages import localize, tr
 from hermes.ipc import frames
-from hermes.ipc.connection import IpcConnection
+from hermes.ipc.frames import IpcConnection
 from hermes.ipc.remote_session import RemoteSession
 from hermes.util.text import strip_control_characters
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from hermes.admin.models.local_servers import LocalModelServer
+from hermes.admin.models.setup import LocalModelServer
 from hermes.cli.chat_options import build_app_options, read_prompt_text
-from hermes.cli.errors import print_error
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
-from hermes.cli.plain.offer_model import offer_local_server
-from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
+from hermes.cli.output import print_error
+from hermes.cli.plain.prompts import TerminalAsker, offer_local_server, open_controlling_terminal
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.cli.plain.terminal import LineSource, PlainInput
 from hermes.config.environment import copy_environment

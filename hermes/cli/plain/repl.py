@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from hermes.admin.skills import skill_admin
-from hermes.cli.errors import format_error, format_remote_notice, print_error
-from hermes.cli.output import wrap_for_terminal
+from hermes.cli.output import format_error, format_remote_notice, print_error, wrap_for_terminal
 from hermes.cli.plain.command_context import PlainCommandContext
 from hermes.cli.plain.prompts import is_late_answer
 from hermes.cli.plain.terminal import InputSignal, LineSource

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
 
-from hermes.cli.errors import print_error
+from hermes.cli.output import print_error
 
 MAX_LINE_BYTES = 4095
 """Bytes after which the kernel drops what is typed into a line that no program edits (N_TTY_BUF_SIZE - 1)."""

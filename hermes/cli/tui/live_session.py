@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.cli.errors import format_remote_notice
+from hermes.cli.output import format_remote_notice
 from hermes.cli.tui.approval_menus import QuestionMenus
 from hermes.cli.tui.screen import Screen
 from hermes.commands.context import PostMode

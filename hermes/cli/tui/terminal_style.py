@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hermes.cli.render.skins import DEFAULT_SKIN, SKINS
-from hermes.cli.render.theme import ColorDepth, Theme, find_skin
+from hermes.cli.render.theme import DEFAULT_SKIN, SKINS, ColorDepth, Theme, find_skin
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_duration

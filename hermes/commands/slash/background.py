@@ -1,4 +1,7 @@
-"""`/background` and `/agents`: run sessions beside this one, and list what runs now."""
+"""`/background` and `/agents`: run sessions beside this one, and list what runs now.
+
+`/goal`: set and control the goal that this session pursues until it is reached.
+"""
 
 import time
 from collections.abc import Sequence
@@ -6,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import CommandContext, MenuOption
-from hermes.core.errors import UsageError
+from hermes.core.errors import BusyError, UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.i18n.formats import format_duration
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr
+from hermes.sessions.background.goals import GoalPursuit
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -92,7 +96,7 @@ async def list_agents(call: CommandCall) -> None:
     context.tell("\n".join(lines))
 
 
-COMMANDS = (
+_BACKGROUND_COMMANDS = (
     SlashCommand(
         name="background",
         aliases=("bg", "btw"),
@@ -110,3 +114,71 @@ COMMANDS = (
         run=list_agents,
     ),
 )
+
+
+_SUBCOMMANDS = ("show", "status", "pause", "resume", "clear")
+
+
+_STATE_TEXTS = {
+    "active": N_("It is worked on"),
+    "paused": N_("It is paused"),
+    "reached": N_("It is reached"),
+}
+
+
+async def manage_goal(call: CommandCall) -> None:
+    """Set, show, pause, resume, or clear the goal."""
+    context = call.context
+    pursuit = await context.app.background_work.open_pursuit(context.actor)
+    match call.text:
+        case "" | "show" | "status":
+            context.tell(_describe_goal(pursuit))
+            return
+        case "pause":
+            await pursuit.pause(N_("you wanted that"))
+        case "clear":
+            await pursuit.clear()
+            context.tell(tr("There is no goal any more."))
+        case "resume":
+            _require_idle(call)
+            await pursuit.resume()
+        case text:
+            _require_idle(call)
+            await pursuit.set_goal(context.app.redact_text(text))
+            context.tell(tr("The goal is set. Ctrl-C, /goal pause or a message of yours pauses it."))
+    await context.refresh_view()
+
+
+def _require_idle(call: CommandCall) -> None:
+    if call.context.actor.busy:
+        raise BusyError(N_("A turn runs in this session."), N_("Ctrl-C or /stop ends it."))
+
+
+def _describe_goal(pursuit: GoalPursuit) -> str:
+    row = pursuit.row
+    if row is None:
+        return tr("There is no goal. /goal TEXT sets one.")
+    state = tr(_STATE_TEXTS[row.state])
+    lines = [
+        tr("Goal: {text}", text=strip_control_characters(row.text)),
+        f"{state}, {pursuit.word}" if pursuit.word else state,
+    ]
+    lines += [localize(strip_control_characters(row.why))] if row.why else []
+    return "\n".join(lines)
+
+
+async def complete_goal(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands of `/goal`."""
+    return [MenuOption(word) for word in _SUBCOMMANDS]
+
+
+_GOAL_COMMAND = SlashCommand(
+    name="goal",
+    about=N_("a standing goal: it goes on turn by turn until a judge says that it is reached"),
+    usage=N_("[text|show|pause|resume|clear]"),
+    group=CommandGroup.WORK,
+    run=manage_goal,
+    complete=complete_goal,
+)
+
+COMMANDS = (*_BACKGROUND_COMMANDS, _GOAL_COMMAND)

@@ -1,17 +1,22 @@
-"""`/export` (also `/save`) and `/snapshot`: write this conversation, or the whole home, to a file."""
+"""`/export` (also `/save`) and `/snapshot`: write this conversation, or the whole home, to a file.
+
+`/prompt`, `/image`, `/paste`, `/copy`: compose the next message, and copy answers.
+"""
 
 import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
-from hermes.commands.context import MenuOption
-from hermes.core.errors import StoreError, UsageError
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption, Terminal
+from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.events import Level
+from hermes.core.messages import Role
 from hermes.i18n.formats import format_compact, format_time
 from hermes.i18n.messages import N_, tr
-from hermes.util.text import escape_unseen_characters
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 _FORMATS = ("md", "html", "jsonl")
 
@@ -104,7 +109,7 @@ async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption("create"), MenuOption("list")]
 
 
-COMMANDS = (
+_EXPORT_COMMANDS = (
     SlashCommand(
         name="export",
         aliases=("save",),
@@ -124,3 +129,89 @@ COMMANDS = (
         complete=complete_snapshot,
     ),
 )
+
+
+def _require_terminal(call: CommandCall) -> Terminal:
+    assert call.context.terminal is not None  # the commands here exist in terminals only
+    return call.context.terminal
+
+
+async def edit_prompt(call: CommandCall) -> None:
+    """Write the next message in an editor, and send it."""
+    text = await _require_terminal(call).edit_text(call.text)
+    if text is None:
+        call.context.tell(tr("Nothing was written, nothing is sent."))
+        return
+    call.context.post_message(InboundMessage(text=text, cwd=call.context.app.options.cwd))
+
+
+async def attach_image(call: CommandCall) -> None:
+    """Attach a picture to the next message."""
+    if not call.text:
+        raise UsageError(N_("Name the picture: /image file"))
+    _require_terminal(call).attach_picture(call.text.strip("'\""))
+
+
+async def paste_image(call: CommandCall) -> None:
+    """Attach the picture in the clipboard to the next message."""
+    call.require_no_arguments()
+    if not await _require_terminal(call).paste_picture():
+        call.context.tell(tr("There is no picture in the clipboard, or no way to it from here."))
+
+
+async def copy_answer(call: CommandCall) -> None:
+    """Copy the last answer, or the last but N."""
+    back = int(call.text) if call.text.isdecimal() else 1
+    answers = _list_answers(call)
+    if not 0 < back <= len(answers):
+        raise NotFoundError(N_("There is no such answer in this session."))
+    call.context.tell(await _require_terminal(call).copy_text(strip_control_characters(answers[-back])))
+
+
+def _list_answers(call: CommandCall) -> list[str]:
+    messages = call.context.actor.conversation.messages
+    return [one.text for one in messages if one.role is Role.ASSISTANT and not one.synthetic and one.text.strip()]
+
+
+async def complete_copy(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the last answers, by how far back they are."""
+    return [MenuOption(str(back), to_one_line(text, 60)) for back, text in enumerate(_list_answers(call)[:-10:-1], 1)]
+
+
+_MESSAGE_COMMANDS = (
+    SlashCommand(
+        name="prompt",
+        aliases=("compose",),
+        about=N_("write the next message in your editor"),
+        usage=N_("[beginning]"),
+        group=CommandGroup.SESSION,
+        run=edit_prompt,
+        surfaces=TERMINAL_ONLY,
+    ),
+    SlashCommand(
+        name="image",
+        about=N_("send a picture along with the next message"),
+        usage=N_("file"),
+        group=CommandGroup.SESSION,
+        run=attach_image,
+        surfaces=TERMINAL_ONLY,
+    ),
+    SlashCommand(
+        name="paste",
+        about=N_("the same with the picture in the clipboard"),
+        group=CommandGroup.SESSION,
+        run=paste_image,
+        surfaces=TERMINAL_ONLY,
+    ),
+    SlashCommand(
+        name="copy",
+        about=N_("copy the last answer, or the last but N"),
+        usage=N_("[N]"),
+        group=CommandGroup.SESSION,
+        run=copy_answer,
+        complete=complete_copy,
+        surfaces=TERMINAL_ONLY,
+    ),
+)
+
+COMMANDS = (*_EXPORT_COMMANDS, *_MESSAGE_COMMANDS)

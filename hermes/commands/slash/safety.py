@@ -1,12 +1,16 @@
-"""`/approvals`, `/sandbox`, `/trust`: answer pending approvals, show the sandbox, and trust folders."""
+"""`/approvals`, `/sandbox`, `/trust`: answer pending approvals, show the sandbox, and trust folders.
+
+`/yolo`: approve everything in this session without asking.
+"""
 
 import asyncio
 import os
 from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
-from hermes.commands.context import MenuOption
+from hermes.commands.context import MenuOption, Surface
 from hermes.core.errors import UsageError
+from hermes.core.events import Level
 from hermes.core.outcomes import AnswerScope
 from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
@@ -132,7 +136,7 @@ async def complete_trust(_call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption("list", tr("what is trusted"))]
 
 
-COMMANDS = (
+_SAFETY_COMMANDS = (
     SlashCommand(
         name="approvals",
         about=N_("what waits for your yes, in whichever session; answer it"),
@@ -154,3 +158,32 @@ COMMANDS = (
         complete=complete_trust,
     ),
 )
+
+
+async def toggle_yolo(call: CommandCall) -> None:
+    """Turn approvals off after a warning, or on again."""
+    call.require_no_arguments()
+    context = call.context
+    on = not context.app.is_yolo(context.actor)
+    if on:
+        warning = tr(
+            "NO QUESTIONS: until this session is closed everything that would need your yes runs without it: deleting, "
+            "sending, running what was downloaded. Only what is never allowed stays refused. /yolo ends it."
+        )
+        context.tell(warning, Level.WARNING)
+    context.app.set_yolo(context.actor, on=on)
+    if not on:
+        context.tell(tr("Questions are asked again."))
+    await context.refresh_view()
+
+
+_YOLO_COMMAND = SlashCommand(
+    name="yolo",
+    about=N_("ask nothing in this session (refusals stand); again: ask as before"),
+    group=CommandGroup.WORK,
+    run=toggle_yolo,
+    surfaces=frozenset({Surface.TERMINAL}),
+    risky=True,
+)
+
+COMMANDS = (*_SAFETY_COMMANDS, _YOLO_COMMAND)

@@ -1,10 +1,16 @@
-"""`/sessions`, `/resume`, `/title`, `/search`, `/history`: find, name and resume sessions."""
+"""`/sessions`, `/resume`, `/title`, `/search`, `/history`: find, name and resume sessions.
+
+`/new` and `/clear`: start a fresh session; the previous one is kept.
+
+`/quit`: leave the chat.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from hermes.admin.sessions import SessionAdmin, SessionNode
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
+from hermes.core.errors import UsageError
 from hermes.core.messages import Role
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, tr, tr_plural
@@ -110,7 +116,7 @@ async def show_history(call: CommandCall) -> None:
             call.context.show(message.text)
 
 
-COMMANDS = (
+_SESSIONS_COMMANDS = (
     SlashCommand(
         name="sessions",
         about=N_("choose among your sessions and their branches, and go on with one"),
@@ -153,3 +159,71 @@ COMMANDS = (
         run=show_history,
     ),
 )
+
+
+async def start_session(call: CommandCall) -> None:
+    """Start a fresh session, with a title if one is given."""
+    actor = await call.context.open_session(None)
+    if call.text:
+        await call.context.app.services.store.rename_session(actor.session_id, call.text)
+    call.context.tell(tr("A new session: {id}.", id=actor.session_id))
+
+
+async def clear_and_start(call: CommandCall) -> None:
+    """Clear the screen and start a fresh session."""
+    call.require_no_arguments()
+    await start_session(call)
+    if call.context.terminal is not None:
+        call.context.terminal.clear()
+
+
+_NEW_COMMANDS = (
+    SlashCommand(
+        name="new",
+        aliases=("reset",),
+        about=N_("begin a new session; the one before is kept"),
+        usage=N_("[title]"),
+        group=CommandGroup.SESSION,
+        run=start_session,
+        opens=True,
+        while_busy=False,
+    ),
+    SlashCommand(
+        name="clear",
+        about=N_("clear the screen and begin a new session"),
+        group=CommandGroup.SESSION,
+        run=clear_and_start,
+        opens=True,
+        surfaces=TERMINAL_ONLY,
+        while_busy=False,
+    ),
+)
+
+
+async def quit_chat(call: CommandCall) -> None:
+    """Leave the chat; with `--delete` delete the session, too, once that is confirmed."""
+    if call.text not in ("", "--delete"):
+        raise UsageError(N_("/quit takes `--delete` or nothing."))
+    if not call.text:
+        call.context.leave_chat()
+    elif await call.context.confirm(tr("Delete this session and every word of it?")):
+        call.context.leave_chat(delete=True)
+
+
+async def complete_quit(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only option."""
+    return [MenuOption("--delete", tr("delete the session, too"))]
+
+
+_QUIT_COMMAND = SlashCommand(
+    name="quit",
+    aliases=("exit",),
+    about=N_("leave, as Ctrl-D does"),
+    usage=N_("[--delete]"),
+    group=CommandGroup.SESSION,
+    run=quit_chat,
+    complete=complete_quit,
+    surfaces=TERMINAL_ONLY,
+)
+
+COMMANDS = (*_SESSIONS_COMMANDS, *_NEW_COMMANDS, _QUIT_COMMAND)

@@ -1,4 +1,7 @@
-"""`/stop`, `/queue`, `/steer`, `/interrupt`, `/busy`: control a running turn."""
+"""`/stop`, `/queue`, `/steer`, `/interrupt`, `/busy`: control a running turn.
+
+`/compress`: compress the conversation now, or restore what was compressed.
+"""
 
 from collections.abc import Sequence
 
@@ -77,7 +80,7 @@ async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption("all", tr("the background processes, too"))]
 
 
-COMMANDS = (
+_TURN_CONTROL_COMMANDS = (
     SlashCommand(
         name="stop",
         about=N_("stop the turn; with `all`, or when none runs, the background processes too"),
@@ -118,3 +121,33 @@ COMMANDS = (
         surfaces=TERMINAL_ONLY,
     ),
 )
+
+
+async def compress_conversation(call: CommandCall) -> None:
+    """Compress the conversation; the result, or why nothing was done, comes as a notice."""
+    if call.text not in ("", "--undo", "undo"):
+        raise UsageError(N_("/compress takes `--undo` or nothing."))
+    undo = bool(call.text)
+    done = await call.context.actor.compress(undo=undo)
+    if undo:
+        told = tr("It stands here again as it was.") if done else tr("There is nothing that could be put back.")
+        call.context.tell(told)
+
+
+async def complete_compress(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only option."""
+    return [MenuOption("--undo", tr("put back what was condensed last"))]
+
+
+_COMPRESS_COMMAND = SlashCommand(
+    name="compress",
+    aliases=("compact",),
+    about=N_("condense the older part of this conversation; `--undo` puts it back"),
+    usage=N_("[--undo]"),
+    group=CommandGroup.SESSION,
+    run=compress_conversation,
+    complete=complete_compress,
+    while_busy=False,
+)
+
+COMMANDS = (*_TURN_CONTROL_COMMANDS, _COMPRESS_COMMAND)

@@ -1,4 +1,7 @@
-"""`/usage`, `/context`, `/insights`: show tokens, money and the context window as charts."""
+"""`/usage`, `/context`, `/insights`: show tokens, money and the context window as charts.
+
+`/status`: show this session's model, context window, backend and usage.
+"""
 
 import time
 
@@ -6,7 +9,8 @@ from hermes.admin.usage import session_usage
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import Surface
 from hermes.core.errors import UsageError
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import escape_unseen_characters
 
 _MAX_COLUMNS = 100
@@ -81,7 +85,7 @@ async def _session_start(call: CommandCall) -> float:
 async def show_context(call: CommandCall) -> None:
     """Show what fills the model's context window."""
     call.require_no_arguments()
-    from hermes.commands.views.context_bar import draw_context_bar
+    from hermes.commands.views.usage import draw_context_bar
 
     parts, window = await call.context.app.context_shares(call.context.actor)
     room, words = _chart_size(call)
@@ -90,8 +94,8 @@ async def show_context(call: CommandCall) -> None:
 
 async def show_insights(call: CommandCall) -> None:
     """Show what was done and what it cost in the last days."""
-    from hermes.admin.insights import compute_insights
-    from hermes.commands.views.insights import format_insights
+    from hermes.admin.usage import compute_insights
+    from hermes.commands.views.usage import format_insights
 
     if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
         raise UsageError(N_("/insights takes a number of days, from 1 to 3660."))
@@ -101,7 +105,7 @@ async def show_insights(call: CommandCall) -> None:
     call.context.tell("\n".join(format_insights(report, room, words=words)))
 
 
-COMMANDS = (
+_USAGE_COMMANDS = (
     SlashCommand(
         name="usage",
         about=N_("tokens and money of this session, over time"),
@@ -122,3 +126,47 @@ COMMANDS = (
         run=show_insights,
     ),
 )
+
+
+async def show_status(call: CommandCall) -> None:
+    """Show a few lines about the session."""
+    call.require_no_arguments()
+    app, actor = call.context.app, call.context.actor
+    row = await app.session_row(actor)
+    count = tr_plural("{n} message", "{n} messages", int(str(row["message_count"])))
+    title = escape_unseen_characters(str(row["title"]))
+    named = tr("Session {id} ({title}), {count}.", id=actor.session_id, title=title, count=count)
+    lines = [named if title else tr("Session {id}, {count}.", id=actor.session_id, count=count)]
+    endpoint = actor.conversation.client.endpoint
+    window = await app.context_length(actor)
+    length = tr("{n} tokens", n=format_number(window)) if window is not None else tr("not known")
+    lines.append(
+        tr(
+            "Model {model} from {provider}, window: {length}.",
+            model=endpoint.model,
+            provider=localize(endpoint.record.title),
+            length=length,
+        )
+    )
+    lines.append(localize(await app.describe_backend(actor)))
+    if app.is_yolo(actor):
+        lines.append(
+            tr("NO QUESTIONS are asked in this session (/yolo ends that); what is never allowed stays refused.")
+        )
+    used = tr(
+        "Tokens used so far: {input} in, {output} out.",
+        input=format_number(int(str(row["input_tokens"]))),
+        output=format_number(int(str(row["output_tokens"]))),
+    )
+    call.context.tell("\n".join([*lines, used]))
+
+
+_STATUS_COMMAND = SlashCommand(
+    name="status",
+    aliases=("session",),
+    about=N_("this session's id, model, window and tokens used so far"),
+    group=CommandGroup.ABOUT,
+    run=show_status,
+)
+
+COMMANDS = (*_USAGE_COMMANDS, _STATUS_COMMAND)

@@ -1,7 +1,11 @@
-"""The dependencies of scheduled jobs in a process, and the checks that jobs must pass."""
+"""The dependencies of scheduled jobs in a process, and the checks that jobs must pass.
+
+Builds the `cronjob` tool of a session.
+"""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,12 +20,16 @@ from hermes.core.errors import ConfigError
 from hermes.cron.jobs import CronJobDeps, CronJobs
 from hermes.cron.output import JobOutputs
 from hermes.cron.scripts import JobScripts
+from hermes.cron.tool import CronToolDeps, make_cronjob_tool
 from hermes.i18n.messages import N_
+from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.skills import build_catalogue
 from hermes.sessions.open_sessions import is_lock_held
+from hermes.sessions.options import SessionOptions
 from hermes.sessions.toolset_names import check_toolsets
 from hermes.store.store import Store
+from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
 
 _LOCALTIME = Path("/etc/localtime")
@@ -101,3 +109,24 @@ def find_machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
         N_("Nobody can tell this machine's time zone."),
         N_("Name one: `--zone`, or `cron.timezone` in config.yaml, such as Europe/Berlin."),
     )
+
+
+def build_session_cronjob(
+    base: CronDeps, options: SessionOptions
+) -> tuple[Tool, Callable[[SessionActor, AsyncExitStack], Awaitable[None]]]:
+    """Build the tool for a session with these options; return it with the hook that attends the session."""
+    live: list[SessionActor] = []
+
+    async def attend_session(actor: SessionActor, stack: AsyncExitStack) -> None:
+        live.append(actor)
+        stack.callback(live.clear)
+
+    tool_deps = CronToolDeps(
+        jobs=build_jobs(base),
+        store=base.store,
+        origin=options.origin,
+        limit=options.enabled_toolsets,
+        attended=lambda: any(actor.approvals.can_ask for actor in live),
+        runs=lambda: is_gateway_running(base.home),
+    )
+    return make_cronjob_tool(tool_deps), attend_session

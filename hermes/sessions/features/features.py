@@ -117,8 +117,7 @@ def _cron_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     usual = plan.options.enabled_toolsets is None and not asked
     if deps.platform == "cron" or not (named or (usual and plan.options.origin)):
         return Feature()
-    from hermes.sessions.features.cron_deps import CronDeps
-    from hermes.sessions.features.cron_tool import build_session_cronjob
+    from hermes.sessions.features.cron_deps import CronDeps, build_session_cronjob
 
     base = CronDeps(
         home=deps.home,

@@ -15,7 +15,7 @@ from hermes.core.stream import Failure
 from hermes.llm.key_pool import KeyPool, ProviderKeys, SingleKey
 from hermes.llm.key_slots import KeySlot
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
-from hermes.providers.key_variables import is_valid_key
+from hermes.providers.records import is_valid_key
 from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys
 from hermes.providers.wire import Endpoint, ProviderRecord
 from hermes.util.clock import Clock

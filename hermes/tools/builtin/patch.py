@@ -1,11 +1,23 @@
-"""`patch`: changes parts of files; all of a patch or nothing of it."""
+"""`patch`: changes parts of files; all of a patch or nothing of it.
+
+Applies edits to files: every file is worked out first, so that a patch that fails anywhere changes nothing.
+"""
 
 import asyncio
+import difflib
+import os
 from typing import Annotated, Literal
 
+import msgspec
+from msgspec import Struct
+
 from hermes.core.errors import ToolError
+from hermes.tools import edits, files
+from hermes.tools.edits import Hunk, PatchAction, PatchSection
+from hermes.tools.files import TextFile
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
+from hermes.tools.syntax import describe_syntax_error
 from hermes.tools.tool import Parallel, PathUse, tool
 
 
@@ -36,14 +48,151 @@ async def patch(
     ] = "",
 ) -> str:
     """Change parts of files. Gives the diff. Small differences in blanks and quotes are overlooked."""
-    from hermes.tools import patching
 
     if mode == "patch":
         if not patch.strip():
             raise ToolError("Give the patch in `patch`.")
-        return await asyncio.to_thread(patching.apply_patch, ctx, patch)
+        return await asyncio.to_thread(apply_patch, ctx, patch)
     if not path:
         raise ToolError("Give the file in `path`, or set mode to 'patch'.")
-    return await asyncio.to_thread(
-        patching.replace_in_file, ctx, path, (old_string, new_string), everywhere=replace_all
+    return await asyncio.to_thread(replace_in_file, ctx, path, (old_string, new_string), everywhere=replace_all)
+
+
+_MAX_DIFF = 4_000
+
+
+_MAX_DIFF_LINES = 3_000
+
+
+class _FileEdit(Struct, frozen=True):
+    """A file before and after; None where it does not exist."""
+
+    path: str
+    before: TextFile | None
+    after: TextFile | None
+    note: str = ""
+
+
+def replace_in_file(ctx: ToolContext, path: str, texts: tuple[str, str], *, everywhere: bool) -> str:
+    """Replace the first text by the second; return the diff. Raises `ToolError`."""
+    before = files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
+    old, new = (ctx.restore_secrets(text.replace("\r\n", "\n"), before.text) for text in texts)
+    text, note = edits.replace_text(before.text, old, new, everywhere=everywhere, display_path=path)
+    return _apply_edits(ctx, [_FileEdit(path, before, msgspec.structs.replace(before, text=text), note)])
+
+
+def apply_patch(ctx: ToolContext, text: str) -> str:
+    """Apply a V4A patch; return the diffs. Raises `ToolError`; every file is then as it was."""
+    now: dict[str, TextFile | None] = {}
+    changes: list[_FileEdit] = []
+    for section in edits.parse_patch(text):
+        changes += _plan_edits(ctx, section, now)
+    return _apply_edits(ctx, changes)
+
+
+def _plan_edits(ctx: ToolContext, section: PatchSection, pending: dict[str, TextFile | None]) -> list[_FileEdit]:
+    """Return what a section does, given what the sections before it did (`pending`, by real path)."""
+    path = section.path
+    real = os.path.realpath(ctx.resolve_path(path))
+    if section.action is PatchAction.ADD:
+        _require_free_path(real, path, pending)
+        pending[real] = TextFile(text=ctx.restore_secrets(section.content, ""))
+        return [_FileEdit(path, None, pending[real])]
+    before = (
+        pending[real] if real in pending else files.load_text_file(ctx.resolve_path(path), path, ctx.state, ctx.places)
     )
+    if before is None:
+        raise ToolError(f"{path} is deleted earlier in the patch. Nothing was changed.")
+    if section.action is PatchAction.DELETE:
+        pending[real] = None
+        return [_FileEdit(path, before, None)]
+    text, note = edits.apply_hunks(before.text, [_restore_hunk(ctx, hunk, before.text) for hunk in section.hunks], path)
+    after = msgspec.structs.replace(before, text=text)
+    if not section.target:
+        pending[real] = after
+        return [_FileEdit(path, before, after, note)]
+    moved = os.path.realpath(ctx.resolve_path(section.target))
+    _require_free_path(moved, section.target, pending)
+    pending[real], pending[moved] = None, after
+    return [_FileEdit(section.target, None, after, note), _FileEdit(path, before, None)]
+
+
+def _restore_hunk(ctx: ToolContext, hunk: Hunk, original: str) -> Hunk:
+    """Return the hunk with each placeholder replaced by what is in the file."""
+    old, new, below = (
+        tuple(ctx.restore_secrets(line, original) for line in lines) for lines in (hunk.old, hunk.new, hunk.below)
+    )
+    return Hunk(old, new, below, hunk.at_end)
+
+
+def _require_free_path(real: str, display_path: str, pending: dict[str, TextFile | None]) -> None:
+    exists = pending[real] is not None if real in pending else os.path.lexists(real)
+    if exists:
+        raise ToolError(f"{display_path} exists already; use '*** Update File' to change it. Nothing was changed.")
+
+
+def _apply_edits(ctx: ToolContext, changes: list[_FileEdit]) -> str:
+    done: list[_FileEdit] = []
+    try:
+        for change in changes:
+            _write_content(ctx, change.path, change.after)
+            done.append(change)
+    except ToolError as error:
+        for change in reversed(done):
+            _write_content(ctx, change.path, change.before)
+        raise ToolError(f"{error} Every file is as it was.") from None
+    return "\n".join(_describe_edit(change, files.describe_session_folder(ctx, change.path)) for change in changes)
+
+
+def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> None:
+    target = ctx.resolve_path(path)
+    if content is not None:
+        files.save_file(target, path, files.encode_text_file(content), ctx)
+        return
+    try:
+        os.unlink(target)
+    except OSError as error:
+        raise ToolError(f"{path} cannot be deleted: {error.strerror}.") from None
+    ctx.state.seen_files.pop(os.path.realpath(target), None)
+
+
+def _describe_edit(change: _FileEdit, place: str) -> str:
+    if change.after is None:
+        return f"Deleted {change.path}."
+    notes = " ".join(
+        part for part in (place, change.note, describe_syntax_error(change.path, change.after.text)) if part
+    )
+    if change.before is None:
+        return f"Created {change.path}, {change.after.text.count(chr(10))} lines. {notes}".rstrip()
+    return "\n".join(
+        part
+        for part in (f"Changed {change.path}. {notes}".rstrip(), _build_diff(change.before.text, change.after.text))
+        if part
+    )
+
+
+def _build_diff(before: str, after: str) -> str:
+    """Return a short unified diff. Lines that both begin and end with are set aside
+    first, since comparing is costly.
+    """
+    old, new = before.removesuffix("\n").split("\n"), after.removesuffix("\n").split("\n")
+    shared = min(len(old), len(new))
+    head = next((at for at in range(shared) if old[at] != new[at]), shared)
+    tail = next((at for at in range(shared - head) if old[-1 - at] != new[-1 - at]), shared - head)
+    if len(old) + len(new) - 2 * (head + tail) > _MAX_DIFF_LINES:
+        return f"{len(old) - head - tail} lines from line {head + 1} on became {len(new) - head - tail}."
+    start, after_tail = max(0, head - 2), max(0, tail - 2)
+    parts = difflib.unified_diff(
+        old[start : len(old) - after_tail], new[start : len(new) - after_tail], n=2, lineterm=""
+    )
+    shown = [_shift_header(line, start) for line in parts if not line.startswith(("---", "+++"))]
+    text = "\n".join(shown)
+    return text if len(text) <= _MAX_DIFF else f"{text[:_MAX_DIFF]}\n[diff cut]"
+
+
+def _shift_header(line: str, by: int) -> str:
+    """Return a hunk's header with the line numbers of the whole file."""
+    if not line.startswith("@@ "):
+        return line
+    old, new = (part[1:].split(",") for part in line.split(" ")[1:3])
+    return f"@@ -{int(old[0]) + by},{[*old, '1'][1]} +{int(new[0]) + by},{[*new, '1'][1]} @@"

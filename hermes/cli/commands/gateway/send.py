@@ -7,8 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from hermes.admin.home_services import open_home_services
-from hermes.cli.errors import report_failure
-from hermes.cli.output import print_json
+from hermes.cli.output import print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from hermes.admin.webhooks import WebhookAdmin, parse_filters, route_without_secret, sign_report
-from hermes.cli.errors import report_failure
-from hermes.cli.output import print_json
+from hermes.cli.output import print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home

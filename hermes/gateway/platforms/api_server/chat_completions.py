@@ -14,11 +14,17 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.event_stream import DONE, KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound, parse_conversation
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.requests import caller_of, json_response
+from hermes.gateway.platforms.api_server.requests import (
+    DONE,
+    KEEP_ALIVE,
+    KEEP_ALIVE_SECONDS,
+    EventStreamResponse,
+    caller_of,
+    json_response,
+)
 from hermes.gateway.platforms.api_server.session_lookup import (
     DEFAULT_MODEL_NAMES,
     ApiSession,

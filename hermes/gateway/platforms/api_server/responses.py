@@ -13,11 +13,16 @@ from hermes.core.events import Refused, ToolEnded, ToolStarted
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.event_stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_conversation
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.requests import caller_of, json_response
+from hermes.gateway.platforms.api_server.requests import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_SECONDS,
+    EventStreamResponse,
+    caller_of,
+    json_response,
+)
 from hermes.gateway.platforms.api_server.response_objects import (
     JsonBody,
     ResponseEventEncoder,

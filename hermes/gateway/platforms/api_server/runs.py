@@ -14,10 +14,15 @@ from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
-from hermes.gateway.platforms.api_server.event_stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, EventStreamResponse
 from hermes.gateway.platforms.api_server.messages import build_inbound, parse_conversation
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.requests import caller_of, json_response
+from hermes.gateway.platforms.api_server.requests import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_SECONDS,
+    EventStreamResponse,
+    caller_of,
+    json_response,
+)
 from hermes.gateway.platforms.api_server.response_objects import format_usage
 from hermes.gateway.platforms.api_server.run_worker import RunEventLog, RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras

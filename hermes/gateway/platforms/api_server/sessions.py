@@ -11,16 +11,18 @@ from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, R
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.event_stream import (
-    KEEP_ALIVE,
-    KEEP_ALIVE_SECONDS,
-    EventStreamResponse,
-    encode_event,
-)
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 from hermes.gateway.platforms.api_server.messages import parse_conversation
 from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.requests import caller_of, json_response, query_number
+from hermes.gateway.platforms.api_server.requests import (
+    KEEP_ALIVE,
+    KEEP_ALIVE_SECONDS,
+    EventStreamResponse,
+    caller_of,
+    encode_event,
+    json_response,
+    query_number,
+)
 from hermes.gateway.platforms.api_server.response_objects import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import describe_error, save_file
-from hermes.gateway.http.json_values import decode_json
+from hermes.gateway.http.client import decode_json, describe_error, save_file
 from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,

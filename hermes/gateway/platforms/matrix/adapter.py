@@ -20,8 +20,7 @@ import msgspec
 
 from hermes.core.chats import Attachment, Batch, Button, MediaKind, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import UPLOAD_SECONDS, save_file
-from hermes.gateway.http.json_values import Kind, decode_json
+from hermes.gateway.http.client import UPLOAD_SECONDS, Kind, decode_json, save_file
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
-from hermes.gateway.http.client import describe_error
-from hermes.gateway.http.json_values import SeenEvents, decode_json
+from hermes.gateway.http.client import SeenEvents, decode_json, describe_error
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (
     V3,

@@ -17,8 +17,14 @@ import msgspec
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import UPLOAD_SECONDS, PlatformRequest, describe_error, save_file, send_request
-from hermes.gateway.http.json_values import decode_json
+from hermes.gateway.http.client import (
+    UPLOAD_SECONDS,
+    PlatformRequest,
+    decode_json,
+    describe_error,
+    save_file,
+    send_request,
+)
 from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,

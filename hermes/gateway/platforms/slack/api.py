@@ -5,8 +5,15 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.client import REQUEST_SECONDS, PlatformRequest, describe_error, parse_seconds, send_request
-from hermes.gateway.http.json_values import Kind, decode_json
+from hermes.gateway.http.client import (
+    REQUEST_SECONDS,
+    Kind,
+    PlatformRequest,
+    decode_json,
+    describe_error,
+    parse_seconds,
+    send_request,
+)
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import N_
 

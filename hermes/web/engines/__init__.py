@@ -1,1 +1,0 @@
-"""The records of the search engines, one a file."""
