@@ -22,12 +22,12 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-import hermes.admin.models.local_servers
 import msgspec
 import pytest
 from msgspec import Struct, inspect
 
 import hermes
+import hermes.admin.models.setup
 import hermes.cli
 import hermes.execution
 import hermes.gateway.platforms.discord
