@@ -1,0 +1,96 @@
+"""`python -m bench.paths`: which of our files a real run enters, and how often its walls are called.
+
+A newcomer who follows one message through the program opens these files. Three runs are recorded with the interpreter's
+profile hook: one prompt of `hermes -z`, the same with one sandboxed command, and a warm message on Telegram, against a
+scripted model and a fake of Telegram's server. A file counts as entered when a function of it is called; a module that
+is only imported counts as imported. `--calls` lists the calls of the warm message by function.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.measure import run
+from bench.recorder import OUTPUT_VARIABLE, CallRecorder
+from hermes.testing.home import TempHome
+from hermes.testing.server import ScriptedServer
+
+_TEXT = "Say hello."
+
+
+def record_prompt(*, tool: str = "") -> dict[str, list[str]]:
+    """Return the files that one prompt of `hermes -z` enters, and its modules; with a command of the terminal tool."""
+    from bench.measure import server
+    from bench.programs import own_program
+
+    program = own_program("")
+    with ExitStack() as stack:
+        home = stack.enter_context(TempHome())
+        output = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "paths.json"
+        rounds = ("--rounds", "1", "--tool", tool, "--arguments", '{"command": "echo hello"}') if tool else ()
+        url = stack.enter_context(server(*rounds))
+        environ = home.environ | program.configure(home, url) | {OUTPUT_VARIABLE: str(output)}
+        start = "import sys; from bench.recorder import run_recorded_prompt; sys.exit(run_recorded_prompt())"
+        result = run([sys.executable, "-c", start, "-z", _TEXT], environ, home, 120.0)
+        if result.code:
+            raise SystemExit(f"hermes -z ended with {result.code}:\n{result.output}")
+        found: dict[str, list[str]] = json.loads(output.read_text())
+        return found
+
+
+async def record_warm_message(recorder: CallRecorder) -> None:
+    """Send two messages to a gateway on a fake of Telegram's server; the second is recorded."""
+    from hermes.gateway.gateway import Gateway
+    from hermes.sessions.app import App
+    from hermes.sessions.options import SessionOptions
+    from hermes.testing.script import Say
+    from tests.vendors import load_fake
+
+    recorder.install()
+    async with ScriptedServer([Say("One."), Say("Two.")]) as model, load_fake("telegram") as chat:
+        accounts = {"telegram": {"batch_seconds": 0.05, "owners": [chat.person], **chat.options()}}
+        with TempHome.for_server(model.url, more_config={"platforms": accounts}) as home:
+            options = SessionOptions(platform="gateway", cwd=str(home.cwd))
+            async with App(home.environ, options) as app, Gateway(app, lambda _: None) as gateway:
+                await gateway.start()
+                for account in gateway.accounts.values():
+                    await account.wait_connected(30)
+                await chat.say("The first message.")
+                await chat.until(lambda: "One." in chat.text())
+                with recorder.recording():
+                    await chat.say("The second message.")
+                    await chat.until(lambda: "Two." in chat.text())
+
+
+def main() -> int:
+    """Record the three runs and print their tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.paths", description=__doc__)
+    parser.add_argument("--calls", action="store_true", help="list the functions that the warm message calls")
+    parser.add_argument("--files", action="store_true", help="list the files")
+    options = parser.parse_args()
+    plain, command = record_prompt(), record_prompt(tool="terminal")
+    recorder = CallRecorder()
+    asyncio.run(record_warm_message(recorder))
+    sys.setprofile(None)
+    walls = recorder.calls["safety/secrets/redactor.py", "Redactor.redact"]
+    more = sorted(set(command["files"]) - set(plain["files"]))
+    print("| run | what | number |\n|---|---|---|")
+    print(f"| `hermes -z` | modules imported | {len(plain['modules'])} |")
+    print(f"| | files entered | {len(plain['files'])} |")
+    print(f"| the same with a sandboxed command | files more | {len(more)} |")
+    print(f"| a warm message on Telegram | files entered | {len(recorder.list_files())} |")
+    print(f"| | calls of the redactor | {walls} |")
+    if options.files:
+        print("\n-z:", *plain["files"], "\ncommand:", *more, "\nmessage:", *recorder.list_files(), sep="\n")
+    if options.calls:
+        for (file, name), count in sorted(recorder.calls.items()):
+            print(f"{count:5} {file} {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
