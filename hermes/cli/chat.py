@@ -1,7 +1,4 @@
-"""`hermes`, `hermes chat` and `hermes -z`: the commands that start a conversation.
-
-Offer to set up a model at the first start, when none is configured.
-"""
+"""`hermes`, `hermes chat` and `hermes -z`: the commands that start a conversation."""
 
 import argparse
 import asyncio
@@ -10,40 +7,16 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from hermes.admin.models.setup import KNOWN_SERVERS, LocalModelServer
+from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
 from hermes.cli.chat_options import build_app_options, build_chat_parser
 from hermes.cli.output import report_failure
-from hermes.cli.plain.menu import PromptAbortedError, choose_option
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr
-from hermes.sessions.model.endpoint import is_nothing_configured
-from hermes.sessions.options import SessionOptions
 
 EXIT_INTERRUPTED = 130
-
-
-def offer_first_setup(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
-    """Offer to set up a model. Return an exit code when there is to be no chat, else None."""
-    if not is_nothing_configured(options, environ):
-        return None
-    ways = [
-        tr("Set a model up now: it takes a minute"),
-        tr("Just look around, with the small model that comes along (English only, no tools)"),
-        tr("Leave"),
-    ]
-    try:
-        taken = choose_option(tr("No model is set up yet. What now?"), ways)
-    except (PromptAbortedError, KeyboardInterrupt):
-        print()
-        return EXIT_INTERRUPTED
-    if taken == 0:
-        from hermes.cli.commands.setup import run
-
-        return run([]) or None
-    return 0 if taken == 2 else None
 
 
 def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
@@ -82,7 +55,8 @@ def _offer_setup(
     Return an exit code when there is to be no chat. A person who would rather look around is not told a
     second time that no model is set up.
     """
-    from hermes.admin.models.setup import find_local_servers
+    from hermes.admin.models.local_servers import find_local_servers
+    from hermes.cli.plain.offer_model import offer_first_setup
     from hermes.cli.plain.readline import tolerate_invalid_input
     from hermes.sessions.model.endpoint import is_nothing_configured
 
@@ -124,6 +98,8 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     show_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):
+        from hermes.cli.plain.offer_model import offer_first_setup
+
         if (code := _use_builtin_model(args, environ, offer_first_setup(options, environ))) is not None:
             return code
         options = structs.replace(options, provider=args.provider or options.provider)

@@ -11,7 +11,6 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import join_sentences, localize, tr
-from hermes.markup.charts import fold_line, text_width
 from hermes.util.text import escape_unseen_characters
 
 
@@ -65,6 +64,8 @@ def wrap_for_terminal(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
+    from hermes.markup.charts import fold_line
+
     columns = shutil.get_terminal_size((80, 24)).columns
     return "\n".join(part for line in text.split("\n") for part in fold_line(line, columns))
 
@@ -94,6 +95,8 @@ class StreamingWrapper:
         return shown
 
     def _place_word(self, piece: str) -> str:
+        from hermes.markup.charts import text_width
+
         columns = shutil.get_terminal_size((80, 24)).columns
         if piece == "\n":
             self._at = 0

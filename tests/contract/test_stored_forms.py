@@ -27,7 +27,7 @@ import pytest
 from msgspec import Struct, inspect
 
 import hermes
-import hermes.admin.models.setup
+import hermes.admin.models.local_servers
 import hermes.cli
 import hermes.execution
 import hermes.gateway.platforms.discord
@@ -178,7 +178,7 @@ def test_every_kind_field_and_choice_has_a_line(kind: str) -> None:
 
 
 FOREIGN = (
-    hermes.admin.models.setup,
+    hermes.admin.models.local_servers,
     hermes.cli,
     hermes.execution,
     hermes.gateway.platforms.discord,

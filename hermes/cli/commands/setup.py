@@ -19,14 +19,12 @@ from hermes.admin.migrate.importer import (
     open_foreign_home,
     preview_import,
 )
+from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer, find_local_servers
 from hermes.admin.models.models import FoundKey, ModelSelection, describe_current_model, list_model_names, probe_model
 from hermes.admin.models.setup import (
-    KNOWN_SERVERS,
-    LocalModelServer,
     SetupRequest,
     SetupSelection,
     complete_model,
-    find_local_servers,
     find_provider_keys,
     key_variable,
     list_providers,

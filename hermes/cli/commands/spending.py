@@ -12,13 +12,8 @@ import msgspec
 from hermes.admin.usage import build_usage_report, report_insights
 from hermes.cli.output import print_json, report_failure
 from hermes.cli.parser import CommandParser
-from hermes.commands.views.usage import (
-    format_cache_share,
-    format_cap_limits,
-    format_cost,
-    format_dollars,
-    format_insights,
-)
+from hermes.commands.views.insights import format_insights
+from hermes.commands.views.usage import format_cache_share, format_cap_limits, format_cost, format_dollars
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from hermes.admin.models.setup import LocalModelServer
+from hermes.admin.models.local_servers import LocalModelServer
 from hermes.cli.chat_options import build_app_options, read_prompt_text
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import print_error
-from hermes.cli.plain.prompts import TerminalAsker, offer_local_server, open_controlling_terminal
+from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.cli.plain.terminal import LineSource, PlainInput
 from hermes.config.environment import copy_environment
@@ -84,6 +84,8 @@ async def _run_conversation(
     with open_controlling_terminal() as found:
         terminal = None if args.no_input else found
         if terminal is not None and text is None:
+            from hermes.cli.plain.offer_model import offer_local_server
+
             options = await offer_local_server(options, environ, terminal, servers)
         renderer = PlainRenderer(quiet=args.oneshot is not None)
         renderer.prompt = source.current_prompt

@@ -85,7 +85,7 @@ async def _session_start(call: CommandCall) -> float:
 async def show_context(call: CommandCall) -> None:
     """Show what fills the model's context window."""
     call.require_no_arguments()
-    from hermes.commands.views.usage import draw_context_bar
+    from hermes.commands.views.insights import draw_context_bar
 
     parts, window = await call.context.app.context_shares(call.context.actor)
     room, words = _chart_size(call)
@@ -95,7 +95,7 @@ async def show_context(call: CommandCall) -> None:
 async def show_insights(call: CommandCall) -> None:
     """Show what was done and what it cost in the last days."""
     from hermes.admin.usage import compute_insights
-    from hermes.commands.views.usage import format_insights
+    from hermes.commands.views.insights import format_insights
 
     if call.text and not (call.text.isdecimal() and 0 < int(call.text[:9]) <= 3_660):
         raise UsageError(N_("/insights takes a number of days, from 1 to 3660."))
