@@ -94,6 +94,7 @@ TOLD = (
     "runtime/locks.py",
     "runtime/reviewer.py",
     "sessions/backend_factory.py",
+    "sessions/gate_factory.py",
     "sessions/epoch_frame.py",
     "sessions/features/memory.py",
     "sessions/features/review.py",

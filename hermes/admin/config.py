@@ -209,7 +209,8 @@ def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
     """Yield a fault for each name in the settings that refers to nothing."""
     from hermes.providers.records import load_record
     from hermes.providers.wires import resolve_wire_name
-    from hermes.sessions.backend_factory import BACKENDS, build_policy
+    from hermes.sessions.backend_factory import BACKENDS
+    from hermes.sessions.gate_factory import build_policy
     from hermes.sessions.options import SessionOptions
 
     def fault_from(key: str, look: Callable[[], object]) -> Iterator[SettingsFault]:

@@ -24,8 +24,9 @@ from hermes.i18n.messages import N_, get_language
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import resolve_endpoint
 from hermes.safety.paths import Places
-from hermes.sessions.backend_factory import BackendFactory, approval_mode, build_policy, resolve_places
+from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.formats.openai_format import Plain
+from hermes.sessions.gate_factory import approval_mode, build_policy
 from hermes.sessions.model.credentials import with_stored_providers
 from hermes.sessions.model.endpoint import choose_model, is_embedded
 from hermes.sessions.model.spending import configured_caps, period_starts

@@ -16,8 +16,6 @@ from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr
 
-EXIT_INTERRUPTED = 130
-
 
 def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
     """Parse the options and start the conversation; `servers` are looked for when no model is configured."""
@@ -56,7 +54,7 @@ def _offer_setup(
     second time that no model is set up.
     """
     from hermes.admin.models.local_servers import find_local_servers
-    from hermes.cli.plain.offer_model import offer_first_setup
+    from hermes.cli.first_setup import offer_first_setup
     from hermes.cli.plain.readline import tolerate_invalid_input
     from hermes.sessions.model.endpoint import is_nothing_configured
 
@@ -98,7 +96,7 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     show_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):
-        from hermes.cli.plain.offer_model import offer_first_setup
+        from hermes.cli.first_setup import offer_first_setup
 
         if (code := _use_builtin_model(args, environ, offer_first_setup(options, environ))) is not None:
             return code

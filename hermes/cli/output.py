@@ -13,6 +13,8 @@ from hermes.core.errors import HermesError
 from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.util.text import escape_unseen_characters
 
+EXIT_INTERRUPTED = 130
+
 
 def print_error(text: str) -> None:
     """Print one line on standard error, in the person's language, with control and hidden characters escaped."""

@@ -34,9 +34,9 @@ from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
 from hermes.runtime.mailbox import InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
-from hermes.sessions.backend_factory import approval_mode
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
+from hermes.sessions.gate_factory import approval_mode
 from hermes.sessions.model.endpoint import choose_model
 from hermes.sessions.model.fallback_route import SessionModelRoute
 from hermes.sessions.model.spending import SpendMeter

@@ -14,7 +14,8 @@ from hermes.core.parts import Source, TextPart
 from hermes.execution.base import StopOutcome
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.backend_factory import BackendFactory, build_session_gate, filter_trusted_path
+from hermes.sessions.backend_factory import BackendFactory, filter_trusted_path
+from hermes.sessions.gate_factory import build_session_gate
 from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers, without_mcp_toolsets
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets

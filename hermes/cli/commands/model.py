@@ -17,7 +17,7 @@ from hermes.admin.models.models import (
     resolve_selection,
     save_selection,
 )
-from hermes.cli.output import format_error, print_error, report_failure
+from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import PromptAbortedError, ask_yes_no, is_interactive, pick_name
 from hermes.config.environment import copy_environment
@@ -27,8 +27,6 @@ from hermes.i18n.messages import localize, tr
 from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
-
-EXIT_INTERRUPTED = 130
 
 
 def run(arguments: list[str]) -> int:

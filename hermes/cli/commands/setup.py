@@ -34,7 +34,7 @@ from hermes.admin.models.setup import (
     suggest_setup,
 )
 from hermes.cli.commands.model import format_current_model, format_test_result
-from hermes.cli.output import format_error, print_error, report_failure
+from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import (
     PromptAbortedError,
@@ -54,7 +54,6 @@ from hermes.sessions.app import share_home
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
-EXIT_INTERRUPTED = 130
 _LOCALE_VARIABLES = ("HERMES_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 _NEUTRAL_LOCALES = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 _MAX_NAMES = 12

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 
-from hermes.cli.output import format_error, print_error
+from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error
 from hermes.cli.plain.prompts import TerminalAsker
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.core.outcomes import ExitReason
@@ -16,8 +16,6 @@ from hermes.ipc import frames
 from hermes.ipc.frames import IpcConnection
 from hermes.ipc.remote_session import RemoteSession
 from hermes.util.text import strip_control_characters
-
-_EXIT_INTERRUPTED = 130
 
 
 def finish_oneshot(connection: socket.socket, received: bytes, session_id: str, terminal: int | None) -> int:
@@ -67,7 +65,7 @@ def _report_outcome(said: frames.TurnEndedFrame, session_id: str) -> int:
         print_error(strip_control_characters(localize(ended.error)))
     if ended.reason is ExitReason.INTERRUPTED:
         print_error("Stopped.")
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     return said.code
 
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from hermes.admin.models.local_servers import LocalModelServer
 from hermes.cli.chat_options import build_app_options, read_prompt_text
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
-from hermes.cli.output import print_error
+from hermes.cli.output import EXIT_INTERRUPTED, print_error
 from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
 from hermes.cli.plain.renderer import PlainRenderer
 from hermes.cli.plain.terminal import LineSource, PlainInput
@@ -54,7 +54,6 @@ def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
 
 
 EXIT_REFUSED = 3
-EXIT_INTERRUPTED = 130
 
 
 def run_once(args: argparse.Namespace, text: str) -> int:

@@ -18,9 +18,9 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from types import FrameType
 
+from hermes.cli.output import EXIT_INTERRUPTED
 from hermes.cli.plain.terminal import InputSignal, preserve_terminal_modes, set_terminal_modes
 
-EXIT_INTERRUPTED = 130
 NUDGE_SIGNAL = signal.SIGURG
 """A signal that no program uses; it only ends a wait."""
 NUDGE_DELAYS = (0.02, 0.1, 0.5)

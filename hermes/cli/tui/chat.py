@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from msgspec import structs
 
 from hermes.admin.skills import skill_admin
+from hermes.cli.output import EXIT_INTERRUPTED
 from hermes.cli.tui.approval_menus import QuestionMenus
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.completion import ChatCompleter
@@ -22,7 +23,6 @@ from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
 from hermes.util.text import strip_control_characters, to_one_line
 
-EXIT_INTERRUPTED = 130
 _SETTLE_SECONDS = 1.0
 """Seconds within which a turn that has ended is stored."""
 OpenSession = Callable[["TuiChat"], Awaitable[TuiCommandContext]]
