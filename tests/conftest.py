@@ -1,9 +1,12 @@
-"""What holds for the whole suite: no test reaches beyond this machine."""
+"""What holds for the whole suite: no test reaches beyond this machine, and a test that lacks a program says so."""
 
 import ipaddress
 import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.requirements import describe_missing, require_marked
 
 # The same examples on every machine and at every run: a suite is a gate, not a search. A search is run apart.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -34,3 +37,16 @@ def _refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_refuse_the_network)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test before its fixtures are made when a program that it needs is missing."""
+    require_marked(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the tests that were not run, by the program that is missing."""
+    skipped = (one.longrepr for one in terminalreporter.stats.get("skipped", []))
+    if said := describe_missing(one[2] for one in skipped if isinstance(one, tuple)):
+        terminalreporter.write_line(said)
