@@ -1,8 +1,8 @@
 """The programs that tests need beside Python, and the one place where a test is skipped because one is missing.
 
-A test names what it needs by `@pytest.mark.needs("git", "curl")`; a fixture that finds out later calls `require`. Where
-a program is missing the test is skipped with its name, and `conftest.py` counts the skips at the end. `.ci/run` installs
-the programs, sets HERMES_TESTS_COMPLETE, and then a missing one is a failure, unless it is optional.
+A test names what it needs by `@pytest.mark.needs("git", "curl")`; a fixture that finds out later calls `require`. A
+test whose program is missing is skipped with the program's name, and `conftest.py` counts these skips at the end.
+`.ci/run` installs the programs and sets HERMES_TESTS_COMPLETE: then a missing one is a failure, unless it is optional.
 """
 
 import ctypes

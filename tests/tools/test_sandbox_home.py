@@ -193,3 +193,12 @@ def test_deeper_settings_of_the_persons_are_put_back_and_clones_stay(tmp_path: P
         assert (tmp_path / "clone/.vscode/settings.json").exists() and (tmp_path / "node_modules/x/.envrc").exists()
         plants.record_baseline(roots, ())
         (tmp_path / "sub/.mcp.json").write_text("bad again")
+
+
+async def test_a_home_in_a_folder_for_temporary_files_is_hidden_too(case: Case) -> None:
+    """Landlock makes no such folder of a session's own, and the machine's stays in sight."""
+    case.backend._policy = replace(case.backend._policy, private=(str(case.folder),))
+    assert (await case.run("cat ~/Documents/letter")).code and "letter>" not in case.text
+    assert (await case.run("cat ~/.codex/auth.json")).code and "auth" not in case.text.replace(".codex/auth.json:", "")
+    assert (await case.run("echo x > a && cat a ~/.cargo/bin/tool")).code == 0
+    assert case.text == "x\n# <.cargo/bin/tool>\n"
