@@ -2,6 +2,7 @@
 
 import ipaddress
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,8 @@ from tests.requirements import describe_missing, require_marked
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+SLOW_FOLDERS = ("attack", "e2e", "ends", "torture")
+"""Folders of tests that start whole programs, drive real terminals or run campaigns; not in `make test-fast`."""
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 
@@ -37,6 +40,19 @@ def _refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_refuse_the_network)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the slow folders out before they are imported when slow tests are not wanted."""
+    is_slow = collection_path.parent == Path(__file__).parent and collection_path.name in SLOW_FOLDERS
+    return True if is_slow and config.option.markexpr == "not slow" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the slow folders as slow."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_FOLDERS:
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,7 +7,10 @@ import pytest
 from hermes.providers.embedded import find_embedded_model
 from hermes.testing.home import TempHome
 
-pytestmark = pytest.mark.skipif(find_embedded_model() is None, reason="the embedded model is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_embedded_model() is None, reason="the embedded model is not installed"),
+]
 
 
 @pytest.mark.needs("libgomp")

@@ -29,6 +29,8 @@ from hermes.testing.home import TempHome
 from tests.app.stored import say_in
 from tests.app.test_worktrees import git
 
+pytestmark = pytest.mark.slow
+
 MAIN = """\
 import json, sys
 VERSION = {version!r}

@@ -17,6 +17,8 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 
 def git(environ: Mapping[str, str], folder: Path, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")

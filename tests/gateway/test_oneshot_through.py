@@ -19,6 +19,8 @@ from tests.gateway.running import home_for
 from tests.gateway.served import hermes, served
 from tests.vendors.ntfy import Fake
 
+pytestmark = pytest.mark.slow
+
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 
 

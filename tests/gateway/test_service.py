@@ -30,6 +30,8 @@ from tests.gateway.running import running as in_process
 from tests.gateway.served import hermes, served
 from tests.vendors.ntfy import Fake
 
+pytestmark = pytest.mark.slow
+
 ODD = 'a "quoted" $HOME 100% back\\slash'
 
 

@@ -28,6 +28,8 @@ from .places import Host, check_wanted, image, sshd
 from .test_sandbox import PROBES, policy
 from .test_terminal import until
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("local", "bubblewrap", "landlock", "ssh", "docker")
 SECRET = "canary-" + secrets.token_hex(8)
 

@@ -21,6 +21,8 @@ from tests.requirements import require_sandbox
 
 from .test_terminal import runs, until
 
+pytestmark = pytest.mark.slow
+
 WAYS = (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK)
 PROBES = {way: SandboxProbe(os.environ, (way,)) for way in WAYS}
 

@@ -24,6 +24,8 @@ from tests.requirements import require_sandbox
 from .test_proxy import Door, Site, site
 from .test_terminal import until
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["site"]
 PROBE = SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,))
 PORT = 18_231

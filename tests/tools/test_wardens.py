@@ -23,6 +23,8 @@ from hermes.runtime.locks import session_lock
 from .conftest import Session
 from .test_terminal import runs, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def backend() -> AsyncIterator[LocalBackend]:
