@@ -1,5 +1,7 @@
 # make run            set everything up and start a chat (make run Q="..." answers once and exits)
 # make test           set everything up and run the tests
+# make test-fast      the daily loop, a minute at most: the tests that are not marked slow, of every folder of hermes/
+#                     one test: .venv/bin/python -m pytest tests/store/test_store_search.py -k name
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
@@ -29,7 +31,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes
 
-.PHONY: run test check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
+.PHONY: run test test-fast check matrix faults torture resume-race writers stops escapes backends fuzz cap-race bench many recall talk \
   cron-year ends load screens shape lint types contracts deps lock clean
 
 run: $(VENV)/run.stamp
@@ -43,6 +45,10 @@ override export Q := $(value Q)
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2
+
+# Slow are whole programs, real terminals and campaigns: SLOW_FOLDERS in tests/conftest.py, and the mark `slow`.
+test-fast: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: lint types contracts shape deps test
 

@@ -1,14 +1,20 @@
-"""What holds for the whole suite: no test reaches beyond this machine."""
+"""What holds for the whole suite: no test reaches beyond this machine, and a test that lacks a program says so."""
 
 import ipaddress
 import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.requirements import describe_missing, require_marked
 
 # The same examples on every machine and at every run: a suite is a gate, not a search. A search is run apart.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+SLOW_FOLDERS = ("attack", "e2e", "ends", "torture")
+"""Folders of tests that start whole programs, drive real terminals or run campaigns; not in `make test-fast`."""
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 
@@ -34,3 +40,29 @@ def _refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_refuse_the_network)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the slow folders out before they are imported when slow tests are not wanted."""
+    is_slow = collection_path.parent == Path(__file__).parent and collection_path.name in SLOW_FOLDERS
+    return True if is_slow and config.option.markexpr == "not slow" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the slow folders as slow."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in SLOW_FOLDERS:
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test before its fixtures are made when a program that it needs is missing."""
+    require_marked(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the tests that were not run, by the program that is missing."""
+    skipped = (one.longrepr for one in terminalreporter.stats.get("skipped", []))
+    if said := describe_missing(one[2] for one in skipped if isinstance(one, tuple)):
+        terminalreporter.write_line(said)

@@ -301,9 +301,9 @@ class SupervisedProcess:
 
     async def wait_until_gone(self, seconds: float) -> bool:
         """Wait until nothing is left, at most this many seconds; return whether that was reached."""
+        # Not `asyncio.timeout`: before Python 3.11.3 one that expires while its task is being cancelled cancels again.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._gone_event.wait()
+            await asyncio.wait_for(self._gone_event.wait(), seconds)
         return not self.is_alive()
 
     def release(self) -> None:

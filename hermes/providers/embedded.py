@@ -60,6 +60,13 @@ async def serve_embedded_model() -> AsyncIterator[EmbeddedModel]:
                 server = await asyncio.to_thread(_start_server, file, served)
         except TimeoutError:
             raise ConfigError("The embedded model did not load within a minute.", "Configure another model.") from None
+        except ImportError as error:
+            # The package of llama.cpp brings everything but the runtime of OpenMP, which small systems lack.
+            library = str(error).partition(":")[0]
+            raise ConfigError(
+                f"The embedded model needs {library}, which cannot be loaded.",
+                "Install that library (libgomp1 on Debian and Ubuntu), or set a model up: hermes setup.",
+            ) from None
         except (RuntimeError, OSError) as error:
             raise ConfigError(f"The embedded model cannot be loaded: {error}.", "Configure another model.") from None
         try:

@@ -32,6 +32,8 @@ from hermes.runtime.locks import session_lock
 from hermes.testing.home import TempHome
 from tests.app.stored import say_in, texts_of
 
+pytestmark = pytest.mark.slow
+
 
 async def furnished(home: TempHome) -> Path:
     """A home with a session, a skill, a memory and a key, and a backup of it; afterwards all of it is different."""

@@ -26,6 +26,8 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 A, B, C = ("sk-" + os.urandom(12).hex() for _ in range(3))
 NAMES = {A: "A", B: "B", C: "C"}
 

@@ -10,6 +10,8 @@ import pytest
 
 from hermes.testing.home import TempHome
 
+pytestmark = pytest.mark.slow
+
 
 async def guard(
     home: TempHome, *arguments: str, lines: list[object] | None = None

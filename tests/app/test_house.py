@@ -25,6 +25,8 @@ from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.app.stored import say_in, spend, texts_of
 
+pytestmark = pytest.mark.slow
+
 
 async def hermes(home: TempHome, *arguments: str, stdin: bytes = b"") -> ProgramResult:
     return await home.run(sys.executable, "-m", "hermes", *arguments, stdin=stdin)

@@ -7,9 +7,13 @@ import pytest
 from hermes.providers.embedded import find_embedded_model
 from hermes.testing.home import TempHome
 
-pytestmark = pytest.mark.skipif(find_embedded_model() is None, reason="the embedded model is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_embedded_model() is None, reason="the embedded model is not installed"),
+]
 
 
+@pytest.mark.needs("libgomp")
 async def test_it_answers_with_nothing_configured_and_says_what_it_is() -> None:
     with TempHome() as home:
         done = await home.run(sys.executable, "-m", "hermes", "-z", "What is the capital of France?")

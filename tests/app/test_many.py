@@ -5,6 +5,8 @@ import gc
 import weakref
 from pathlib import Path
 
+import pytest
+
 from hermes.config.trusted_folders import set_trust
 from hermes.core.outcomes import ExitReason
 from hermes.runtime.actor import SessionActor
@@ -15,6 +17,8 @@ from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import RoundsModel
 from hermes.testing.server import ScriptedServer
+
+pytestmark = pytest.mark.slow
 
 SKILL = "---\nname: {name}\ndescription: Marked {mark}.\n---\nDo it.\n"
 

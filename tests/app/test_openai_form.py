@@ -9,6 +9,8 @@ from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from hermes.sessions.formats.openai_format import from_openai, history_for_prompt, to_openai
 
+pytestmark = pytest.mark.slow
+
 CALLS = [{"id": name, "type": "function", "function": {"name": "t", "arguments": "{}"}} for name in ("a", "b")]
 
 

@@ -20,7 +20,7 @@ from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, RoundsModel,
 from hermes.testing.server import ScriptedServer
 
 WIRES = ["chat_completions", "responses", "anthropic_messages"]
-pytestmark = pytest.mark.parametrize("api_mode", WIRES)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("api_mode", WIRES)]
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ import pytest
 
 from hermes.testing.home import ProgramResult, TempHome
 
+pytestmark = pytest.mark.slow
+
 
 class Person(TempHome):
     """A home in which HERMES_HOME is not set, so that profiles count."""

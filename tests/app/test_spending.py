@@ -37,6 +37,8 @@ from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say,
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
+pytestmark = pytest.mark.slow
+
 WIRES = {
     "chat_completions": "max_tokens",
     "responses": "max_output_tokens",

@@ -26,6 +26,8 @@ from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 WIRES = ("chat_completions", "responses", "anthropic_messages")
 
 

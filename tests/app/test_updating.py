@@ -29,6 +29,8 @@ from hermes.testing.home import TempHome
 from tests.app.stored import say_in
 from tests.app.test_worktrees import git
 
+pytestmark = pytest.mark.slow
+
 MAIN = """\
 import json, sys
 VERSION = {version!r}
@@ -70,6 +72,7 @@ class Cloned:
         return git(self.home.environ, self.clone, "rev-parse", "HEAD")
 
 
+@pytest.mark.needs("git")
 async def test_a_clone_is_brought_forward_after_a_backup() -> None:
     with TempHome({}) as home:
         await say_in(home, "s1", "hello")
@@ -85,6 +88,7 @@ async def test_a_clone_is_brought_forward_after_a_backup() -> None:
         assert Path(str(done["backup"])).exists()
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("broken", ["crashes", "confused"])
 async def test_what_does_not_work_is_taken_back(broken: str) -> None:
     with TempHome({}) as home:
@@ -96,6 +100,7 @@ async def test_what_does_not_work_is_taken_back(broken: str) -> None:
         assert cloned.head == before
 
 
+@pytest.mark.needs("git")
 async def test_a_clone_with_changes_is_left_alone() -> None:
     with TempHome({}) as home:
         cloned = Cloned(home)
@@ -107,6 +112,7 @@ async def test_a_clone_with_changes_is_left_alone() -> None:
         assert cloned.head == before and (cloned.clone / "hermes/__init__.py").read_text() == "# mine\n"
 
 
+@pytest.mark.needs("git")
 async def test_nothing_is_updated_under_an_open_session() -> None:
     with TempHome({}) as home:
         cloned = Cloned(home)

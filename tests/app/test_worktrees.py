@@ -17,6 +17,8 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 
 def git(environ: Mapping[str, str], folder: Path, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "init.defaultBranch=main")
@@ -37,6 +39,7 @@ def repository(home: TempHome) -> Path:
     return folder
 
 
+@pytest.mark.needs("git")
 def test_a_clean_worktree_goes_and_leaves_no_branch() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -52,6 +55,7 @@ def test_a_clean_worktree_goes_and_leaves_no_branch() -> None:
         assert git(home.environ, folder, "worktree", "list").count("\n") == 0
 
 
+@pytest.mark.needs("git")
 def test_work_stays_and_is_said_with_how_to_merge_it() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -73,6 +77,7 @@ def test_work_stays_and_is_said_with_how_to_merge_it() -> None:
         assert desk.list_worktrees() == [] and not Path(made.folder).exists()
 
 
+@pytest.mark.needs("git")
 def test_a_run_that_fails_loses_nothing() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -83,6 +88,7 @@ def test_a_run_that_fails_loses_nothing() -> None:
         assert said and desk.list_worktrees()[0]["changes"] == 1
 
 
+@pytest.mark.needs("git")
 def test_two_runs_do_not_share_one() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -93,6 +99,7 @@ def test_two_runs_do_not_share_one() -> None:
             assert one.name != other.name
 
 
+@pytest.mark.needs("git")
 def test_it_is_trusted_as_the_folder_is() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -106,6 +113,7 @@ def test_it_is_trusted_as_the_folder_is() -> None:
         assert read_trusted_folders(trust) == (str(folder),)
 
 
+@pytest.mark.needs("git")
 def test_nothing_of_the_repository_runs() -> None:
     with TempHome({}) as home:
         folder = repository(home)
@@ -142,6 +150,7 @@ def test_nothing_of_the_repository_runs() -> None:
         assert not proof.exists()
 
 
+@pytest.mark.needs("git")
 def test_where_there_is_no_repository_it_is_said() -> None:
     with TempHome({}) as home:
         desk = Worktrees(home.environ)
@@ -157,6 +166,7 @@ def test_where_there_is_no_repository_it_is_said() -> None:
                     pass
 
 
+@pytest.mark.needs("git")
 async def test_a_run_works_in_its_worktree() -> None:
     plan = [Say(calls=(Call("write_file", {"path": "made.txt", "content": "made\n"}),)), Say("done")]
     async with ScriptedServer(ScriptedModel(plan)) as server:

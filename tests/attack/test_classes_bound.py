@@ -265,10 +265,9 @@ async def test_t25_a_servers_changed_tool_asks_again_and_its_environment_is_a_li
         assert '"PATH"' not in said
 
 
+@pytest.mark.needs("git")
 async def test_t28_nothing_that_a_trusted_part_reads_later_is_written_by_a_sandboxed_command() -> None:
-    git = shutil.which("git")
-    if git is None:
-        pytest.skip("needs git")
+    git = shutil.which("git") or "git"
     async with scene(trusted=True) as one:
         pwned, hermes = one.home.root / "pwned", one.home.hermes
         await one.home.run(git, "init", "-q", ".")

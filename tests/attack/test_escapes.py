@@ -27,6 +27,7 @@ from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
+from tests.requirements import require_sandbox
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
 PROBES = {way: SandboxProbe(os.environ, (SandboxMechanism(way),)) for way in (BWRAP, LANDLOCK)}
@@ -35,8 +36,7 @@ LONG = bool(os.environ.get("HERMES_ESCAPES"))
 
 async def held(way: str) -> SandboxSupport:
     found = await PROBES[way].find_support()
-    if not found.is_usable:
-        pytest.skip(f"no {way} here: {found.reason}")
+    require_sandbox(way, found.is_usable, found.reason)
     return found
 
 
@@ -251,6 +251,7 @@ CASES = [(way, escape) for way in (BWRAP, LANDLOCK) for escape in ALL if escape.
 CASES = [(way, one) for way, one in CASES if way == BWRAP or one.network != "allowlist" or one.bites]
 
 
+@pytest.mark.needs("git")
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("way", "escape"), CASES, ids=[f"{way}: {one.name}" for way, one in CASES])
 async def test_no_way_out(world: World, wardens: Supervisors, way: str, escape: Escape) -> None:
@@ -275,6 +276,7 @@ FEW = ("write", "kill", "TCP", "read a key", "git hook", "settings of a new one"
 BITING = [one for one in ALL if one.bites and (LONG or one.name in FEW)]
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("escape", BITING, ids=[one.name for one in BITING])
 async def test_the_same_does_harm_without_a_sandbox(world: World, escape: Escape) -> None:
     backend = LocalBackend(world.environment, passed_variables=("SSH_AUTH_SOCK",))

@@ -20,7 +20,9 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize(
+    "way", [pytest.param(one, marks=pytest.mark.needs("git")) if one == "cloned" else one for one in COPIES]
+)
 async def test_a_copy_of_what_was_written_runs_only_with_a_yes(way: str) -> None:
     # High, local. The fix: `weighing._made_since`.
     async with scene("local", trusted=True) as one:

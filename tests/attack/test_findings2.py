@@ -56,6 +56,7 @@ def _verdict(one: Scene, command: str) -> Verdict:
 # --- sandbox: what acts later
 
 
+@pytest.mark.needs("git")
 async def test_a_workspace_that_looks_like_a_repository_keeps_its_hooks() -> None:
     async with scene() as one:
         _repository(one.home.cwd)
@@ -67,6 +68,7 @@ async def test_a_workspace_that_looks_like_a_repository_keeps_its_hooks() -> Non
         assert not (one.home.cwd / ".git/hooks/pre-commit").exists()
 
 
+@pytest.mark.needs("git")
 async def test_git_is_not_led_to_other_settings() -> None:
     async with scene() as one:
         _repository(one.home.cwd)
@@ -79,6 +81,7 @@ async def test_git_is_not_led_to_other_settings() -> None:
         assert not _obeyed(one.home.cwd)
 
 
+@pytest.mark.needs("git")
 async def test_a_repository_in_a_repository_is_looked_at() -> None:
     async with scene() as one:
         program = (
@@ -91,6 +94,7 @@ async def test_a_repository_in_a_repository_is_looked_at() -> None:
         assert not _obeyed(one.home.cwd / "sub")
 
 
+@pytest.mark.needs("git")
 async def test_many_folders_hide_no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planted_files, "_MAX_FOLDERS", 50)
     async with scene() as one:
@@ -186,6 +190,7 @@ async def test_an_address_with_a_port_opens_that_port_only() -> None:
         assert "another service" not in said
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_an_answer_for_a_port_of_this_machine_is_for_that_port() -> None:
     async with scene(trusted=True) as one, _server("first") as first, _server("second") as second:
         _file(one, "f.py", _FETCH)
@@ -194,6 +199,7 @@ async def test_an_answer_for_a_port_of_this_machine_is_for_that_port() -> None:
         assert "second" not in await one.run(f"python3 f.py {second}")
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_what_a_script_fetched_counts_as_a_strangers() -> None:
     async with scene(trusted=True) as one, _server("Assistant: obey") as port:
         _file(one, "f.py", _FETCH)
@@ -406,6 +412,7 @@ PLANTS: Mapping[str, str] = {
 }
 
 
+@pytest.mark.needs("git")
 @open_("high, local, tainted, nobody there: settings of a repository that is not called `.git` are no protected path")
 @pytest.mark.parametrize("folder", PLANTS)
 async def test_settings_of_any_repository_need_a_yes(folder: str) -> None:
@@ -415,6 +422,7 @@ async def test_settings_of_any_repository_need_a_yes(folder: str) -> None:
         assert not (one.home.cwd / folder).exists() or not _obeyed(one.home.cwd / folder)
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("backend", ["local", "sandbox"])
 async def test_what_leads_git_to_other_settings_is_not_written(backend: str) -> None:
     async with scene(backend, trusted=True) as one:

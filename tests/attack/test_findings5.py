@@ -165,6 +165,7 @@ def hostile(cwd: Path, marker: Path) -> Path:
     return program
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("how", ["filter", "hook", "gpg", "lazy"])
 async def test_a_reference_runs_nothing_of_a_repository(how: str) -> None:
     async with scene("local") as one:

@@ -32,6 +32,7 @@ def _repository(folder: Path, environ: dict[str, str]) -> None:
         subprocess.run(["git", *words], cwd=folder, env=environ, check=True)
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("name", ["a=b", "a\x0cb"])
 def test_a_worktree_runs_no_filter_whatever_its_name(name: str, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
@@ -54,6 +55,7 @@ def test_a_worktree_runs_no_filter_whatever_its_name(name: str, tmp_path: Path) 
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.needs("git")
 def test_a_worktree_fetches_nothing(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     (tmp_path / "home").mkdir()

@@ -110,7 +110,7 @@ def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
         assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
 
 
-@pytest.mark.parametrize("typed", ["3", "2"])
+@pytest.mark.parametrize("typed", ["3", pytest.param("2", marks=pytest.mark.needs("libgomp"))])
 async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(typed: str) -> None:
     with TempHome() as home:
         home.more |= {"LANG": "zh_CN.UTF-8"}

@@ -24,6 +24,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("command", HARMLESS)
 async def test_harmless_settings_work_after_a_yes(command: str) -> None:
     async with scene(trusted=True) as one:
@@ -37,6 +38,7 @@ async def test_harmless_settings_work_after_a_yes(command: str) -> None:
         assert list((one.home.cwd / ".git").glob("*.held")) == []
 
 
+@pytest.mark.needs("git")
 async def test_a_no_and_the_session() -> None:
     async with scene(trusted=True) as one:
         config = repository(one)
@@ -48,6 +50,7 @@ async def test_a_no_and_the_session() -> None:
         assert len(one.asked) == 2
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize(
     "command",
     [
@@ -69,6 +72,7 @@ async def test_settings_that_run_programs_never_do(command: str) -> None:
         assert "Not allowed" in said and config.read_text() == before
 
 
+@pytest.mark.needs("git")
 async def test_what_does_more_than_that_finds_the_settings_kept() -> None:
     async with scene(trusted=True) as one:
         config = repository(one)
@@ -78,6 +82,7 @@ async def test_what_does_more_than_that_finds_the_settings_kept() -> None:
         assert "as a command of their own" in said
 
 
+@pytest.mark.needs("git")
 async def test_what_such_a_command_plants_is_taken_back() -> None:
     async with scene(trusted=True) as one:
         config = repository(one)
@@ -103,6 +108,7 @@ def commits(one: Scene) -> None:
         subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
 
 
+@pytest.mark.needs("git")
 async def test_branches_go_and_what_stays_of_them_is_said_in_a_line() -> None:
     async with scene(trusted=True) as one:
         commits(one)
@@ -112,6 +118,7 @@ async def test_branches_go_and_what_stays_of_them_is_said_in_a_line() -> None:
         assert (await one.run("git branch --format='<%(refname:short)>'")).startswith("<other>\n[")
 
 
+@pytest.mark.needs("git")
 async def test_a_setting_and_a_commit_are_one_question() -> None:
     async with scene(trusted=True) as one:
         commits(one)
@@ -125,6 +132,7 @@ async def test_a_setting_and_a_commit_are_one_question() -> None:
         assert "as a command of their own" in await one.run(line.replace("Bob", "Eve"), says(ONCE))
 
 
+@pytest.mark.needs("git")
 async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
     async with scene("local") as one:
         commits(one)

@@ -6,6 +6,7 @@ import pytest
 from attack.obedient import NO, Scene, says, scene
 
 
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize(
     ("command", "place"),
     [("touch /etc/foo", "/etc"), ("echo x >/etc/foo", "/etc"), ("mkdir /usr/foo", "/usr")],
@@ -19,6 +20,7 @@ async def test_what_is_never_opened_is_said_with_its_reason(command: str, place:
         assert one.asked == []
 
 
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize("command", ["cp a ~/b", "cat ~/Documents/b", "ls ~/Documents", "cd ~/Documents && ls"])
 async def test_what_is_hidden_is_said(command: str) -> None:
     async with scene(trusted=True) as one:
@@ -42,6 +44,7 @@ def beside(one: Scene) -> None:
         subprocess.run(["git", "-C", str(one.home.cwd), *words], check=True, env=one.home.environ)
 
 
+@pytest.mark.needs("git")
 async def test_a_repository_beside_the_workspace_is_asked_about() -> None:
     async with scene(trusted=True) as one:
         one.open_tmp()

@@ -45,6 +45,7 @@ NOWHERE = [
 ]
 
 
+@pytest.mark.needs("curl", "git")
 @pytest.mark.parametrize("backend", ["sandbox", "local"])
 @pytest.mark.parametrize("command", NOWHERE)
 async def test_what_never_came_about_is_nobodys(backend: str, command: str) -> None:
@@ -52,6 +53,7 @@ async def test_what_never_came_about_is_nobodys(backend: str, command: str) -> N
         await nothing_came(one, command)
 
 
+@pytest.mark.needs("curl")
 async def test_in_a_sandbox_the_text_of_a_command_says_nothing() -> None:
     allowed = {"terminal": {"backend": "sandbox", "sandbox": {"network": "allowlist"}}}
     async with scene("sandbox", trusted=True, config=allowed) as one:
@@ -63,6 +65,7 @@ async def test_in_a_sandbox_the_text_of_a_command_says_nothing() -> None:
             await nothing_came(one, command)
 
 
+@pytest.mark.needs("curl")
 async def test_without_a_network_nothing_comes_in(page: str) -> None:
     off = {"terminal": {"backend": "sandbox", "sandbox": {"network": "off"}}}
     async with scene("sandbox", trusted=True, config=off) as one:
@@ -71,6 +74,7 @@ async def test_without_a_network_nothing_comes_in(page: str) -> None:
         assert "Started" in started and taint(one) == ()
 
 
+@pytest.mark.needs("bubblewrap")
 async def test_what_came_counts_though_no_word_names_it(page: str) -> None:
     host, _, port = page.partition(":")
     spelled = f"open('x').read()[:-1] + ':{port}/'"
@@ -85,6 +89,7 @@ async def test_what_came_counts_though_no_word_names_it(page: str) -> None:
         assert taint(one) == (f"web:{host}",)
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 async def test_what_came_in_the_background_counts_where_it_comes_out(page: str) -> None:
     async with scene("sandbox", trusted=True, config={"security": {"allowed_hosts": [page]}}) as one:
         fetch = f"NO_PROXY= no_proxy= curl -sS -m 9 http://{page}/ -o got.txt"
@@ -97,6 +102,7 @@ async def test_what_came_in_the_background_counts_where_it_comes_out(page: str) 
         assert taint(one) == ("web:127.0.0.1",)
 
 
+@pytest.mark.needs("curl")
 async def test_ones_own_server_is_no_stranger() -> None:
     async with scene("sandbox", trusted=True) as one:
         (one.home.cwd / "calc.py").write_text("VALUE = 1\n")
@@ -107,12 +113,14 @@ async def test_ones_own_server_is_no_stranger() -> None:
         await one.turn([Call("process", {"action": "list"})])
 
 
+@pytest.mark.needs("curl")
 async def test_in_an_untrusted_folder_it_is_as_strange_as_the_folder() -> None:
     async with scene("sandbox") as one:
         await one.run("curl -sS localhost:1")
         assert taint(one) == (f"file:{one.home.cwd.resolve()}",)
 
 
+@pytest.mark.needs("curl")
 @pytest.mark.parametrize("allowed", [[], ["127.0.0.1"]])
 async def test_in_local_a_server_of_this_machine_can_be_vouched_for(page: str, allowed: list[str]) -> None:
     async with scene("local", trusted=True, config={"security": {"allowed_hosts": allowed}}) as one:
@@ -120,6 +128,7 @@ async def test_in_local_a_server_of_this_machine_can_be_vouched_for(page: str, a
         assert taint(one) == (() if allowed else ("web:127.0.0.1",))
 
 
+@pytest.mark.needs("curl", "git")
 @pytest.mark.parametrize(
     "command",
     ["curl -sS -m 9 http://{page}/", "curl -sS -m 9 http://{page}/ http://localhost:1/", "git clone http://{page}/"],

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 from attack.obedient import NO, ONCE, Scene, says, scene
 
@@ -15,14 +14,14 @@ from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.requirements import require_sandbox
 
 
 @pytest_asyncio.fixture
 async def fetch() -> AsyncIterator[str]:
     """A command that fetches a page of a server on this machine, through the proxy."""
     held = await SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,)).find_support()
-    if not held.hosts:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.hosts, held.reason)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

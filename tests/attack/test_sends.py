@@ -68,6 +68,7 @@ def sources(one: Scene) -> list[str]:
     return list(one.context.state.taint.list_sources())
 
 
+@pytest.mark.needs("git")
 async def test_a_local_repository_is_no_host_of_the_web() -> None:
     async with scene("local", trusted=True) as one:
         made = one.home.cwd / "sub/theirs"
@@ -79,6 +80,7 @@ async def test_a_local_repository_is_no_host_of_the_web() -> None:
         assert sources(one) == []
 
 
+@pytest.mark.needs("git")
 async def test_what_a_repository_of_strangers_brings_is_theirs() -> None:
     async with scene("local", trusted=True) as one:
         theirs = one.home.home / "theirs"
@@ -101,6 +103,7 @@ NAMED = {
 }
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("command", NAMED)
 async def test_strange_text_goes_by_the_name_of_where_it_is_from(command: str) -> None:
     from hermes.tools.permissions.evaluate import find_provenance
@@ -112,6 +115,7 @@ async def test_strange_text_goes_by_the_name_of_where_it_is_from(command: str) -
         assert (f"{found.source}:{found.label}" if found else "") == NAMED[command]
 
 
+@pytest.mark.needs("curl")
 async def test_a_connection_that_did_not_come_about_brings_nothing() -> None:
     async with scene(trusted=True) as one:
         await one.run("curl -sS http://a.invalid/", says(NO))
@@ -123,6 +127,7 @@ async def test_a_connection_that_did_not_come_about_brings_nothing() -> None:
         assert sources(one) == ["web:127.0.0.1"]
 
 
+@pytest.mark.needs("curl")
 async def test_the_name_of_a_registry_is_no_leave_to_reach_it() -> None:
     async with scene("local", trusted=True, config={"security": {"allowed_hosts": ["pypi.org"]}}) as one:
         await one.run("curl -sSL http://127.0.0.1:1/")

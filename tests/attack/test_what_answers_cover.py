@@ -80,6 +80,7 @@ async def test_a_no_to_a_path_is_told_and_holds_for_the_session() -> None:
         assert len(one.asked) == 2 and (folder / "file").read_text() == "before"
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 async def test_a_no_to_a_host_is_told_and_holds_for_the_session() -> None:
     async with scene(trusted=True) as one:
         said = await one.run("curl -sS http://a.invalid/", says(NO))
@@ -90,6 +91,7 @@ async def test_a_no_to_a_host_is_told_and_holds_for_the_session() -> None:
         assert "the person said no to `connect a.invalid` before" in said
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 async def test_once_for_a_host_is_for_one_command() -> None:
     async with scene(trusted=True) as one:
         for _ in range(2):
@@ -105,6 +107,7 @@ async def in_time(seen: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 @pytest.mark.parametrize(
     "command",
     [

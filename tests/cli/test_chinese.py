@@ -16,6 +16,8 @@ from hermes.cli.parser import CommandParser, wrap_to_columns
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 
+pytestmark = pytest.mark.slow
+
 _ENGLISH = re.compile(r"(?:\b[a-z']{2,}\b ){2}[a-z']{2,}\b")
 """Three small words in a row: prose, and no name, command or option."""
 _TYPED = re.compile(

@@ -15,6 +15,8 @@ from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings
 from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
+pytestmark = pytest.mark.slow
+
 COLOURED = Theme({}, ColorDepth.TRUE)
 BARE = Theme({}, ColorDepth.PLAIN)
 _OURS = re.compile(r"\x1b\[[0-9;]*m")

@@ -22,6 +22,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.testing.script import Say
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = load_commands()
 NOTHING_BEHIND = ("image", "steer", "queue", "interrupt")

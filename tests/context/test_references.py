@@ -58,6 +58,7 @@ async def told(home: TempHome, url: str, text: str) -> tuple[list[str], ExitReas
     return [event.text for event in events if isinstance(event, Notice)], ended.reason
 
 
+@pytest.mark.needs("git")
 async def test_files_folders_and_changes_come_along() -> None:
     async with ScriptedServer([Say("ok")]) as server:
         with TempHome.for_server(server.url) as home:

@@ -11,6 +11,8 @@ from hermes.cli.main import format_help_text
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 LISTS = ("list", "pending", "log", "stats", "show", "search")
 """Verbs below others that show something which a program may want."""

@@ -6,6 +6,8 @@ import pytest
 
 from .year import lived
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", [2])
 async def test_every_due_instant_is_accounted_for_exactly_once(tmp_path: Path, seed: int) -> None:

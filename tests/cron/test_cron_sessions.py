@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 
+import pytest
 from msgspec import structs
 
 from hermes.admin.cron import cron_admin_of_app, open_cron_admin
@@ -19,6 +20,8 @@ from hermes.sessions.options import SessionOptions
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+
+pytestmark = pytest.mark.slow
 
 HANGING = Say("never ends", delivery=ReplyDelivery(ending=Ending.HANG, at=2))
 MAKE_ARGUMENTS = {"action": "create", "schedule": "@daily", "prompt": "Say hello.", "name": "hello"}

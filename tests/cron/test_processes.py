@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from hermes.cron.jobs import CronJobDeps, CronJobs, JobRequest
@@ -19,6 +20,8 @@ from hermes.store.store import Store
 
 from .rig import PLATFORMS, unchecked
 from .worker import FastClock, means_for
+
+pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
 

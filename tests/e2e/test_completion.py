@@ -10,6 +10,7 @@ import pytest
 
 from hermes.testing.home import TempHome
 from tests.app.stored import say_in
+from tests.requirements import require_program
 
 BASH = r"""
 source {script}
@@ -39,11 +40,9 @@ _hermes
 """
 
 
-def needs(shell: str) -> str:
-    found = shutil.which(shell)
-    if found is None:
-        pytest.skip(f"{shell} is not installed")
-    return found
+def find_shell(shell: str) -> str:
+    require_program(shell)
+    return shutil.which(shell) or shell
 
 
 class Shells:
@@ -60,7 +59,7 @@ class Shells:
 
     async def complete(self, shell: str, line: str) -> list[str]:
         """What the shell offers for the last word of a line (empty behind a space)."""
-        program = needs(shell)
+        program = find_shell(shell)
         script = self.home.root / f"completion.{shell}"
         if not script.exists():
             made = await self.home.run("hermes", "completion", shell)
@@ -111,7 +110,7 @@ async def test_what_stands_in_a_title_is_quoted_by_bash() -> None:
         shells = Shells(home)
         offered = await shells.complete("bash", "hermes --resume abo")
         assert len(offered) == 1
-        echoed = await home.run(needs("bash"), "-c", f"printf %s {offered[0]}")
+        echoed = await home.run(find_shell("bash"), "-c", f"printf %s {offered[0]}")
         assert echoed.stdout == title and not Path(home.cwd, "pwned").exists()
 
 

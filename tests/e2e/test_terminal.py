@@ -3,6 +3,7 @@
 import signal
 import sys
 
+import pytest
 from screen import on_a_terminal
 
 from hermes.testing.home import TempHome
@@ -105,6 +106,7 @@ async def test_a_one_shot_that_is_stopped_says_so() -> None:
                 await screen.shows("Stopped.")
 
 
+@pytest.mark.needs("bubblewrap", "curl")
 async def test_a_long_question_is_shown_whole_from_another_terminal_and_withdrawn_with_its_command() -> None:
     filler = "".join(f"echo line {number}\n" for number in range(100))
     command = f"{filler}rm -r old\n{filler}"

@@ -15,7 +15,7 @@ import pytest
 
 from hermes.testing.home import TempHome
 
-NEEDED = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+NEEDED = pytest.mark.needs("tmux")
 """For the tests of a module."""
 _ROOM = "/dev/shm"
 POLL = 0.02

@@ -21,6 +21,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.api_rig import Api, api, free_port, fresh_key
 from tests.gateway.running import running
 
+pytestmark = pytest.mark.slow
+
 ASK = {"model": "hermes", "messages": [{"role": "user", "content": "x"}]}
 
 

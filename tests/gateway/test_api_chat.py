@@ -13,6 +13,8 @@ from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel
 from tests.gateway.api_rig import Api, api
 from tests.gateway.running import said
 
+pytestmark = pytest.mark.slow
+
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )

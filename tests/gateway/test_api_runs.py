@@ -7,11 +7,14 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
+import pytest
 
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.api_rig import Api, api, free_port, fresh_key
+
+pytestmark = pytest.mark.slow
 
 
 async def ended(it: Api, run_id: object) -> Mapping[str, object]:

@@ -3,12 +3,16 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from hermes.admin.people.identity import PersonRole
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.vendors.telegram import Fake
+
+pytestmark = pytest.mark.slow
 
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 

@@ -12,6 +12,8 @@ from hermes.gateway.platform import utf16
 from hermes.gateway.text import dialect, html
 from hermes.gateway.text.entities import EntityText, to_entity_text
 
+pytestmark = pytest.mark.slow
+
 TEXT = """\
 # Title *here*
 Some **bold _and it_ more**, ~~gone~~, `a *b*`, [link](https://a.example/x_y), https://b.example/a_b_c, <me@x.example>.

@@ -3,6 +3,8 @@
 import re
 import time
 
+import pytest
+
 from hermes.admin.cron import CronAdmin, open_cron_admin
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
@@ -11,6 +13,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.vendors.ntfy import Fake
 from tests.vendors.telegram import Fake as Telegram
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_message_is_answered() -> None:

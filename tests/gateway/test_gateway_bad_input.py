@@ -15,6 +15,8 @@ from tests.gateway.running import home_for, running, said
 from tests.vendors.ntfy import Fake as Ntfy
 from tests.vendors.telegram import Fake as Telegram
 
+pytestmark = pytest.mark.slow
+
 
 async def answers(chat: FakeChat, text: str = "hello") -> None:
     """A message is answered."""

@@ -10,6 +10,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.vendors.slack import Fake as Slack
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["discord", "slack"])
 def name(request: pytest.FixtureRequest) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from msgspec import Struct
 
 from hermes.testing.home import TempHome
@@ -17,6 +18,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for
 from tests.gateway.served import hermes, served
 from tests.vendors.ntfy import Fake
+
+pytestmark = pytest.mark.slow
 
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 
@@ -99,6 +102,7 @@ async def test_who_goes_away_stops_its_turn() -> None:
         assert (await hermes(it.home, "-z", "next", "-c"))[1] == "free again\n"
 
 
+@pytest.mark.needs("git")
 async def test_a_question_is_asked_on_the_callers_terminal() -> None:
     async with rig(RESET, Say("I did.")) as it:
         pid, terminal = pty.fork()

@@ -33,6 +33,8 @@ from hermes.util.clock import Clock
 from tests.gateway.running import Running, home_for, running
 from tests.vendors.telegram import Fake
 
+pytestmark = pytest.mark.slow
+
 ANNA, BEN, ADA = "1002", "1003", "1005"
 RESET = Say(calls=(Call("terminal", {"command": "git reset --hard"}),))
 HERMES = (sys.executable, "-m", "hermes")

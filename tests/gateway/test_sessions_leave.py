@@ -3,11 +3,15 @@
 import asyncio
 import gc
 
+import pytest
+
 from hermes.gateway import session_pool
 from hermes.testing.script import Call, Say
 from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running
 from tests.vendors.telegram import Fake
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_session_that_leaves_is_freed_at_once_and_goes_on_where_it_was() -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as some
 from hermes.gateway.platform import utf8, utf16
 from hermes.gateway.text.split import split_markdown
 
+pytestmark = pytest.mark.slow
+
 MEASURES = some.sampled_from([len, utf16, utf8])
 WORDS = some.sampled_from(
     ["word", "天气", "👩‍👩‍👧", "🇩🇪", "e\u0301", "x" * 90, "`a b`", "[a b](http://x/y)", "**b**", "a.", "好。"]

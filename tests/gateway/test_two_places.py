@@ -9,6 +9,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 
+import pytest
+
 from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
 from hermes.core.outcomes import AnswerScope
 from hermes.ipc import frames
@@ -25,6 +27,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import home_for, running, said
 from tests.gateway.served import hermes
 from tests.vendors.ntfy import Fake
+
+pytestmark = pytest.mark.slow
 
 
 def session_of(home: TempHome) -> str:

@@ -20,6 +20,8 @@ from hermes.testing.server import ScriptedServer
 from tests.gateway.running import Running, running
 from tests.vendors.ntfy import Fake
 
+pytestmark = pytest.mark.slow
+
 SECRET = secrets.token_hex(16)
 
 

@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from hermes.admin.memory import open_memory_admin
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import ChangeOrigin
@@ -10,6 +12,8 @@ from hermes.store.revisions import RevisionAuthor
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+
+pytestmark = pytest.mark.slow
 
 REVIEW = ChangeOrigin(author=RevisionAuthor.REVIEW, reason="said twice", sources=("web:\u202eevil.example\x1b[2J",))
 

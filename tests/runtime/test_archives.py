@@ -24,6 +24,8 @@ from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
+pytestmark = pytest.mark.slow
+
 APART = {"compression": {"in_place": False}}
 TOO_LONG = Fail(400, message="This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.")
 READ = Say(calls=(Call("terminal", {"command": "printf 'x%.0s' $(seq 3000)"}),))

@@ -31,6 +31,8 @@ from hermes.testing.script import Reply, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
 
+pytestmark = pytest.mark.slow
+
 COMPRESSIONS = 20
 WINDOW = 24_000
 

@@ -22,6 +22,8 @@ from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 SKILL = {"plain/SKILL.md": text("plain").encode(), "plain/scripts/run.sh": b"#!/bin/sh\ncurl https://x.example\n"}
 
 

@@ -12,12 +12,11 @@ from hermes.skills.catalog import SkillCatalog, SkillRoots, SkillTier
 from hermes.skills.files import read_folder
 from hermes.skills.section import format_index
 from hermes.skills.skill_library import list_problems
+from tests.requirements import require_program
 
 STARTER = Path(SkillRoots(own=Path(), cache=Path()).built_in)
 SKILLS = sorted(path.name for path in STARTER.iterdir() if not path.name.startswith("_"))
 EXAMPLE = re.compile(r"(?ms)^```sh example\n(.*?)^```$")
-MAY_LACK = {"pdf-text", "service-health", "sqlite-inspect"}
-"""Skills about programs that not every machine has."""
 
 each = pytest.mark.parametrize("name", SKILLS)
 
@@ -48,8 +47,8 @@ def test_the_reference_tool_agrees(name: str) -> None:
 @each
 def test_its_examples_run(name: str, tmp_path: Path) -> None:
     (skill,) = [one for one in catalogue(tmp_path).list_all() if one.name == name]
-    if skill.missing and name in MAY_LACK:
-        pytest.skip(f"lacks {', '.join(skill.missing)}")
+    for program in skill.missing:
+        require_program(program.removeprefix("the program "))
     assert not skill.missing
     blocks = EXAMPLE.findall((STARTER / name / "SKILL.md").read_text("utf-8"))
     assert blocks

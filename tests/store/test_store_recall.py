@@ -8,6 +8,8 @@ import pytest
 
 from bench.recall import FIRST, KINDS, Answered, Question, answered
 
+pytestmark = pytest.mark.slow
+
 EACH = 12
 BARS = {"other endings": 0.9, "Chinese question": 0.8}
 """What part of a kind's questions must be answered; 0.9 where nothing is said. At a million messages it is less."""

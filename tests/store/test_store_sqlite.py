@@ -22,6 +22,7 @@ from hermes.store import schema
 from hermes.store.sqlite import database as database_module
 from hermes.store.sqlite.migrations import DatabaseSchema
 from hermes.store.store import Store
+from tests.requirements import require
 
 
 @pytest.fixture
@@ -294,8 +295,7 @@ async def test_a_read_only_home_is_named(home: Path, opener: Opener, there: bool
     home.chmod(0o500)
     command = [sys.executable, "-c", READ_ONLY, str(home)]
     if os.getuid() == 0:  # root may write everywhere unless it gives that right up
-        if shutil.which("setpriv") is None:
-            pytest.skip("setpriv is needed to give root's rights up")
+        require("setpriv")
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     home.chmod(0o700)

@@ -11,6 +11,8 @@ from hermes.core.usage import Usage
 from hermes.testing.script import Call, Fail, ReplyDelivery, Say, ScriptedModel, StreamError
 from hermes.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 TEXT = "It says hello. 你好，世界 🙂 and goodbye."
 FULL = Say(
     TEXT,

@@ -15,6 +15,7 @@ import pytest
 
 from hermes.execution.docker import DockerOptions
 from hermes.execution.ssh.backend import SshOptions
+from tests.requirements import find_program, require
 
 _ENGINE_OPTIONS: tuple[tuple[str, ...], ...] = ((), ("--runtime", "runc", "--cgroup-manager", "cgroupfs"))
 _LIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
@@ -85,9 +86,8 @@ class Host:
 
 @contextmanager
 def sshd(folder: Path) -> Iterator[Host]:
-    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    if not program or not shutil.which("ssh"):
-        pytest.skip("no sshd or no ssh here")
+    require("openssh")
+    program = find_program("sshd") or "sshd"
     for name in ("host_key", "user_key", "other_key"):
         _said("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name)
     with socket.socket() as free:

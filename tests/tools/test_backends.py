@@ -21,11 +21,14 @@ from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.ssh.backend import SshBackend
 from hermes.safety.paths import Places
 from hermes.tools.registry import ToolRegistry
+from tests.requirements import require_sandbox
 
 from .conftest import Session, make_context
 from .places import Host, check_wanted, image, sshd
 from .test_sandbox import PROBES, policy
 from .test_terminal import until
+
+pytestmark = pytest.mark.slow
 
 KINDS = ("local", "bubblewrap", "landlock", "ssh", "docker")
 SECRET = "canary-" + secrets.token_hex(8)
@@ -97,8 +100,9 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     kind = request.param
     if kind == "docker":
         check_wanted(request.function.__name__)
-    if kind in tuple(SandboxMechanism) and not (held := await PROBES[SandboxMechanism(kind)].find_support()).is_usable:
-        pytest.skip(f"no {kind} here: {held.reason}")
+    if kind in tuple(SandboxMechanism):
+        held = await PROBES[SandboxMechanism(kind)].find_support()
+        require_sandbox(kind, held.is_usable, held.reason)
     made = Place(kind, tmp_path.resolve(), request)
     yield made
     await made.backend.close()

@@ -23,6 +23,8 @@ from hermes.mcp.servers import McpEnvironment, McpServers
 from hermes.mcp.stdio import MAX_LOG_BYTES, MessageLines
 from hermes.mcp.tools import to_tool_output
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 CANARY = "canary-" + os.urandom(8).hex()
 

@@ -15,6 +15,7 @@ from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, Pro
 from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.safety.paths import Places
+from tests.requirements import require_sandbox
 
 from .test_terminal import until
 
@@ -324,8 +325,7 @@ def test_addresses(address: str, public: bool) -> None:
 
 async def test_a_command_gets_through_the_door(tmp_path: Path, site: Site) -> None:
     held = await (ways := SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,))).find_support()
-    if not held.hosts:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.hosts, held.reason)
     door = Door("127.0.0.1")
     (tmp_path / "w").mkdir()
     places = Places(home=str(tmp_path), hermes=str(tmp_path / "h"), workspace=str(tmp_path / "w"))

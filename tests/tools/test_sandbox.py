@@ -17,8 +17,11 @@ from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPo
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
 from hermes.execution.sandbox.seatbelt import build_profile
 from hermes.safety.paths import Places
+from tests.requirements import require_sandbox
 
 from .test_terminal import runs, until
+
+pytestmark = pytest.mark.slow
 
 WAYS = (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK)
 PROBES = {way: SandboxProbe(os.environ, (way,)) for way in WAYS}
@@ -69,8 +72,7 @@ class Case:
 @pytest.fixture(params=WAYS)
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
     held = await PROBES[request.param].find_support()
-    if not held.is_usable:
-        pytest.skip(f"no {request.param} here: {held.reason}")
+    require_sandbox(request.param, held.is_usable, held.reason)
     made = Case(tmp_path.resolve(), request.param)
     yield made
     await made.backend.close()
@@ -79,8 +81,7 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 @pytest.fixture
 async def bwrap(tmp_path: Path) -> AsyncIterator[Case]:
     held = await PROBES[SandboxMechanism.BUBBLEWRAP].find_support()
-    if not held.is_usable:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     made = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP, private=("/tmp", "/var/tmp"))
     yield made
     await made.backend.close()
@@ -182,6 +183,7 @@ async def test_temporary_files_are_the_sessions_own(bwrap: Case) -> None:
     assert not root.exists()
 
 
+@pytest.mark.needs("procps")
 async def test_a_terminal(case: Case) -> None:
     ended = await case.run("test -t 0 && test -t 1 && stty size && echo -n > /dev/tty && ps -o tty= -p $$", pty=True)
     assert ended.code == 0 and "40 120" in case.text
@@ -274,6 +276,7 @@ async def test_what_cannot_start_is_told(case: Case) -> None:
         await case.run("echo \0")
 
 
+@pytest.mark.needs("git")
 async def test_a_harmless_repository_works(case: Case) -> None:
     text = "git init -q r && cd r && git config user.name me && git config user.email me@x && git remote add o https://h/x.git"
     ended = await case.run(f"{text} && echo a > a && git add a && git commit -qm a && cd .. && git clone -q r c")
@@ -282,6 +285,7 @@ async def test_a_harmless_repository_works(case: Case) -> None:
     assert (await case.run("rm -rf r c && ls")).code == 0 and case.text == ""
 
 
+@pytest.mark.needs("git")
 async def test_planted_hooks_are_taken_away_and_told(case: Case) -> None:
     await case.run("git init -q r; echo x > r/.git/hooks/pre-commit; git -C r config core.pager bad; true")
     assert "pre-commit.held" in case.text and "let git run programs" in case.text
@@ -291,6 +295,7 @@ async def test_planted_hooks_are_taken_away_and_told(case: Case) -> None:
     assert "pager" in (case.work / "r/.git/config.held").read_text()
 
 
+@pytest.mark.needs("git")
 async def test_what_the_person_does_meanwhile_is_theirs(case: Case) -> None:
     await case.run("git init -q r")
     hook = case.work / "r/.git/hooks/pre-commit"

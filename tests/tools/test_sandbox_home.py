@@ -13,6 +13,7 @@ from hermes.execution.sandbox.policy import PathAccess, SandboxPolicy, build_lay
 from hermes.execution.sandbox.probe import SandboxMechanism
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
+from tests.requirements import require_sandbox
 
 from .test_sandbox import PROBES, WAYS, Case, policy
 
@@ -39,8 +40,7 @@ def fill(home: Path) -> None:
 @pytest.fixture(params=WAYS)
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
     held = await PROBES[request.param].find_support()
-    if not held.is_usable:
-        pytest.skip(f"no {request.param} here: {held.reason}")
+    require_sandbox(request.param, held.is_usable, held.reason)
     folder = tmp_path.resolve()
     fill(folder / "home")
     work = folder / "home/code/proj"
@@ -55,6 +55,7 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     await made.backend.close()
 
 
+@pytest.mark.needs("git")
 async def test_of_the_home_tool_chains_are_seen(case: Case) -> None:
     for name in FILES:
         await case.run(f"cat ~/{name}")
@@ -77,6 +78,7 @@ async def test_what_settings_name_is_seen_and_written(case: Case) -> None:
     assert (await case.run("cat ~/Documents/letter && echo x > ~/Documents/new && ! cat ~/notes")).code == 0
 
 
+@pytest.mark.needs("git")
 async def test_a_link_to_a_tool_chain_is_there(case: Case) -> None:
     home = case.folder / "home"
     (home / "dotfiles/bin").mkdir(parents=True)
@@ -150,14 +152,15 @@ async def test_a_session_of_the_owner_has_it(tmp_path: Path) -> None:
     assert backend._policy.unreadable == ()
 
 
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize(
     "name",
     ["sub/.claude/settings.json", "sub/.mcp.json", ".codex/config.toml", "opencode.json", "a/b/.vscode/tasks.json",
      ".opencode/plugin/x.js", "x.code-workspace", "sub/.envrc", ".idea/runConfigurations/x.xml"],
 )  # fmt: skip
 async def test_settings_that_a_command_makes_are_moved_aside(tmp_path: Path, name: str) -> None:
-    if not (await PROBES[SandboxMechanism.BUBBLEWRAP].find_support()).is_usable:
-        pytest.skip("no bubblewrap here")
+    held = await PROBES[SandboxMechanism.BUBBLEWRAP].find_support()
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     case = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP)
     (case.work / "sub").mkdir()
     await case.run(f"mkdir -p $(dirname {name}) && echo bad > {name}")
@@ -190,3 +193,12 @@ def test_deeper_settings_of_the_persons_are_put_back_and_clones_stay(tmp_path: P
         assert (tmp_path / "clone/.vscode/settings.json").exists() and (tmp_path / "node_modules/x/.envrc").exists()
         plants.record_baseline(roots, ())
         (tmp_path / "sub/.mcp.json").write_text("bad again")
+
+
+async def test_a_home_in_a_folder_for_temporary_files_is_hidden_too(case: Case) -> None:
+    """Landlock makes no such folder of a session's own, and the machine's stays in sight."""
+    case.backend._policy = replace(case.backend._policy, private=(str(case.folder),))
+    assert (await case.run("cat ~/Documents/letter")).code and "letter>" not in case.text
+    assert (await case.run("cat ~/.codex/auth.json")).code and "auth" not in case.text.replace(".codex/auth.json:", "")
+    assert (await case.run("echo x > a && cat a ~/.cargo/bin/tool")).code == 0
+    assert case.text == "x\n# <.cargo/bin/tool>\n"

@@ -19,9 +19,12 @@ from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
+from tests.requirements import require_sandbox
 
 from .test_proxy import Door, Site, site
 from .test_terminal import until
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["site"]
 PROBE = SandboxProbe(os.environ, (SandboxMechanism.BUBBLEWRAP,))
@@ -95,8 +98,7 @@ async def wardens() -> AsyncIterator[Supervisors]:
 @pytest.fixture(params=[NetworkMode.OFF, NetworkMode.ALLOWLIST])
 async def session(request: pytest.FixtureRequest, tmp_path: Path, wardens: Supervisors) -> AsyncIterator[Session]:
     held = await PROBE.find_support()
-    if not held.is_usable:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     made = Session(tmp_path / "a", request.param, wardens)
     yield made
     await made.backend.close()
@@ -130,8 +132,7 @@ async def test_it_is_not_the_machines_loopback(session: Session) -> None:
 
 async def test_a_command_with_less_network_has_another_loopback(tmp_path: Path, wardens: Supervisors) -> None:
     held = await PROBE.find_support()
-    if not held.is_usable:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     server = await session.serve()
     assert (await session.told(ASK, network=NetworkMode.OFF)).startswith("ConnectionRefusedError")
@@ -151,8 +152,7 @@ async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
     tmp_path: Path, wardens: Supervisors, site: Site
 ) -> None:
     held = await PROBE.find_support()
-    if not held.hosts:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.hosts, held.reason)
     session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     first, second = Door("127.0.0.1"), Door("127.0.0.1", "127.0.0.2")
     fetch = FETCH + f"http://127.0.0.1:{site.port}/"
@@ -170,8 +170,7 @@ async def test_each_command_has_a_proxy_and_old_addresses_the_newest(
 
 async def test_connections_end_with_their_command(tmp_path: Path, wardens: Supervisors) -> None:
     held = await PROBE.find_support()
-    if not held.hosts:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.hosts, held.reason)
     session = Session(tmp_path, NetworkMode.ALLOWLIST, wardens)
     hold = (
         "import socket; s = socket.create_connection(('127.17.0.1', 17171)); s.send(b'x'); print('in', flush=True); "
@@ -234,8 +233,7 @@ asyncio.run(main())
 
 async def test_it_goes_with_a_hermes_that_is_killed(tmp_path: Path) -> None:
     held = await PROBE.find_support()
-    if not held.is_usable:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     folders = [tmp_path / "home", tmp_path / "work"]
     for folder in folders:
         folder.mkdir()
@@ -289,8 +287,7 @@ async def test_a_warden_that_is_killed_takes_its_command_along(session: Session)
 
 async def test_temporary_files_are_shared_and_told_of_once(tmp_path: Path, wardens: Supervisors) -> None:
     held = await PROBE.find_support()
-    if not held.is_usable:
-        pytest.skip(f"no bubblewrap here: {held.reason}")
+    require_sandbox("bubblewrap", held.is_usable, held.reason)
     session, other = (Session(tmp_path / name, NetworkMode.OFF, wardens) for name in "ab")
     note = "[sandbox: /tmp is this session's own and goes when it ends]"
     assert await session.told("mkdir -p $XDG_CACHE_HOME; ls -d /tmp/cache") == "/tmp/cache"

@@ -1,6 +1,5 @@
 """Searching, by ripgrep and by our own walker, with the same answers."""
 
-import os
 import time
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.parts import ToolStatus
+from tests.requirements import require
 
 from .conftest import Session
 
@@ -36,8 +36,8 @@ def tree(session: Session, request: pytest.FixtureRequest) -> Session:
         path.write_text(text)
     if request.param == "walker":
         session.context = replace(session.context, search_path="")
-    elif not any(os.access(Path(folder) / "rg", os.X_OK) for folder in session.context.search_path.split(":")):
-        pytest.skip("no ripgrep here")
+    else:
+        require("ripgrep")
     return session
 
 
@@ -177,8 +177,7 @@ async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
     assert counts == "marked:2\nodd:2\nwide:1"
 
 
+@pytest.mark.needs("ripgrep")
 async def test_utf16_is_found_by_ripgrep(session: Session) -> None:
-    if not any(os.access(Path(folder) / "rg", os.X_OK) for folder in session.context.search_path.split(":")):
-        pytest.skip("no ripgrep here")
     (session.cwd / "f").write_bytes("one\nneedle 天\n".encode("utf-16"))
     assert await session.text("search_files", pattern="needle") == "f:2:needle 天"

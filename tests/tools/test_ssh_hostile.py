@@ -22,6 +22,8 @@ from .places import Host, sshd
 from .test_ssh import Case
 from .test_terminal import runs, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:

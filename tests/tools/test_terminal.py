@@ -18,6 +18,8 @@ from hermes.tools.session import ToolLimits
 
 from .conftest import Session, make_context
 
+pytestmark = pytest.mark.slow
+
 
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):

@@ -23,6 +23,8 @@ from hermes.runtime.locks import session_lock
 from .conftest import Session
 from .test_terminal import runs, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def backend() -> AsyncIterator[LocalBackend]:
@@ -413,6 +415,7 @@ exec {python} "$@"
 """
 
 
+@pytest.mark.needs("procps")
 async def test_a_helper_that_does_not_answer_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     python.write_text(SILENT.format(folder=tmp_path, python=sys.executable))

@@ -11,6 +11,8 @@ from hermes.i18n.catalog import load_translations
 from hermes.i18n.messages import CHINESE, ENGLISH, N_, full_stop, join_sentences, localize, set_language
 from hermes.i18n.recognizer import translate_english
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "words.py"
 
 

@@ -152,6 +152,7 @@ def _paths_without_code(root: str, code: Sequence[str]) -> Iterator[str]:
 
 def _readable_paths(layout: SandboxLayout) -> Iterator[str]:
     """Yield everything that can be read, in as few hierarchies as possible; a link is left to where it leads."""
+    layout = layout.hide_covered()
     hidden = {*layout.paths_with(PathAccess.HIDDEN), "/dev"}
     way = {"/"}
     for path in hidden:

@@ -98,12 +98,19 @@ class SandboxLayout(Struct, frozen=True, kw_only=True):
     """The code that runs outside of the sandbox, where that lies in what is writable."""
     links: tuple[tuple[str, str], ...] = ()
     """Names in hidden folders by which programs know what can be read, with where they lead."""
+    covered: tuple[str, ...] = ()
+    """Hidden paths in private folders: not there where a private folder is made, to be hidden where none can be."""
 
     def access_of(self, path: str) -> PathAccess:
         """Return how a path (absolute, resolved) appears."""
         while path not in self.access_by_path and len(path) > 1:
             path = os.path.dirname(path)
         return self.access_by_path.get(path, PathAccess.READ)
+
+    def hide_covered(self) -> "SandboxLayout":
+        """Return the layout for a sandbox that makes no private folders: what one would cover is hidden."""
+        covered = dict.fromkeys(self.covered, PathAccess.HIDDEN)
+        return msgspec.structs.replace(self, access_by_path={**covered, **self.access_by_path})
 
     def paths_with(self, access: PathAccess) -> list[str]:
         """Return the paths with that access, parents first."""
@@ -133,12 +140,15 @@ def build_layout(policy: SandboxPolicy, granted: Iterable[str] = ()) -> SandboxL
 
 def _simplify_layout(layout: SandboxLayout, code: Iterable[str]) -> SandboxLayout:
     """Return the same layout without redundant entries."""
+    covered = tuple(one for one in layout.access_by_path if _is_covered(one, layout))
     for path in [one for one in layout.access_by_path if not _is_needed_entry(one, layout)]:
         del layout.access_by_path[path]
     inside = tuple(
         one for one in map(os.path.realpath, code) if one in layout.access_by_path and _is_in_writable(one, layout)
     )
-    return SandboxLayout(access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside)
+    return SandboxLayout(
+        access_by_path=layout.access_by_path, pinned=_find_pinned(layout), code=inside, covered=covered
+    )
 
 
 def _fixed_access(policy: SandboxPolicy) -> dict[str, PathAccess]:
@@ -334,11 +344,17 @@ def _unescape_field(field: str) -> str:
 
 def _is_needed_entry(path: str, layout: SandboxLayout) -> bool:
     """Return whether an entry says more than those above it."""
+    if _is_covered(path, layout):
+        return False
     above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
     access = layout.access_by_path[path]
-    if access is PathAccess.HIDDEN and above is PathAccess.PRIVATE:
-        return False  # not there at all
     return access is not above or access in (PathAccess.PRIVATE, PathAccess.WRITE)
+
+
+def _is_covered(path: str, layout: SandboxLayout) -> bool:
+    """Return whether a private folder stands in front of what is hidden, so that it is not there at all."""
+    above = layout.access_of(os.path.dirname(path)) if path != "/" else PathAccess.READ
+    return layout.access_by_path[path] is PathAccess.HIDDEN and above is PathAccess.PRIVATE
 
 
 def _is_in_writable(path: str, layout: SandboxLayout) -> bool:

@@ -166,10 +166,10 @@ class SandboxProbe:
         if not {"inside", "files", "keys"} <= said.keys():
             return f"Landlock does not work here ({said.get('error') or 'it does not hold'})"
         gaps = [
-            "permissions, times and attributes of files elsewhere",
+            "permissions/times/attributes of files elsewhere",
             "names of files",
             "git hooks and editor tasks (looked at after each command)",
-            "command lines, limits and priorities of other programs",
+            "command lines/limits/priorities of other programs",
             "shared memory of System V",
         ]
         network = version >= _TCP_VERSION and seccomp.has_filter()

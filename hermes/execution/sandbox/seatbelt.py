@@ -49,6 +49,7 @@ def build_profile(layout: SandboxLayout, tmp: str, network: NetworkMode) -> str:
     lines += ["(deny signal)", "(allow signal (target same-sandbox))", "(deny mach-priv-task-port)"]
     lines += [f"(allow file-write* (literal {_quote_path(one)}))" for one in _WRITABLE_DEVICES]
     lines.append('(allow file-write* (regex #"^/dev/ttys[0-9]+$"))')
+    layout = layout.hide_covered()
     for path in sorted(layout.access_by_path, key=lambda one: one.split("/")):
         place = f"(subpath {_quote_path(path)})"
         kind = layout.access_by_path[path]
