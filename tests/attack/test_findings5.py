@@ -449,7 +449,7 @@ async def test_a_review_is_shown_no_unvouched_skill(tmp_path: Path) -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), reviews=True)) as app:
                 actor = await app.open_session()
                 await actor.post(InboundMessage(text="use the helper", cwd=str(home.cwd)))
-                await asyncio.sleep(1)
+                await server.wait_for(3)
             asked = server.requests[-1].body.decode()
     assert len(server.requests) == 3
     assert EVIL not in asked

@@ -247,4 +247,4 @@ def test_a_long_text_is_read_in_time(text: str) -> None:
         return lambda: write(long)
 
     for write in (dialect.to_plain_text, dialect.to_slack, dialect.to_discord, html.to_html_fragment):
-        assert measure_growth(make_writing, 2_500, 40_000, tries=3) < 48, write  # linear is 16, quadratic would be 256
+        assert measure_growth(make_writing, 1_250, 20_000, tries=3) < 48, write  # linear is 16, quadratic would be 256
