@@ -1,6 +1,5 @@
 """Findings of the fifth attack: each fails until it is mended."""
 
-import asyncio
 import json
 import subprocess
 import sys
