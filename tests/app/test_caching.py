@@ -164,7 +164,7 @@ async def test_the_chat_tells() -> None:
     async with ScriptedServer([Say("one", usage=FIRST), Say("two", usage=SECOND)]) as server:
         with TempHome(claude(server.url)) as home:
             said = b"/usage\na\nb\n/usage\n"
-            done = await asyncio.wait_for(home.run(sys.executable, "-m", "hermes", stdin=said), 30)
+            done = await asyncio.wait_for(home.run(sys.executable, "-m", "hermes", stdin=said), 60)
     assert done.stdout.startswith("Nothing was used in this session yet.\n")
     assert "2 calls, 20,400 tokens in, 200 out\n" in done.stdout
     assert f"49% from cache, which saved {gain():.4f} USD" in done.stdout

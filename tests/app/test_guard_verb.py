@@ -78,7 +78,7 @@ async def test_answers_come_before_the_next_question() -> None:
         for _ in range(3):
             process.stdin.write(b'{"cmd": "git status"}\n')
             await process.stdin.drain()
-            answer = await asyncio.wait_for(process.stdout.readline(), 20)
+            answer = await asyncio.wait_for(process.stdout.readline(), 60)
             assert json.loads(answer)["verdict"] == "allow"
         process.stdin.close()
         assert await process.wait() == 0

@@ -96,7 +96,7 @@ async def test_over_a_stopped_turn_and_its_successor(api_mode: str) -> None:
                     lambda event: started.set() if "sleep" in getattr(event, "arguments", "") else None
                 )
                 turn = actor.post(InboundMessage(text="wait", cwd=str(home.cwd)))
-                await asyncio.wait_for(started.wait(), 10)
+                await asyncio.wait_for(started.wait(), 60)
                 unsubscribe()
                 actor.stop()
                 assert (await turn).reason is ExitReason.INTERRUPTED

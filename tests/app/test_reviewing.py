@@ -144,7 +144,7 @@ async def test_strangers_words_are_not_shown_to_the_review() -> None:
 async def test_leaving_gives_up_the_review_that_runs() -> None:
     async with ScriptedServer(model(FOUND)) as server:
         with TempHome.for_server(server.url, more_config={"memory": {"nudge_interval": 1}}) as home:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 async with App(home.environ, SessionOptions(cwd=str(home.cwd), reviews=True)) as app:
                     actor = await app.open_session()
                     await actor.post(InboundMessage(text="I only drink green tea.", cwd=str(home.cwd)))

@@ -62,7 +62,7 @@ async def session(
 
 
 async def say(actor: SessionActor, text: str = "go") -> TurnEnded:
-    return await asyncio.wait_for(asyncio.shield(actor.post(InboundMessage(text=text))), 20)
+    return await asyncio.wait_for(asyncio.shield(actor.post(InboundMessage(text=text))), 60)
 
 
 async def one_turn(
@@ -219,7 +219,7 @@ async def test_a_call_waits_for_what_another_may_leave() -> None:
                 assert not done and len(server.requests) == 1
                 server.release()
                 assert (await turn).text == "one"
-                assert (await asyncio.wait_for(other, 10)).text == "two"
+                assert (await asyncio.wait_for(other, 60)).text == "two"
 
 
 async def test_a_waiting_call_can_be_stopped_and_leaves_nothing_held() -> None:
@@ -232,7 +232,7 @@ async def test_a_waiting_call_can_be_stopped_and_leaves_nothing_held() -> None:
                 other = two.post(InboundMessage(text="b"))
                 await asyncio.wait({other}, timeout=0.2)
                 two.stop()
-                assert (await asyncio.wait_for(other, 5)).reason is ExitReason.INTERRUPTED
+                assert (await asyncio.wait_for(other, 60)).reason is ExitReason.INTERRUPTED
                 server.release()
                 await turn
             (total,) = await books(home)

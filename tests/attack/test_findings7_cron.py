@@ -21,5 +21,5 @@ async def test_what_a_job_says_under_strangers_words_holds_no_link() -> None:
                 )
                 await desk.jobs.make_due_now(await desk.jobs.find_job("n"))
             async with running(home):
-                await chat.until(lambda: "evil.test" in chat.text(), timeout=4)
+                await chat.until(lambda: "evil.test" in chat.text(), timeout=60)
     assert "`https://evil.test" in chat.text()

@@ -34,7 +34,7 @@ async def test_what_is_there_is_not_sent_again_when_its_end_cannot_be_noted(monk
                 await chat.until(chat.shown)
                 await asyncio.sleep(0.4)  # it is tried again meanwhile
                 change(home, "DROP TRIGGER full")
-                assert await it.gateway.outbox.wait_until_idle(1)
+                assert await it.gateway.outbox.wait_until_idle(60)
                 assert any("full" in line for line in it.lines), it.lines
     assert [one.text for one in chat.shown()] == ["the only answer"]
 
@@ -45,14 +45,14 @@ async def test_a_command_whose_session_cannot_be_opened_is_answered() -> None:
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.wait_until_idle(1)
+                await it.gateway.outbox.wait_until_idle(60)
                 (live,) = it.gateway.pool.live_sessions
                 session_id = live.actor.session_id
                 await it.gateway.drop_session(session_id)
                 async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as other:
                     await other.open_session(session_id)
                     await chat.say("/status")
-                    await chat.until(lambda: "I cannot answer now" in chat.text(), timeout=2)
+                    await chat.until(lambda: "I cannot answer now" in chat.text(), timeout=60)
 
 
 async def test_an_answer_that_could_not_be_owed_is_owed_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +63,10 @@ async def test_an_answer_that_could_not_be_owed_is_owed_once_there_is_room(monke
             async with running(home) as it:
                 change(home, full)
                 await chat.say("hello")
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     while sum("full" in line for line in it.lines) < 2:  # noqa: ASYNC110 - lines tell nobody
                         await asyncio.sleep(0.02)
                 change(home, "DROP TRIGGER full")
-                await chat.until(lambda: "the only answer" in chat.text(), timeout=2)
+                await chat.until(lambda: "the only answer" in chat.text(), timeout=60)
     assert len(chat.shown()) == 1
     assert len(server.requests) == 1

@@ -37,7 +37,7 @@ async def test_telegrams_webhook_keeps_no_thousand_connections_open() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", 18444)
             stack.callback(writer.close)
             silent.append(reader)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             assert (await silent[-1].read()).startswith(b"HTTP/1.1 503 ")
 
 

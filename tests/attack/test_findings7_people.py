@@ -23,7 +23,7 @@ async def test_commands_that_begin_turns_count_as_turns(command: str) -> None:
                 await chat.say("first", person=OTHER)
                 await chat.until(lambda: "one" in chat.text())
                 await chat.say(command, person=OTHER)
-                await chat.until(lambda: "last turn of this hour" in chat.text(), timeout=3)
+                await chat.until(lambda: "last turn of this hour" in chat.text(), timeout=60)
     assert len(server.requests) == 1
 
 
@@ -43,7 +43,7 @@ async def test_who_may_read_no_files_gets_none_by_asking_for_them(tmp_path: Path
             async with running(home) as it:
                 await chat.say("Say MEDIA:plan.txt", person=OTHER)
                 await chat.until(chat.shown)
-                await it.gateway.outbox.wait_until_idle(2)
+                await it.gateway.outbox.wait_until_idle(60)
     assert not any(one.files for one in chat.shown())
 
 
@@ -54,11 +54,11 @@ async def test_a_mail_that_nobody_vouches_for_is_no_part_of_one_that_somebody_do
     )
     async with ScriptedServer(ScriptedModel(lambda _: Say("one"))) as server, Mail() as mail:
         options = {"owners": [mail.person], "threads": False}
-        with home_for(server, {"email": mail}, None, **{**options, "batch_seconds": 0.4}) as home:
+        with home_for(server, {"email": mail}, None, **{**options, "batch_seconds": 2}) as home:
             async with running(home):
                 await mail.say("true words")
                 mail.arrive(raw % mail.person.encode())
-                await mail.until(mail.shown, timeout=5)
+                await mail.until(mail.shown, timeout=60)
     bodies = "".join(one.body.decode() for one in server.requests)
     assert "true words" in bodies
     assert "forged words" not in bodies
@@ -75,7 +75,7 @@ async def test_mails_that_only_claim_to_be_the_owners_have_no_turns() -> None:
                 for number in range(5):
                     mail.arrive(raw % (mail.person.encode(), number))
                 await mail.say("it is really me")
-                await mail.until(lambda: "one" in mail.text(), timeout=5)
+                await mail.until(lambda: "one" in mail.text(), timeout=60)
     assert len(server.requests) == 1
 
 
@@ -87,7 +87,7 @@ async def test_two_programs_do_not_answer_each_other_for_ever() -> None:
             async with running(home):
                 for number in range(1, 5):
                     chat.tell("message", {"from": sender, "chat": chat.place("", OTHER), "text": f"You said {number}"})
-                    await chat.until(lambda known=number: len(chat.shown()) >= known, timeout=3)
+                    await chat.until(lambda known=number: len(chat.shown()) >= known, timeout=60)
     assert len(server.requests) == 3
 
 
@@ -104,5 +104,5 @@ async def test_who_is_known_no_more_gets_no_answer_after_a_restart() -> None:
             async with running(home) as it:
                 with contextlib.suppress(TimeoutError):
                     await chat.until(lambda: "eyes" in chat.text(), timeout=1.2)
-                await it.gateway.outbox.wait_until_idle(1)
+                await it.gateway.outbox.wait_until_idle(60)
     assert "eyes" not in chat.text()

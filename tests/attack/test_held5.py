@@ -88,7 +88,7 @@ async def test_held_references_to_addresses(url: str) -> None:
         server = await asyncio.start_server(lambda r, w: (hits.append(1), w.close()), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         one.script.append(Say("done"))
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(60):
             await one.actor.post(InboundMessage(text=f"look at @url:{url.format(port=port)}", cwd=str(one.home.cwd)))
         server.close()
         said = one.server.requests[-1].conversation[-1].text

@@ -95,7 +95,7 @@ async def test_what_came_in_the_background_counts_where_it_comes_out(page: str) 
         fetch = f"NO_PROXY= no_proxy= curl -sS -m 9 http://{page}/ -o got.txt"
         await one.call("terminal", says(ONCE), command=fetch, background=True)
         (process,) = one.context.state.processes.list_all()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await process.wait_for_end(20)
         assert taint(one) == ()
         assert "a page" in await one.call("read_file", path="got.txt")

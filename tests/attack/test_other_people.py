@@ -42,11 +42,11 @@ class Stage(Struct):
         """Somebody says something; everything that came back."""
         before = len(self.chat.shown())
         await self.chat.say("\n".join(lines), person=person, chat=chat)
-        await self.chat.until(lambda: len(self.chat.shown()) > before, timeout=20)
-        async with asyncio.timeout(10):
+        await self.chat.until(lambda: len(self.chat.shown()) > before, timeout=60)
+        async with asyncio.timeout(60):
             while self.running.gateway.pool.working_count:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0.01)
-        await self.running.gateway.outbox.wait_until_idle(10)
+        await self.running.gateway.outbox.wait_until_idle(60)
         return "\n".join(one.text for one in self.chat.shown()[before:])
 
 

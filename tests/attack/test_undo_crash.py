@@ -52,7 +52,7 @@ async def killed(home: TempHome, name: str, what: str, when: Callable[[], bool])
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SCRIPT, name, what, cwd=home.cwd, env=home.environ
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(when):
             assert process.returncode is None, "it has ended before it could be killed"
             await asyncio.sleep(0)

@@ -102,7 +102,7 @@ async def test_once_for_a_host_is_for_one_command() -> None:
 
 
 async def in_time(seen: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not seen():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.02)
 

@@ -62,7 +62,7 @@ async def title_of(here: Chat) -> str:
 
 
 async def named(here: Chat) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (title := await title_of(here)).startswith("tell me"):  # noqa: ASYNC110 - only the store tells
             await asyncio.sleep(0.005)
     return title

@@ -32,7 +32,7 @@ class Working:
 
 async def rested(here: Chat) -> GoalPursuit:
     pursuit = await here.app.background_work.open_pursuit(here.desk.actor)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await pursuit.wait_until_idle()
     return pursuit
 

@@ -72,7 +72,7 @@ async def test_a_question_that_waits_elsewhere_is_answered_here() -> None:
             asked = asyncio.Event()
             actor.subscribe(lambda event: asked.set() if isinstance(event, ApprovalAsked) else None)
             ended = actor.post(InboundMessage(text="clean", cwd=str(here.home.cwd)))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await asked.wait()
                 here.desk.answers += [0, "Yes, this once"]
                 assert "Allowed" in await here.desk.type_line("/approvals")

@@ -120,10 +120,14 @@ async def test_a_stop_gives_up_what_is_being_brought() -> None:
         with TempHome.for_server(server.url, more_config=more) as home:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
+                events: list[Event] = []
+                actor.subscribe(events.append)
                 answer = actor.post(InboundMessage(text=f"@url:http://127.0.0.1:{port}/page", cwd=str(home.cwd)))
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     await asked.wait()
                 assert actor.stop()
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(60):
                     ended = await answer
         assert ended.reason is ExitReason.INTERRUPTED and server.requests == []
+        # The stop ended it, and not the limit of a fetch, which is told.
+        assert not [one for one in events if isinstance(one, Notice)]

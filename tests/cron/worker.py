@@ -43,6 +43,11 @@ class FastClock:
         await asyncio.sleep(seconds / FASTER)
 
 
+def begun_log(home: Path, pid: int) -> Path:
+    """Return where a process writes down what it begins."""
+    return home / f"begun-{pid}.log"
+
+
 class LoggingRunner:
     """Writes down that a run began, and takes a moment."""
 
@@ -68,7 +73,7 @@ def means_for(home: Path, store: Store, clock: FastClock) -> JobRunDeps:
     return JobRunDeps(
         store=store,
         clock=clock,
-        runner=LoggingRunner(home / "begun.log"),
+        runner=LoggingRunner(begun_log(home, os.getpid())),
         delivery=NoJobDelivery(),
         outputs=JobOutputs(home / "cron" / "output"),
         scripts=JobScripts(home / "scripts", {}, str),

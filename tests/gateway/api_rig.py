@@ -61,7 +61,7 @@ class Api(Struct):
 
     async def until(self, seen: Callable[[], object]) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not seen():  # noqa: ASYNC110 - it may be so anywhere
                 await asyncio.sleep(0.005)
 
@@ -81,7 +81,7 @@ class Reading:
     async def until(self, part: str) -> str:
         """Everything up to where this stands."""
         found = ""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while part not in found:
                 chunk = await self.answer.content.readany()
                 assert chunk, f"the answer ended before {part!r}: {found!r}"
@@ -89,7 +89,7 @@ class Reading:
         return found
 
     async def rest(self) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return (await self.answer.read()).decode()
 
 

@@ -30,7 +30,7 @@ async def running(home: TempHome, clock: Clock | None = None) -> AsyncIterator[R
     async with App(home.environ, options, clock=clock) as app, Gateway(app, lines.append) as gateway:
         await gateway.start()
         for account in gateway.accounts.values():
-            await account.wait_connected(5)
+            await account.wait_connected(60)
         yield Running(gateway, app, lines)
 
 

@@ -26,7 +26,7 @@ async def served(home: TempHome) -> AsyncIterator[asyncio.subprocess.Process]:
     assert process.stdout is not None
     said = b""
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while b"The gateway runs" not in said:
                 line = await process.stdout.readline()
                 assert line, said.decode()

@@ -6,7 +6,6 @@ import gzip
 import json
 import logging
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ async def raw(it: Api, request: bytes) -> bytes:
     with contextlib.suppress(ConnectionError):
         await writer.drain()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await reader.read(100_000)
     finally:
         writer.close()
@@ -306,29 +305,39 @@ async def test_smuggled_requests_are_refused() -> None:
 async def test_slow_senders_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "READ_SECONDS", 0.2)
     async with api([]) as it:
-        began = time.monotonic()
         assert (await raw(it, post(it, b"{", Content_Length="100"))).startswith(b"HTTP/1.1 408")
-        assert time.monotonic() - began < 3
 
 
 async def test_connections_that_say_nothing_are_closed_and_too_many_are_turned_away() -> None:
     from aiohttp import web
 
-    bounds = HttpServerLimits(host="127.0.0.1", port=0, connections=20, idle_seconds=0.3)
-    listener = HttpServer(web.Application(), bounds)
-    await listener.open()
+    async def connect(listener: HttpServer, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        return [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(count)]
+
+    patient, hasty = (
+        HttpServer(web.Application(), HttpServerLimits(host="127.0.0.1", port=0, connections=20, idle_seconds=seconds))
+        for seconds in (600, 0.3)
+    )
+    await patient.open()
+    await hasty.open()
     try:
-        lines = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(40)]
-        for _, writer in lines[:10]:
+        lines = await connect(patient, 40)
+        async with asyncio.timeout(60):
+            told = [await reader.read() for reader, _ in lines[20:]]
+        assert sum(b"503" in one for one in told) == patient.rejected_connections == 20
+        assert patient.connections == 20
+        lines += (silent := await connect(hasty, 20))
+        for _, writer in silent[:10]:
             writer.write(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
-        async with asyncio.timeout(5):
-            told = [await reader.read() for reader, _ in lines]
-        assert sum(b"503" in one for one in told) == listener.rejected_connections == 20
-        assert listener.connections == 0
+        async with asyncio.timeout(60):
+            for reader, _ in silent:
+                await reader.read()
+        assert (hasty.connections, hasty.rejected_connections) == (0, 0)
         for _, writer in lines:
             writer.close()
     finally:
-        await listener.close()
+        await patient.close()
+        await hasty.close()
 
 
 async def test_too_many_turns_are_told_to_come_again() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import time
 
 import openai
 import pytest
@@ -207,7 +206,7 @@ async def test_errors_have_the_codes_that_clients_know() -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/sessions/s/chat"])
 async def test_who_goes_away_stops_the_turn(path: str, stream: bool) -> None:
-    slow = Say("word " * 200, chunk=5, delivery=ReplyDelivery(pace=0.05))
+    slow = Say("word " * 200, chunk=5, delivery=ReplyDelivery(hold_at=3))  # it has no end of its own
     path += "/stream" if stream and path.endswith("/chat") else ""
     body: dict[str, object] = {"model": "hermes", "messages": [user("x")], "stream": stream}
     if "chat/completions" not in path:
@@ -221,9 +220,7 @@ async def test_who_goes_away_stops_the_turn(path: str, stream: bool) -> None:
             answer.close()
         else:
             asking.cancel()
-        began = time.monotonic()
         await it.until(lambda: it.model.requests[0].closed_early_at is not None)
-        assert time.monotonic() - began < 0.5
         await it.until(lambda: not it.gateway.pool.working_count)
 
 
@@ -276,7 +273,7 @@ async def test_a_response_in_the_background_is_waited_for_or_cancelled() -> None
         assert begun.status == "queued"
 
         async def ended(response_id: str) -> Response:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     found = await client.responses.retrieve(response_id)
                     if found.status not in ("queued", "in_progress"):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 async def ended(it: Api, run_id: object) -> Mapping[str, object]:
     """A run once it has ended."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while True:
             _, row = await it.ask("GET", f"/v1/runs/{run_id}")
             if row["ended_at"] is not None:
@@ -92,7 +92,7 @@ async def process(home: TempHome, port: int) -> AsyncIterator[asyncio.subprocess
         *command, env=home.environ, cwd=home.cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     try:
-        async with asyncio.timeout(20), aiohttp.ClientSession() as http:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
             while True:
                 with contextlib.suppress(aiohttp.ClientError):
                     async with http.get(f"http://127.0.0.1:{port}/health") as answer:

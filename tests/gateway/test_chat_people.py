@@ -23,7 +23,7 @@ async def test_an_answer_grows_by_edits_and_ends_whole() -> None:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with running(home):
                 await chat.say("go")
-                await chat.until(lambda: chat.text().endswith("word119"), timeout=15)
+                await chat.until(lambda: chat.text().endswith("word119"), timeout=60)
                 (shown,) = chat.shown()
     assert shown.text == words
     assert shown.edits >= 2
@@ -106,13 +106,13 @@ async def test_words_behind_a_fresh_session_go_there() -> None:
 
 
 async def test_stop_stops_at_once() -> None:
-    async with ScriptedServer([Say("never", delivery=ReplyDelivery(delay=60))]) as server, Fake() as chat:
+    async with ScriptedServer([Say("never", delivery=ReplyDelivery(delay=600))]) as server, Fake() as chat:
         with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
             async with running(home):
                 await chat.say("think")
                 request = await server.wait_for(1)
                 await chat.say("/stop")
-                await server.wait_closed(request, timeout=2)
+                await server.wait_closed(request, timeout=60)
                 await chat.until(lambda: "Stopped" in chat.text())
 
 
@@ -128,7 +128,7 @@ async def test_many_chats_side_by_side_each_in_order() -> None:
                 for number in range(4):
                     for person in people:
                         await chat.say(f"m{number} of {person}", person=person)
-                await chat.until(lambda: len(re.findall(r"m\d of", chat.text())) >= 80, timeout=30)
+                await chat.until(lambda: len(re.findall(r"m\d of", chat.text())) >= 80, timeout=60)
         for person in people:
             assert re.findall(rf"(m\d) of {person}", chat.text()) == ["m0", "m1", "m2", "m3"]
 

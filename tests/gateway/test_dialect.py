@@ -1,7 +1,7 @@
 """One text in what every platform reads; nothing of a model's is more than words there."""
 
 import re
-import time
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from hermes.gateway.platform import utf16
 from hermes.gateway.text import dialect, html
 from hermes.gateway.text.entities import EntityText, to_entity_text
+from tests.cpu_cost import measure_growth
 
 pytestmark = pytest.mark.slow
 
@@ -243,8 +244,10 @@ def test_what_telegram_gets_is_never_longer_than_what_was_counted(text: str) -> 
 
 @pytest.mark.parametrize("text", ["*a", "[a](b", "`a", "\\(", "| a |\n|-|\n", "- a\n", "> ", "word ", "$a "])
 def test_a_long_text_is_read_in_time(text: str) -> None:
-    long = text * (40_000 // len(text))
-    begun = time.process_time()
+    def make_writing(size: int) -> Callable[[], object]:
+        long = text * (size // len(text))
+        return lambda: write(long)
+
     for write in (dialect.to_plain_text, dialect.to_slack, dialect.to_discord, html.to_html_fragment):
-        write(long)
-    assert time.process_time() - begun < 6
+        # Up to 4,000 characters are read in one go, where the cost may grow faster.
+        assert measure_growth(make_writing, 5_000, 40_000, tries=2) < 24, write  # linear is 8, quadratic would be 64

@@ -43,7 +43,7 @@ class Judge(discord.Client):
         self.news.set()
 
     async def until(self, seen: Callable[[], object]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not seen():
                 self.news.clear()
                 await self.news.wait()
@@ -59,7 +59,7 @@ async def judged(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Fake, J
         async with Judge() as judge:
             task = asyncio.create_task(judge.start(fake.token))
             try:
-                await asyncio.wait_for(judge.wait_until_ready(), 5)
+                await asyncio.wait_for(judge.wait_until_ready(), 60)
                 yield fake, judge
             finally:
                 await judge.close()

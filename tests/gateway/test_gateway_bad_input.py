@@ -22,7 +22,7 @@ async def answers(chat: FakeChat, text: str = "hello") -> None:
     """A message is answered."""
     before = len(chat.shown())
     await chat.say(text)
-    await chat.until(lambda: len(chat.shown()) > before, timeout=15)
+    await chat.until(lambda: len(chat.shown()) > before, timeout=60)
 
 
 async def test_a_wrong_token_is_one_line_and_the_rest_runs_on() -> None:
@@ -63,7 +63,7 @@ async def test_a_platform_that_is_down_at_start_is_answered_when_it_is_up() -> N
                 assert it.gateway.accounts["ntfy"].health is AccountHealth.LOST
                 assert sum(line.startswith("ntfy:") for line in it.lines) == 1
                 await late.up()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while it.gateway.accounts["ntfy"].health is not AccountHealth.CONNECTED:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
                 await answers(late)

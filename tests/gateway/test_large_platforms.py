@@ -62,7 +62,7 @@ async def test_a_lost_answer_is_not_sent_twice(name: str) -> None:
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.wait_until_idle(10)
+                await it.gateway.outbox.wait_until_idle(60)
         assert chat.text() == "Hello back."
 
 

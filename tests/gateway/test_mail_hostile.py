@@ -1,16 +1,17 @@
 """What strangers and broken servers send by mail: one clear line at most, and the rest runs on."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from hermes.gateway.platform import PlatformError
+from hermes.gateway.platforms.email.mail_parser import parse_mail
 from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.cpu_cost import measure_growth
 from tests.gateway.running import home_for, running, said
 from tests.vendors import load_fake
 from tests.vendors.email import AUTHSERV, ME, Fake
@@ -81,23 +82,33 @@ async def test_broken_mails_are_told_and_passed_over(rig: Rig, fake: Fake) -> No
     assert len(rig.lines) == len(PASSED_OVER) and not rig.errors
 
 
+def mail_with_files(count: int) -> bytes:
+    mail = b"From: a@b.test\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
+    mail += b"".join(
+        b"--x\r\nContent-Disposition: attachment; filename=f%d\r\n\r\nx\r\n" % number for number in range(count)
+    )
+    return mail + b"--x--\r\n"
+
+
+def test_the_cost_of_a_mail_grows_with_its_parts_and_its_text() -> None:
+    def make_parsing(size: int) -> Callable[[], object]:
+        mail = mail_with_files(size // 100) + b"x" * size
+        return lambda: parse_mail(mail, AUTHSERV)
+
+    assert measure_growth(make_parsing, 1_000, 16_000) < 48  # linear is 16, quadratic would be 256
+
+
 async def test_large_mails(rig: Rig, fake: Fake) -> None:
     platform = await rig.listening(largest_mb=2)
     big = await rig.hear(await fake.say("x" * 1_000_000))
     assert len(big.text) == 1_000_000
     (rig.around.media / "big.bin").write_bytes(bytes(3_000_000))
-    began = time.monotonic()
     larger = await rig.hear(await fake.say("too large", files=[rig.around.media / "big.bin"]))
     assert larger.text == "too large" and "larger than" in larger.attachments[0].problem
-    many = b"From: a@b.test\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
-    many += b"".join(
-        b"--x\r\nContent-Disposition: attachment; filename=f%d\r\n\r\nx\r\n" % number for number in range(150)
-    )
-    fake.box.put(many + b"--x--\r\n")
+    fake.box.put(mail_with_files(150))
     await rig.hear(await fake.say("after"))
     files = rig.arrivals[-2].attachments
     assert len(files) == 21 and "130 more" in files[-1].problem
-    assert time.monotonic() - began < 5
     assert platform is not None
 
 
@@ -170,7 +181,7 @@ async def test_servers_that_are_none_lose_the_connection_only(rig: Rig, words: b
     try:
         platform = await rig.open(imap_port=server.sockets[0].getsockname()[1])
         with pytest.raises(PlatformError) as error:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 async for _ in platform.receive():
                     pass
         assert type(error.value).__name__ in ("ConnectionLostError", "ImapError")

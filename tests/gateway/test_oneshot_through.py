@@ -86,7 +86,7 @@ async def test_ctrl_c_stops_the_turn() -> None:
         )
         await it.server.wait_for(1)
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             out, err = await process.communicate()
         assert (process.returncode, out, err) == (130, b"", b"hermes: Stopped.\n")
 
@@ -114,7 +114,7 @@ async def test_a_question_is_asked_on_the_callers_terminal() -> None:
         async def until(text: bytes) -> None:
             nonlocal seen
             loop = asyncio.get_running_loop()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while text not in seen:
                     try:
                         seen += await loop.run_in_executor(None, os.read, terminal, 4096)
@@ -161,7 +161,7 @@ async def test_there_is_an_end_to_how_many_are_served() -> None:
         peers[0][1].write(b'{"type":"status"}\n')
         assert await peers[0][0].readline()
         reader, writer = await asyncio.open_unix_connection(path)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await reader.read() == b""
         for _, one in [*peers, (reader, writer)]:
             one.close()

@@ -225,7 +225,7 @@ async def test_money_of_a_day_is_each_persons_own() -> None:
         for _ in range(20):
             if "spend" in await on.asks("go on", ANNA):
                 break
-            await on.running.gateway.outbox.wait_until_idle(10)
+            await on.running.gateway.outbox.wait_until_idle(60)
         requests = len(on.server.requests)
         assert 0 < requests < 9
         before = len(on.chat.shown(ANNA))

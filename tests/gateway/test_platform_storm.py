@@ -68,7 +68,7 @@ async def test_nothing_is_lost_and_each_lane_is_in_order(name: str, tmp_path: Pa
             await talk.say()
             await trouble(dice.randrange(24), fake, here, talk)
         count = sum(map(len, talk.said.values()))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while len({one.event_id for one in here.heard}) < count:
                 await here.changed()
         first = {one.event_id: one for one in reversed(here.heard)}

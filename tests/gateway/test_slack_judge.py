@@ -36,7 +36,7 @@ class Judge:
         self.news.set()
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.heard) < count:
                 self.news.clear()
                 await self.news.wait()

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import io
 import json
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -234,16 +233,15 @@ async def test_a_dead_long_poll_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyP
 
     silent = Listener([web.post("/{path:.*}", answer)])
     await silent.start()
-    monkeypatch.setattr("hermes.gateway.platforms.telegram.adapter._POLL_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.adapter._POLL_GRACE_SECONDS", 2.0)
     try:
         platform = await rig.open(base_url=silent.url, poll_seconds=0)
         async with contextlib.aclosing(platform.receive()) as batches:
             assert not (await anext(batches)).arrivals
-            began = time.monotonic()
-            with pytest.raises(PlatformError, match=r"did not answer within 0\.1 s"):
-                await anext(batches)
+            with pytest.raises(PlatformError, match=r"did not answer within 2 s"):
+                async with asyncio.timeout(60):
+                    await anext(batches)
             assert asked.is_set()
-            assert time.monotonic() - began < 2
     finally:
         await silent.down()
 

@@ -50,7 +50,7 @@ class Lines:
 
     async def shows(self, text: str) -> None:
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text not in self.seen:
                 piece = await self.process.stdout.read(4096)
                 assert piece, self.seen
@@ -92,7 +92,7 @@ async def test_a_terminal_takes_part_in_what_the_gateway_holds() -> None:
                     await terminal.enter("/title One of two")
                     await terminal.shows("One of two")
                     await terminal.enter("/quit")
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(60):
                         assert await terminal.process.wait() == 0
                 code, out, err = await hermes(home, "-z", "once", "-c")
                 assert (code, out) == (0, "from one line\n"), err
@@ -117,7 +117,7 @@ async def test_the_chat_takes_part_in_what_a_terminal_holds() -> None:
                     await terminal.shows("for both")
                     await chat.say("/title Another name")
                     await chat.until(lambda: "Another name" in chat.text())
-                    await it.gateway.outbox.wait_until_idle(10)
+                    await it.gateway.outbox.wait_until_idle(60)
                     os.kill(terminal.process.pid, signal.SIGKILL)
                     await terminal.process.wait()
                     await chat.say("and now?")
@@ -166,10 +166,10 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
                 first = remote.post(InboundMessage(text="wait"))
                 await server.wait_for(2)
                 assert remote.busy and remote.stop()
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     assert not (await first).reason.is_completed
                 second = remote.post(InboundMessage(text="reset it"))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     asked = await questions.get()
                     remote.approvals.answer(asked.approval_id, scope=AnswerScope.DENY, by="person")
                     assert (await second).text == "done"
@@ -180,7 +180,7 @@ async def test_a_guest_of_another_process_stops_and_answers() -> None:
                 gone = asyncio.Event()
                 remote.on_lost.append(gone.set)
                 await terminal.enter("/new")
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await gone.wait()
                 await remote.close()
 

@@ -95,7 +95,7 @@ class Talk:
     def __init__(self, to: Endpoint, system: str = "Be brief.") -> None:
         self.clock = ManualClock()
         self.events: list[Event] = []
-        timeouts = HttpTimeouts(connect=2.0, read=5.0)
+        timeouts = HttpTimeouts(connect=60.0, read=60.0)
         self.client = ModelClient(to, create_http_transport({}), self.clock, retries=0, timeouts=timeouts)
         self.lineage = Lineage(frame(to, system), to)
 

@@ -209,7 +209,7 @@ async def call(line: Line, folder: Path, *, always: bool) -> Seen:
         frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
         lineage = Lineage(frame, endpoint)
         lineage.append_messages([user_message("hi")])
-        timeouts = HttpTimeouts(connect=2.0, read=0.05 if line.way == "silence" else 5.0)
+        timeouts = HttpTimeouts(connect=60.0, read=0.05 if line.way == "silence" else 60.0)
         client = ModelClient(
             endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts
         )

@@ -63,7 +63,7 @@ async def test_what_was_kept_is_there_after_a_kill() -> None:
             try:
                 assert process.stdin is not None and process.stdout is not None
                 process.stdin.write(b"keep the port\n")
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(60):
                     while b"Noted." not in await process.stdout.readline():
                         pass
             finally:

@@ -12,11 +12,11 @@ from loopback import Reply, loopback
 from hermes.core.protocols import HttpTimeouts
 from hermes.providers.direct import ConnectionLimit, DirectTransport, connect_first
 
-QUICK = HttpTimeouts(connect=5.0, read=5.0)
+PATIENT = HttpTimeouts(connect=60.0, read=60.0)
 
 
 async def post(transport: DirectTransport, url: str) -> bytes:
-    async with transport.open("POST", url, headers={}, body=b"{}", timeouts=QUICK) as stream:
+    async with transport.open("POST", url, headers={}, body=b"{}", timeouts=PATIENT) as stream:
         return b"".join([chunk async for chunk in stream.chunks()])
 
 
@@ -57,7 +57,7 @@ async def test_who_gives_up_leaves_no_hole() -> None:
     room.release_slot()
     await waiting[3]
     room.release_slot()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await room.acquire_slot()
 
 
@@ -77,7 +77,7 @@ async def test_a_request_that_fails_makes_room() -> None:
         found = await asyncio.gather(*(post(transport, server.url) for _ in range(325)), return_exceptions=True)
         assert all(isinstance(one, Exception) for one in found)
         server.replies = [Reply(parts=[b"b"])]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await post(transport, server.url) == b"b"
         await transport.close()
 

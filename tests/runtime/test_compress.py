@@ -96,7 +96,7 @@ async def test_a_stop_while_it_is_condensed_changes_nothing() -> None:
                 waiting = actor.post(InboundMessage(text="two"))
                 summary = await server.wait_for(3)
                 await server.wait_held(summary)
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(60):
                     actor.stop()
                     assert (await waiting).reason is ExitReason.INTERRUPTED
                 assert (await actor.post(InboundMessage(text="three"))).text == "after"
@@ -115,7 +115,7 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
                 waiting = actor.post(InboundMessage(text="two"))
                 await server.wait_held(await server.wait_for(4))
                 server.release()
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     while not any("_store_compaction" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - no event
                         await asyncio.sleep(0)
                 actor.stop()

@@ -35,7 +35,7 @@ async def seen(actor: SessionActor, kind: type[Event]) -> Event:
     unsubscribe = actor.subscribe(
         lambda event: found.set_result(event) if isinstance(event, kind) and not found.done() else None
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         try:
             return await found
         finally:
@@ -149,7 +149,7 @@ async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
                 first = actor.post(InboundMessage(text="keep me"))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await first).reason is ExitReason.INTERRUPTED

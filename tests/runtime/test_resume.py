@@ -91,7 +91,7 @@ async def resumed(left: Left, replies: list[Reply], *, more: str = "") -> Outcom
                 actor.subscribe(events.append)
                 ending = actor.post(InboundMessage(text=more)) if more else actor.resume()
                 assert ending is not None
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     ended = await ending
             store = await Store.open(home.hermes, SystemClock())
             assert await store.list_open_turns(name) == []
@@ -215,7 +215,7 @@ async def test_words_do_not_overtake_those_that_a_dead_process_has_left_waiting(
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     assert (await actor.post(InboundMessage(text="later"))).text == "the later"
         said = [request.last_user_text.partition("\n")[0] for request in server.requests]
         assert said == ["hi", "do it", "earlier", "later"]

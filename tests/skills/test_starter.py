@@ -40,7 +40,7 @@ def test_it_is_valid_and_of_a_good_length(name: str) -> None:
 @each
 def test_the_reference_tool_agrees(name: str) -> None:
     asked = [str(Path(sys.executable).with_name("agentskills")), "validate", str(STARTER / name)]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
