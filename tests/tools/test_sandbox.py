@@ -1,7 +1,9 @@
 """Commands in a sandbox, by bubblewrap and by Landlock: work stays easy, and what is refused is named."""
 
 import asyncio
+import contextlib
 import os
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -104,6 +106,85 @@ async def test_state_is_kept_and_the_sandboxs_own_variables_are_no_part_of_it(ca
     follows = {"environment": ended.state.environment, "unset": ended.state.unset, "cwd": ended.state.cwd}
     await case.run('pwd; echo "$NAME"', **follows)
     assert case.text == f"{case.work}/d\ntwo\nlines\n"
+
+
+class ScriptedProbe(SandboxProbe):
+    """Finds bubblewrap as it is here, and names a script that does something before it runs that."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        super().__init__(os.environ, (SandboxMechanism.BUBBLEWRAP,))
+        self.program = folder / "bwrap"
+        self._script = script
+
+    async def find_support(self) -> SandboxSupport:
+        found = await super().find_support()
+        is_start = 'case "$*" in *--args*)'  # and no trial of a network of the session's own
+        self.program.write_text(f'#!/bin/sh\n{is_start} {self._script};; esac\nexec {found.program} "$@"\n')
+        self.program.chmod(0o755)
+        return msgspec.structs.replace(found, program=str(self.program))
+
+
+@pytest.mark.parametrize("pty", [False, True])
+@pytest.mark.parametrize("network", [NetworkMode.OFF, NetworkMode.ON])
+async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
+    bwrap: Case, tmp_path: Path, network: NetworkMode, pty: bool
+) -> None:
+    """The script removes the socket after it was listed, and before bubblewrap would lay an empty file over it."""
+    folder = tmp_path.resolve()
+    path = bwrap.folder / "other/s"
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",), network=NetworkMode.ON)
+    probe = ScriptedProbe(folder, f"echo start >>{folder}/starts; rm -f {path}")
+    made.backend = SandboxBackend(os.environ, made.policy, probe=probe)
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            assert str(path) in made.backend.current_layout().paths_with(PathAccess.HIDDEN)
+            ended = await made.run("echo ran >>ran; echo out; exit 3", network=network, pty=pty)
+        assert (ended.code, made.text.replace("\r", "")) == (3, "out\n")
+        assert (made.work / "ran").read_text() == "ran\n"
+        assert (folder / "starts").read_text() == "start\n" * 2
+    finally:
+        await made.backend.close()
+
+
+async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",))
+    starts = folder / "starts"
+    starts.touch()
+    probe = ScriptedProbe(folder, f"rm {folder}/other/s$(wc -l <{starts}); echo start >>{starts}")
+    made.backend = SandboxBackend(os.environ, made.policy, probe=probe)
+    with contextlib.ExitStack() as opened:
+        for number in range(9):
+            listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(f"{folder}/other/s{number}")
+            listening.listen()
+        try:
+            assert (await made.run("echo ran >ran")).code == 1
+        finally:
+            await made.backend.close()
+    assert made.text.count("bwrap: ") == 1 and f"{folder}/other/s4" in made.text  # those of the last start alone
+    assert starts.read_text() == "start\n" * 5 and not (made.work / "ran").exists()
+
+
+async def test_only_a_command_that_did_not_begin_is_started_again(bwrap: Case, tmp_path: Path) -> None:
+    """Its words and its exit code may be those of a sandbox that could not be made."""
+    ended = await bwrap.run('echo ran >>ran; echo "bwrap: Can\'t create file at /x"; ls /proc/self/fd; exit 1')
+    assert ended.code == 1 and (bwrap.work / "ran").read_text() == "ran\n"
+    assert bwrap.text.split("/x\n")[1].split() == ["0", "1", "2", "3"]  # no handle of ours is left in it
+    made = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP)
+    starts = tmp_path / "starts"
+    made.backend = SandboxBackend(
+        os.environ, made.policy, probe=ScriptedProbe(tmp_path.resolve(), f"echo start >>{starts}; echo no; exit 1")
+    )
+    try:
+        ended = await made.run("echo ran >>again")
+        assert (ended.code, made.text) == (1, "no\n") and not (made.work / "again").exists()
+        # Once, since nothing changed, or a few times where programs of this machine open and close sockets.
+        assert 1 <= starts.read_text().count("start\n") <= 5
+    finally:
+        await made.backend.close()
 
 
 async def test_keys_cannot_be_read_and_the_rest_can(case: Case) -> None:
