@@ -83,7 +83,7 @@ async def test_ctrl_c_stops_the_turn() -> None:
         )
         await it.server.wait_for(1)
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             out, err = await process.communicate()
         assert (process.returncode, out, err) == (130, b"", b"hermes: Stopped.\n")
 

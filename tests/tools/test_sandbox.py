@@ -12,15 +12,16 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
 from hermes.execution.sandbox.seatbelt import build_profile
 from hermes.safety.places import Places
+from tests.cpu_cost import count_cpu_units
 
-from .test_terminal import runs, until
+from .test_terminal import NEVER, runs, until
 
 WAYS = (SandboxMechanism.BUBBLEWRAP, SandboxMechanism.LANDLOCK)
 PROBES = {way: SandboxProbe(os.environ, (way,)) for way in WAYS}
@@ -64,7 +65,7 @@ class Case:
         return await self.backend.start(ShellCommand(text=text, **values), self.output.extend)  # type: ignore[arg-type]
 
     async def run(self, text: str, **changes: object) -> CommandExit:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await (await self.start(text, **changes)).wait()
 
 
@@ -269,7 +270,7 @@ async def test_a_terminal(case: Case) -> None:
     running = await case.start("trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.05; done", pty=True)
     await until(lambda: "ready" in case.text)
     await running.write(b"\x03")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 7
     assert "caught" in case.text
 
@@ -294,35 +295,35 @@ def processes_with(word: str) -> list[int]:
 
 
 TREES = {
-    "obeys": ("echo up; sleep 600.{n}; true", 0.5),
+    "obeys": ("echo up; sleep 600.{n}; true", NEVER),
     "daemon": (
         "(setsid sh -c 'trap \"\" INT TERM; echo up; while :; do sleep 600.{n}; done' &); sleep 600.{n}",
-        4.0,
+        StopPatience(kill=600),
     ),
 }
 
 
 @pytest.mark.parametrize("kind", TREES)
 async def test_stop_ends_the_whole_tree(case: Case, kind: str) -> None:
-    text, limit = TREES[kind]
+    text, patience = TREES[kind]
     mark = f"600.{os.getpid()}{time.monotonic_ns() % 10**6}"
-    running = await case.start(text.replace("600.{n}", mark))
+    running = await case.start(text.replace("600.{n}", mark), stop_patience=patience)
     await until(lambda: "up" in case.text and bool(processes_with(mark)))
-    started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE
-    assert time.monotonic() - started < limit and not processes_with(mark)
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
+    assert not processes_with(mark)
     assert not runs(running.pid)
 
 
 async def test_a_second_stop_kills_at_once(case: Case) -> None:
-    running = await case.start("trap '' INT TERM; echo up; while :; do sleep 0.1; done")
+    running = await case.start("trap '' INT TERM; echo up; while :; do sleep 0.1; done", stop_patience=NEVER)
     await until(lambda: "up" in case.text)
     stopping = asyncio.create_task(running.stop())
     await asyncio.sleep(0.05)
     stopping.cancel()
     await asyncio.wait({stopping})
-    started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE and time.monotonic() - started < 1
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
 
 
 async def test_what_a_command_leaves_running_is_known(case: Case) -> None:
@@ -470,10 +471,9 @@ def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
         (tmp_path / f"a{number % 30}" / f"b{number}").mkdir(parents=True)
     plants = PlantedFiles()
     plants.record_baseline([str(tmp_path)], ())
-    started = time.perf_counter()
-    for _ in range(5):
-        plants.quarantine_new([str(tmp_path)], (), lambda path: False)
-    assert (time.perf_counter() - started) / 5 < 0.1 and plants.is_complete
+    # About 10.
+    cost = count_cpu_units(lambda: plants.quarantine_new([str(tmp_path)], (), lambda path: False))
+    assert cost < 50 and plants.is_complete
 
 
 def test_seatbelts_profile() -> None:
