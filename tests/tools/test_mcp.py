@@ -278,11 +278,12 @@ async def test_a_server_that_does_not_read_cannot_fill_the_memory(tmp_path: Path
         with pytest.raises(ToolError):
             await call(server, "deaf")
         said = []
-        for _ in range(12):
-            with pytest.raises(ToolError) as raised:
-                await call(server, "echo", text="x" * 8_000_000)
-            said.append(str(raised.value).partition(": ")[2])
-        assert said[0] == "it did not answer within 0.05 s." and said[-1] == "it does not read what it is sent."
+        async with asyncio.timeout(120):  # a busy machine sends less in that time
+            while "it does not read what it is sent." not in said:
+                with pytest.raises(ToolError) as raised:
+                    await call(server, "echo", text="x" * 8_000_000)
+                said.append(str(raised.value).partition(": ")[2])
+        assert said[0] == "it did not answer within 0.05 s."
 
 
 async def test_what_a_server_asks_for_is_not_supported(tmp_path: Path) -> None:
