@@ -236,7 +236,7 @@ async def attempt(world: World, escape: Escape, backend: SandboxBackend | LocalB
                 pty=escape.pty,
                 network=NetworkMode.OFF if number in escape.offline else NetworkMode.ON,
             )
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 running = await backend.start(command, output.extend)
                 ending.push_async_callback(running.stop)  # what it leaves runs while the next one does
                 ended = await running.wait()

@@ -495,7 +495,7 @@ print(os.waitstatus_to_exitcode(status))
 async def test_a_terminal_that_is_closed_ends_the_chat(typed: str, shown: str) -> None:
     async with ScriptedServer([Say("a very slow answer", chunk=3, delivery=HANG)]) as server:
         with TempHome.for_server(server.url) as home:
-            done = await home.run(sys.executable, "-c", HANG_UP, typed, shown, timeout=10)
+            done = await home.run(sys.executable, "-c", HANG_UP, typed, shown, timeout=60)
         # It ends by itself, not by a signal; nobody is left to be told how.
         assert done.stdout.strip().isdecimal(), done
         if typed.endswith("\r"):

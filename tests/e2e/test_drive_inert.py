@@ -181,7 +181,7 @@ class Judge:
         await self._until(lambda drawn: text not in drawn, f"{text} is still shown")
 
     async def _until(self, holds: Callable[[str], bool], what: str) -> None:
-        end = asyncio.get_running_loop().time() + 10
+        end = asyncio.get_running_loop().time() + 60
         while not holds(drawn := self.drawn()):
             assert asyncio.get_running_loop().time() < end, f"{what}\n{drawn}"
             await asyncio.sleep(POLL)

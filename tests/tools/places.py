@@ -116,7 +116,7 @@ def sshd(folder: Path) -> Iterator[Host]:
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen([program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while b"listening" not in (folder / "log").read_bytes():
             if server.poll() is not None or time.monotonic() > deadline:
                 pytest.skip(f"sshd does not work here: {(folder / 'log').read_text()[-300:]}")
@@ -169,7 +169,7 @@ def image(folder: Path) -> Iterator[DockerOptions]:
                 "echo ok",
             ]
             try:
-                done = subprocess.run(run, capture_output=True, text=True, timeout=20, check=False)
+                done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
             except subprocess.TimeoutExpired:
                 continue
             if done.stdout == "ok\n":

@@ -13,7 +13,14 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
-from hermes.execution.base import CommandExit, RunningCommand, ShellCommand, StopOutcome, TerminalBackend
+from hermes.execution.base import (
+    CommandExit,
+    RunningCommand,
+    ShellCommand,
+    StopOutcome,
+    StopPatience,
+    TerminalBackend,
+)
 from hermes.execution.docker import DockerBackend, DockerOptions
 from hermes.execution.local import LocalBackend
 from hermes.execution.sandbox.backend import SandboxBackend
@@ -26,7 +33,7 @@ from tests.requirements import require_sandbox
 from .conftest import Session, make_context
 from .places import Host, check_wanted, image, sshd
 from .test_sandbox import PROBES, policy
-from .test_terminal import until
+from .test_terminal import NEVER, until
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +87,7 @@ class Place:
         return await self.backend.start(ShellCommand(text=text, **values), self.output.extend)  # type: ignore[arg-type]
 
     async def run(self, text: str, **changes: object) -> CommandExit:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await (await self.start(text, **changes)).wait()
 
     def left(self) -> int:
@@ -165,12 +172,13 @@ async def test_a_missing_folder_is_said(place: Place) -> None:
 
 async def test_stop_ends_three_shells_deep_in_time(place: Place) -> None:
     inner = f"trap : INT; echo deep; sleep {place.tag}; sleep {place.tag}; sleep {place.tag}"
-    running = await place.start(f"sh -c 'sh -c \"{inner}\"; true'; true")
+    text = f"sh -c 'sh -c \"{inner}\"; true'; true"
+    running = await place.start(text, stop_patience=StopPatience(terminate=600, kill=600))
     await until(lambda: b"deep" in place.output)
-    started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE
-    assert time.monotonic() - started < 3.5 and place.left() == 0
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
+    assert place.left() == 0
+    async with asyncio.timeout(60):
         await running.wait()
     assert await running.stop() is StopOutcome.GONE
 
@@ -179,7 +187,7 @@ async def test_a_stopped_command_is_told_as_that(place: Place) -> None:
     running = await place.start(f"echo up; sleep {place.tag}")
     await until(lambda: b"up" in place.output)
     assert await running.stop() is StopOutcome.GONE
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         ended = await running.wait()
     assert (ended.code, ended.left_running, place.text) == (-2, False, "up\n")
 
@@ -191,7 +199,7 @@ async def test_a_command_that_stops_itself_goes_on_when_it_is_told_to(place: Pla
     await until(lambda: b"up" in place.output)
     wake = f"while kill -CONT {running.pid} 2>/dev/null; do sleep 0.05; done"
     other = await place.backend.start(ShellCommand(text=wake, cwd=str(place.work)), lambda _: None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 3
         await other.wait()
     assert place.text == "up\non\n"
@@ -231,22 +239,25 @@ async def test_output_without_an_end_can_be_stopped(place: Place) -> None:
 
 
 async def test_what_ignores_every_kind_word_is_killed(place: Place) -> None:
-    running = await place.start(f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done")
+    text = f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done"
+    running = await place.start(text, stop_patience=StopPatience(kill=600))
     await until(lambda: b"up" in place.output)
     started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE
-    assert 2.9 < time.monotonic() - started < 4.5 and place.left() == 0
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
+    assert time.monotonic() - started > 2.9 and place.left() == 0
 
 
 async def test_a_cancelled_stop_kills_at_once(place: Place) -> None:
-    running = await place.start(f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done")
+    text = f"trap '' INT TERM HUP; echo up; while :; do sleep 0.1; : {place.tag}; done"
+    running = await place.start(text, stop_patience=NEVER)
     await until(lambda: b"up" in place.output)
     stopping = asyncio.create_task(running.stop())
     await asyncio.sleep(0.2)  # a person's second stop
     stopping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopping
-    await until(lambda: place.left() == 0, 2.5)
+    await until(lambda: place.left() == 0)
 
 
 async def test_a_cancelled_wait_leaves_the_command_alone(place: Place) -> None:
@@ -256,7 +267,7 @@ async def test_a_cancelled_wait_leaves_the_command_alone(place: Place) -> None:
     waiting.cancel()
     await asyncio.wait({waiting})
     await running.write(b"it\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 0
     assert place.text == "got it\n"
 
@@ -266,7 +277,7 @@ async def test_input_and_its_end(place: Place) -> None:
     await running.write(b"one\n")
     await until(lambda: place.output == b"one\n")
     running.close_input()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 0
     assert place.text == "one\nover\n"
     with pytest.raises(ToolError):
@@ -278,7 +289,7 @@ async def test_a_terminal(place: Place) -> None:
     running = await place.start("test -t 0 && test -t 1 && stty size; read x; echo =$x", pty=True, interactive=True)
     await until(lambda: b"40 120" in place.output)
     await running.write(b"typed\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 0
     assert "=typed" in place.text
 
@@ -287,7 +298,7 @@ async def test_what_is_left_running_is_known_and_can_be_ended(place: Place) -> N
     if place.kind == "bubblewrap":
         pytest.skip("bubblewrap ends them with the command: named in docs/backends.md")
     running = await place.start(f"sleep {place.tag} >/dev/null 2>&1 & echo started")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await running.wait()).left_running
     assert place.text == "started\n" and place.left() == 1
     assert await running.stop() is StopOutcome.GONE and place.left() == 0
@@ -299,7 +310,7 @@ async def test_close_ends_what_is_under_way(place: Place) -> None:
     waiting = asyncio.create_task(running.wait())
     await place.backend.close()
     await until(lambda: place.left() == 0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await waiting).code < 0
 
 
@@ -310,7 +321,7 @@ async def test_eight_at_once(place: Place) -> None:
         ended = await (await place.backend.start(command, output.extend)).wait()
         return ended.code, bytes(output)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(*map(one, range(8)))
     assert found == [(number, f"{number}\n".encode()) for number in range(8)]
 

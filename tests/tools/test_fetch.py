@@ -163,11 +163,10 @@ async def drip_head(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("slow", [drip, drip_head])
 async def test_a_slow_sender_meets_the_deadline(slow: object) -> None:
     async with site(slow=slow) as served, fetcher(served, seconds=0.3) as web:  # type: ignore[arg-type]
-        began = asyncio.get_running_loop().time()
         with pytest.raises(ToolError, match=r"0\.3 s"):
-            await web.fetch_page(served.url("/slow"))
-        assert asyncio.get_running_loop().time() - began < 2
-        await asyncio.wait_for(served.gone.wait(), 5)
+            async with asyncio.timeout(60):  # the sender never ends
+                await web.fetch_page(served.url("/slow"))
+        await asyncio.wait_for(served.gone.wait(), 60)
 
 
 async def test_a_resolver_that_never_answers_is_given_up() -> None:
@@ -204,7 +203,7 @@ async def test_an_endless_body_is_cut_off_at_the_limit() -> None:
     async with site(big=endless) as served, fetcher(served) as web:
         with pytest.raises(ToolError, match="more than the 5,000,000 bytes"):
             await web.fetch_page(served.url("/big"))
-        await asyncio.wait_for(served.gone.wait(), 5)
+        await asyncio.wait_for(served.gone.wait(), 60)
     assert sent < 100_000_000
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from tests.tools.test_mcp import call, one, spec, until
+from tests.tools.test_mcp import call, call_in_time, one, spec, until
 
 Answer = tuple[int, Mapping[str, str], bytes]
 JSON = {"content-type": "application/json"}
@@ -117,11 +117,12 @@ async def test_what_is_wrong_is_said(answer: Answer, problem: str, tmp_path: Pat
 async def test_a_bad_answer_ends_its_call_and_the_next_one_works(
     answer: Answer | None, why: str, tmp_path: Path
 ) -> None:
-    async with site() as there, one(spec(command="", url=there.url, timeout=0.5), tmp_path) as server:
+    timeout = 120.0 if answer else 0.5
+    async with site() as there, one(spec(command="", url=there.url, timeout=timeout), tmp_path) as server:
         there.calls = lambda number: well(number) if len(there.heads) > 5 else answer
         with pytest.raises(ToolError, match=why):
             await call(server, "echo")
-        assert await call(server, "echo") == "well"
+        assert await call_in_time(server, "echo") == "well"
 
 
 async def test_a_session_that_was_forgotten_is_begun_anew(tmp_path: Path) -> None:
@@ -137,8 +138,7 @@ async def test_a_stopped_call_closes_its_connection(tmp_path: Path) -> None:
         calling = asyncio.create_task(call(server, "echo"))
         await until(lambda: "post" in there.heads[-1] and len(there.heads) == 5)
         calling.cancel()
-        began = asyncio.get_running_loop().time()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert asyncio.get_running_loop().time() - began < 0.1
+        assert len(there.heads) == 5  # it does not wait for what is told to the server
         await until(lambda: len(there.heads) == 6)  # told that it was cancelled

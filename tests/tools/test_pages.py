@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import time
 
 import pytest
 
 from hermes.web.fetch import FetchedPage
 from hermes.web.html_to_markdown import convert_html, find_hiding_selectors, is_hiding_style
 from hermes.web.pages import decode_body, extract_text, is_readable, strip_tags, text_from_html
+from tests.cpu_cost import measure_growth
 
 URL = "https://example.com/docs/page"
 
@@ -182,25 +182,22 @@ async def test_a_megabyte_takes_no_time() -> None:
     ids=lambda html: html[:12],
 )
 async def test_hostile_pages_end(html: str) -> None:
-    began = time.monotonic()
-    made = await text_from_html(html, URL)
+    async with asyncio.timeout(120):
+        made = await text_from_html(html, URL)
     assert "deep" in made.text or not made.text
-    assert time.monotonic() - began < 9
 
 
 async def test_a_page_that_takes_too_long_is_shown_without_structure() -> None:
-    began = time.monotonic()
-    made = await text_from_html("<aside>" * 200_000 + "still here" + "<script>alert(1)</script>", URL)
+    async with asyncio.timeout(120):
+        made = await text_from_html("<aside>" * 200_000 + "still here" + "<script>alert(1)</script>", URL)
     assert made.text == "still here" and "without structure" in made.note
-    assert time.monotonic() - began < 15
 
 
 async def test_a_cancelled_conversion_leaves_no_process() -> None:
     task = asyncio.create_task(text_from_html("<aside>" * 60_000, URL))
-    for _ in range(500):
-        if children := _children():
-            break
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while not (children := _children()):  # noqa: ASYNC110 - a conversion tells nobody
+            await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -221,6 +218,10 @@ def _children() -> set[int]:
     ],
 )
 def test_bare_text(html: str, text: str) -> None:
-    started = time.process_time()
     assert strip_tags(html) == text
-    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize("html", ["<p>a</p><script>x</script>c<!-- d -->e<!-- f", "<style>", "<"])
+def test_bare_text_costs_as_much_as_it_is_long(html: str) -> None:
+    # About 10; a quadratic cost would be 100.
+    assert measure_growth(lambda size: lambda: strip_tags(html * size), 2_000, 20_000) < 30

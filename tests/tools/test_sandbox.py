@@ -1,7 +1,9 @@
 """Commands in a sandbox, by bubblewrap and by Landlock: work stays easy, and what is refused is named."""
 
 import asyncio
+import contextlib
 import os
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,16 +12,17 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
 from hermes.execution.sandbox.seatbelt import build_profile
 from hermes.safety.paths import Places
+from tests.cpu_cost import count_cpu_units
 from tests.requirements import require_sandbox
 
-from .test_terminal import runs, until
+from .test_terminal import NEVER, runs, until
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +68,7 @@ class Case:
         return await self.backend.start(ShellCommand(text=text, **values), self.output.extend)  # type: ignore[arg-type]
 
     async def run(self, text: str, **changes: object) -> CommandExit:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await (await self.start(text, **changes)).wait()
 
 
@@ -105,6 +108,85 @@ async def test_state_is_kept_and_the_sandboxs_own_variables_are_no_part_of_it(ca
     follows = {"environment": ended.state.environment, "unset": ended.state.unset, "cwd": ended.state.cwd}
     await case.run('pwd; echo "$NAME"', **follows)
     assert case.text == f"{case.work}/d\ntwo\nlines\n"
+
+
+class ScriptedProbe(SandboxProbe):
+    """Finds bubblewrap as it is here, and names a script that does something before it runs that."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        super().__init__(os.environ, (SandboxMechanism.BUBBLEWRAP,))
+        self.program = folder / "bwrap"
+        self._script = script
+
+    async def find_support(self) -> SandboxSupport:
+        found = await super().find_support()
+        is_start = 'case "$*" in *--args*)'  # and no trial of a network of the session's own
+        self.program.write_text(f'#!/bin/sh\n{is_start} {self._script};; esac\nexec {found.program} "$@"\n')
+        self.program.chmod(0o755)
+        return msgspec.structs.replace(found, program=str(self.program))
+
+
+@pytest.mark.parametrize("pty", [False, True])
+@pytest.mark.parametrize("network", [NetworkMode.OFF, NetworkMode.ON])
+async def test_a_socket_that_vanishes_before_it_is_hidden_costs_a_second_start(
+    bwrap: Case, tmp_path: Path, network: NetworkMode, pty: bool
+) -> None:
+    """The script removes the socket after it was listed, and before bubblewrap would lay an empty file over it."""
+    folder = tmp_path.resolve()
+    path = bwrap.folder / "other/s"
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",), network=NetworkMode.ON)
+    probe = ScriptedProbe(folder, f"echo start >>{folder}/starts; rm -f {path}")
+    made.backend = SandboxBackend(os.environ, made.policy, probe=probe)
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            assert str(path) in made.backend.current_layout().paths_with(PathAccess.HIDDEN)
+            ended = await made.run("echo ran >>ran; echo out; exit 3", network=network, pty=pty)
+        assert (ended.code, made.text.replace("\r", "")) == (3, "out\n")
+        assert (made.work / "ran").read_text() == "ran\n"
+        assert (folder / "starts").read_text() == "start\n" * 2
+    finally:
+        await made.backend.close()
+
+
+async def test_sockets_that_vanish_at_each_start_end_the_tries(bwrap: Case, tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    made = Case(folder, SandboxMechanism.BUBBLEWRAP, private=("/var/tmp",))
+    starts = folder / "starts"
+    starts.touch()
+    probe = ScriptedProbe(folder, f"rm {folder}/other/s$(wc -l <{starts}); echo start >>{starts}")
+    made.backend = SandboxBackend(os.environ, made.policy, probe=probe)
+    with contextlib.ExitStack() as opened:
+        for number in range(9):
+            listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(f"{folder}/other/s{number}")
+            listening.listen()
+        try:
+            assert (await made.run("echo ran >ran")).code == 1
+        finally:
+            await made.backend.close()
+    assert made.text.count("bwrap: ") == 1 and f"{folder}/other/s4" in made.text  # those of the last start alone
+    assert starts.read_text() == "start\n" * 5 and not (made.work / "ran").exists()
+
+
+async def test_only_a_command_that_did_not_begin_is_started_again(bwrap: Case, tmp_path: Path) -> None:
+    """Its words and its exit code may be those of a sandbox that could not be made."""
+    ended = await bwrap.run('echo ran >>ran; echo "bwrap: Can\'t create file at /x"; ls /proc/self/fd; exit 1')
+    assert ended.code == 1 and (bwrap.work / "ran").read_text() == "ran\n"
+    assert bwrap.text.split("/x\n")[1].split() == ["0", "1", "2", "3"]  # no handle of ours is left in it
+    made = Case(tmp_path.resolve(), SandboxMechanism.BUBBLEWRAP)
+    starts = tmp_path / "starts"
+    made.backend = SandboxBackend(
+        os.environ, made.policy, probe=ScriptedProbe(tmp_path.resolve(), f"echo start >>{starts}; echo no; exit 1")
+    )
+    try:
+        ended = await made.run("echo ran >>again")
+        assert (ended.code, made.text) == (1, "no\n") and not (made.work / "again").exists()
+        # Once, since nothing changed, or a few times where programs of this machine open and close sockets.
+        assert 1 <= starts.read_text().count("start\n") <= 5
+    finally:
+        await made.backend.close()
 
 
 async def test_keys_cannot_be_read_and_the_rest_can(case: Case) -> None:
@@ -190,7 +272,7 @@ async def test_a_terminal(case: Case) -> None:
     running = await case.start("trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.05; done", pty=True)
     await until(lambda: "ready" in case.text)
     await running.write(b"\x03")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 7
     assert "caught" in case.text
 
@@ -215,35 +297,35 @@ def processes_with(word: str) -> list[int]:
 
 
 TREES = {
-    "obeys": ("echo up; sleep 600.{n}; true", 0.5),
+    "obeys": ("echo up; sleep 600.{n}; true", NEVER),
     "daemon": (
         "(setsid sh -c 'trap \"\" INT TERM; echo up; while :; do sleep 600.{n}; done' &); sleep 600.{n}",
-        4.0,
+        StopPatience(kill=600),
     ),
 }
 
 
 @pytest.mark.parametrize("kind", TREES)
 async def test_stop_ends_the_whole_tree(case: Case, kind: str) -> None:
-    text, limit = TREES[kind]
+    text, patience = TREES[kind]
     mark = f"600.{os.getpid()}{time.monotonic_ns() % 10**6}"
-    running = await case.start(text.replace("600.{n}", mark))
+    running = await case.start(text.replace("600.{n}", mark), stop_patience=patience)
     await until(lambda: "up" in case.text and bool(processes_with(mark)))
-    started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE
-    assert time.monotonic() - started < limit and not processes_with(mark)
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
+    assert not processes_with(mark)
     assert not runs(running.pid)
 
 
 async def test_a_second_stop_kills_at_once(case: Case) -> None:
-    running = await case.start("trap '' INT TERM; echo up; while :; do sleep 0.1; done")
+    running = await case.start("trap '' INT TERM; echo up; while :; do sleep 0.1; done", stop_patience=NEVER)
     await until(lambda: "up" in case.text)
     stopping = asyncio.create_task(running.stop())
     await asyncio.sleep(0.05)
     stopping.cancel()
     await asyncio.wait({stopping})
-    started = time.monotonic()
-    assert await running.stop() is StopOutcome.GONE and time.monotonic() - started < 1
+    async with asyncio.timeout(60):
+        assert await running.stop() is StopOutcome.GONE
 
 
 async def test_what_a_command_leaves_running_is_known(case: Case) -> None:
@@ -394,10 +476,9 @@ def test_a_large_tree_is_looked_at_quickly(tmp_path: Path) -> None:
         (tmp_path / f"a{number % 30}" / f"b{number}").mkdir(parents=True)
     plants = PlantedFiles()
     plants.record_baseline([str(tmp_path)], ())
-    started = time.perf_counter()
-    for _ in range(5):
-        plants.quarantine_new([str(tmp_path)], (), lambda path: False)
-    assert (time.perf_counter() - started) / 5 < 0.1 and plants.is_complete
+    # About 10.
+    cost = count_cpu_units(lambda: plants.quarantine_new([str(tmp_path)], (), lambda path: False))
+    assert cost < 50 and plants.is_complete
 
 
 def test_seatbelts_profile() -> None:

@@ -48,7 +48,7 @@ import os, sys, urllib.request as u
 u.proxy_bypass = lambda host: False
 u.getproxies = lambda: {'http': sys.argv[2] or os.environ['HTTP_PROXY']}
 try:
-    print(u.urlopen(sys.argv[1], timeout=5).read().decode().strip())
+    print(u.urlopen(sys.argv[1], timeout=60).read().decode().strip())
 except OSError as error:
     print(error)
 " """
@@ -73,7 +73,7 @@ class Session:
         return await self.backend.start(command, output.extend)
 
     async def run(self, text: str, **changes: object) -> CommandExit:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await (await self.start(text, **changes)).wait()
 
     async def told(self, text: str, **changes: object) -> str:

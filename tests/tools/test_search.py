@@ -1,6 +1,6 @@
 """Searching, by ripgrep and by our own walker, with the same answers."""
 
-import time
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -111,9 +111,9 @@ async def test_secrets_are_not_found(tree: Session) -> None:
 async def test_a_pattern_that_never_ends_is_stopped(session: Session) -> None:
     (session.cwd / "f").write_text("a" * 60 + "!\n")
     session.context = replace(session.context, search_path="", search_seconds=0.5)
-    started = time.monotonic()
-    text = await session.text("search_files", pattern="(a+)+$")
-    assert "stopped after" in text and time.monotonic() - started < 2
+    async with asyncio.timeout(60):  # without a limit it would take years
+        text = await session.text("search_files", pattern="(a+)+$")
+    assert "stopped after" in text
 
 
 ENGINE = """#!/bin/sh

@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import tarfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hermes.execution.ssh.backend import SshBackend
 from hermes.execution.ssh.listing import is_link_inside, is_obeyed_name, is_repository_control, parse_listing
 from hermes.execution.ssh.sync import copy_bytes, iter_members
 from hermes.safety.paths import Places
+from tests.cpu_cost import measure_growth
 
 from .places import Host, sshd
 from .test_ssh import Case
@@ -89,10 +89,9 @@ async def test_a_list_with_too_many_names_deletes_nothing_here(case: Case, host:
 async def test_an_answer_without_an_end_is_cut_short(case: Case, host: Host, program: str) -> None:
     await case.run("true")
     host.pretends(program, "exec cat /dev/zero")
-    started = time.monotonic()
-    ended = await case.run("echo new > new; exit 3")
+    ended = await case.run("echo new > new; exit 3")  # within the time that `run` has
     assert ended.code == 3 and "sends more than it was asked for" in case.text
-    assert time.monotonic() - started < 20 and not os.listdir(case.work)
+    assert not os.listdir(case.work)
 
 
 async def test_a_part_that_cannot_be_read_there_is_not_gone(case: Case, host: Host) -> None:
@@ -272,16 +271,22 @@ async def test_records_that_say_nothing_are_nothing(case: Case) -> None:
 
 
 def test_a_record_without_an_end_costs_little() -> None:
-    taken = bytearray()
-    records = RecordReader("m", taken.extend, lambda letter, data: None)
-    started = time.process_time()
-    records.feed(b"\x1em:X")
-    for _ in range(7_000):
-        records.feed(b"x" * 1_000)
-    for _ in range(20_000):
-        records.feed(b"y")
-    records.flush()
-    assert len(taken) == 4 + 7_020_000 and time.process_time() - started < 2
+    def make_feed(size: int) -> Callable[[], None]:
+        def feed() -> None:
+            taken = bytearray()
+            records = RecordReader("m", taken.extend, lambda letter, data: None)
+            records.feed(b"\x1em:X")
+            for _ in range(size):
+                records.feed(b"x" * 1_000)
+            for _ in range(3 * size):
+                records.feed(b"y")
+            records.flush()
+            assert len(taken) == 4 + 1_003 * size
+
+        return feed
+
+    # About 15; a quadratic cost would be 100.
+    assert measure_growth(make_feed, 700, 7_000) < 45
 
 
 def test_what_was_said_first_is_bounded_and_inert() -> None:
@@ -298,13 +303,12 @@ async def test_a_host_that_hangs_lets_a_person_go(case: Case, host: Host) -> Non
     starting = asyncio.create_task(case.run("true"))
     await until(note.exists)
     pid = int(note.read_text())
-    started = time.monotonic()
-    starting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await starting
-    await until(lambda: not runs(pid))
-    await case.backend.close()
-    assert time.monotonic() - started < 4
+    async with asyncio.timeout(60):  # it hangs for longer
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await until(lambda: not runs(pid))
+        await case.backend.close()
 
 
 async def test_the_socket_of_the_connection_is_nobody_elses(case: Case) -> None:
@@ -347,7 +351,7 @@ async def test_nothing_that_is_typed_into_a_terminal_is_for_the_client(case: Cas
     )
     await until(lambda: b"up" in case.output)
     await running.write(b"\n~.\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert (await running.wait()).code == 0
     assert "=~." in case.text and await running.stop() is StopOutcome.GONE
 

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.execution.local import LocalBackend
+from hermes.execution.base import OutputSink, ShellCommand, StopPatience
+from hermes.execution.local import CommandWrapper, LocalBackend, LocalCommand
 from hermes.tools.executor import CallBatch
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import ToolLimits
@@ -21,7 +23,7 @@ from .conftest import Session, make_context
 pytestmark = pytest.mark.slow
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - conditions of other processes
             await asyncio.sleep(0.005)
@@ -113,7 +115,25 @@ async def test_a_timeout_ends_the_whole_tree(session: Session) -> None:
     assert len(found) == 2 and not any(runs(pid) for pid in found)
 
 
-async def interrupted(session: Session, command: str, ready: Path) -> tuple[float, CallBatch]:
+class PatientBackend(LocalBackend):
+    """Gives each command other times to obey a stop."""
+
+    def __init__(self, patience: StopPatience) -> None:
+        super().__init__(os.environ)
+        self._stop_patience = patience
+
+    async def start(
+        self, command: ShellCommand, sink: OutputSink, wrapper: CommandWrapper | None = None
+    ) -> LocalCommand:
+        return await super().start(replace(command, stop_patience=self._stop_patience), sink, wrapper)
+
+
+NEVER = StopPatience(interrupt=600, terminate=600, kill=600)
+"""Whoever waits for one of these has hung."""
+
+
+async def interrupted(session: Session, command: str, ready: Path, patience: StopPatience) -> tuple[float, CallBatch]:
+    session.context = replace(session.context, backend=PatientBackend(patience))
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
     batch = CallBatch([call])
     task = asyncio.create_task(session.executor().run(batch, session.context, session.journal, session.events.append))
@@ -121,27 +141,29 @@ async def interrupted(session: Session, command: str, ready: Path) -> tuple[floa
     started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
+        async with asyncio.timeout(60):
+            await task
     return time.monotonic() - started, batch
 
 
 async def test_a_tree_that_obeys_is_gone_at_once(session: Session) -> None:
     ready = session.cwd / "ready"
     inner = f"echo \\$\\$ > {ready}.new; mv {ready}.new {ready}; exec sleep 600"
-    took, batch = await interrupted(session, f"sh -c 'sh -c \"{inner}\"; true'; true", ready)
-    assert took < 0.3 and batch.collect_results()[0].status is ToolStatus.INTERRUPTED
+    _, batch = await interrupted(session, f"sh -c 'sh -c \"{inner}\"; true'; true", ready, NEVER)
+    assert not runs(int(ready.read_text())) and batch.collect_results()[0].status is ToolStatus.INTERRUPTED
 
 
 async def test_a_tree_that_does_not_obey_is_killed(session: Session) -> None:
     ready = session.cwd / "ready"
     command = f"trap '' INT TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 0.2; done"
-    took, _ = await interrupted(session, command, ready)
-    assert 2.9 < took < 3.7 and not runs(int(ready.read_text()))
+    took, _ = await interrupted(session, command, ready, StopPatience(kill=600))
+    assert took > 2.9 and not runs(int(ready.read_text()))
 
 
 async def test_a_second_cancel_kills_at_once(session: Session) -> None:
     ready = session.cwd / "ready"
     command = f"trap '' INT TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 0.2; done"
+    session.context = replace(session.context, backend=PatientBackend(NEVER))
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
     run = session.executor().run(CallBatch([call]), session.context, session.journal, session.events.append)
     task = asyncio.create_task(run)
@@ -150,12 +172,11 @@ async def test_a_second_cancel_kills_at_once(session: Session) -> None:
     task.cancel()
     await asyncio.sleep(0.1)
     assert runs(pid)
-    started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
-    await until(lambda: not runs(pid), 1.0)
-    assert time.monotonic() - started < 0.3
+        async with asyncio.timeout(60):
+            await task
+    await until(lambda: not runs(pid))  # ten minutes before the time for obeying is over
 
 
 async def test_a_terminal_is_one_and_controls(session: Session) -> None:
@@ -180,7 +201,7 @@ async def test_a_background_process_is_talked_to(session: Session) -> None:
     await until(lambda: b"two" in bytes(process.output.text_since(0), "utf8"))
     assert await session.text("process", action="poll", session_id=process_id) == "got one\ngot two\n[running]"
     await session.text("process", action="close", session_id=process_id)
-    ended = await session.text("process", action="wait", session_id=process_id, timeout=5)
+    ended = await session.text("process", action="wait", session_id=process_id, timeout=60)
     assert ended == "bye\n[exited with code 0]"
     log = await session.text("process", action="log", session_id=process_id, offset=2, limit=1)
     assert log == "got two\n[lines 2-2 of 3; exited with code 0]"

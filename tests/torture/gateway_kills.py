@@ -162,7 +162,7 @@ class Campaign:
             await asyncio.sleep(0.2)
         await asyncio.sleep(1.0)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await process.wait()
         await reader
 

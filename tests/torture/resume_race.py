@@ -94,7 +94,7 @@ async def _resume_together(
         waiting = [asyncio.create_task(one.communicate()) for one in many]
         async with asyncio.timeout(60):
             if model.held:
-                await server.wait_held(await server.wait_for(2, timeout=30))
+                await server.wait_held(await server.wait_for(2, timeout=60))
                 while sum(task.done() for task in waiting) < processes - 1:
                     await asyncio.wait([task for task in waiting if not task.done()], return_when="FIRST_COMPLETED")
                 model.held = False

@@ -145,7 +145,7 @@ def reply(request: RecordedRequest) -> Reply:
     return SITUATIONS[name].reply if name in SITUATIONS else Fail(400, message=f"unknown: {name!r}")
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
     """Wait for a condition of other processes; whether it came true."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -179,7 +179,7 @@ async def in_process(server: ScriptedServer, title: str, number: int) -> Run:
                     at = time.monotonic()
                     actor.stop()
                 gone = asyncio.create_task(_gone(run))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     ended = await ending
                 run.ended = time.monotonic() - at
                 run.gone = await gone - at
@@ -231,7 +231,7 @@ async def by_signal(server: ScriptedServer, title: str, number: int) -> Run:
                     at = time.monotonic()
                     process.send_signal(signal.SIGINT)
                 gone = asyncio.create_task(_gone(run))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     _, err = await ended
                 run.ended = time.monotonic() - at
                 run.gone = await gone - at
