@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from test_crash import running, until_exists
 
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from tests.attack.test_crash import running, until_exists
 
 ANY = {"command_allowlist": ["*"]}
 HELD = ReplyDelivery(hold_at=0)

@@ -7,13 +7,13 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from attack.obedient import NO, ONCE, Scene, says, scene
 
 from hermes.core.events import Refused
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.attack.obedient_scene import NO, ONCE, Scene, says, scene
 from tests.requirements import require_sandbox
 
 

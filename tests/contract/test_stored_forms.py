@@ -61,7 +61,7 @@ from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.corpus.kinds import ENUMS, KINDS, OPTIONS, PACKED, UNIONS
 from tests.corpus.values import structs_and_enums, union_members, values_of
-from tests.gateway.running import home_for, running
+from tests.gateway.gateway_rig import home_for, running
 from tests.vendors.ntfy import Fake
 
 CORPUS = Path(__file__).parent.parent / "corpus"

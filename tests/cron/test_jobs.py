@@ -13,8 +13,7 @@ from hermes.core.parts import Source
 from hermes.cron.jobs import JobAuthor, JobRequest
 from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import JobState
-
-from .rig import Rig, refused, rigged
+from tests.cron.scheduler_rig import Rig, refused, rigged
 
 START = datetime(2026, 3, 2, 8, 59, tzinfo=UTC).timestamp()
 

@@ -16,8 +16,7 @@ from hermes.cron.jobs import JobRequest
 from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import InstantEnd, InstantState, JobState
 from hermes.util.process_identity import identify_this_process
-
-from .rig import Rig, refused, rigged
+from tests.cron.scheduler_rig import Rig, refused, rigged
 
 START = datetime(2026, 3, 2, 8, 59, tzinfo=UTC).timestamp()
 NINE = START + 60

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.home import TempHome
-from tests.app.stored import say_in
 from tests.requirements import require_program
+from tests.sessions.stored_sessions import say_in
 
 BASH = r"""
 source {script}

@@ -10,9 +10,9 @@ from pathlib import Path
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
-from tests.tools.test_mcp import until
+from tests.mcp.test_servers import until
 
-PROGRAM = Path(__file__).parent.parent / "tools" / "mcp_program.py"
+PROGRAM = Path(__file__).parent.parent / "mcp" / "broken_server.py"
 CANARY = "canary-" + os.urandom(8).hex()
 
 

@@ -21,7 +21,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.ends.servers import Program, dovecot, free_port, opensmtpd, tell
-from tests.gateway.running import running, said
+from tests.gateway.gateway_rig import running, said
 
 HERE = bool(os.environ.get("HERMES_ENDS")) and all(Path(f"/usr/sbin/{one}").exists() for one in ("dovecot", "smtpd"))
 pytestmark = pytest.mark.skipif(

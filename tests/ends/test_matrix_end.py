@@ -14,7 +14,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.ends.servers import Program, free_port, synapse, tell
-from tests.gateway.running import running, said
+from tests.gateway.gateway_rig import running, said
 
 PYTHON = Path(os.environ.get("HERMES_SYNAPSE", "/nowhere"))
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="run by `make ends`: Synapse is not installed")

@@ -10,7 +10,7 @@ from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from tests.gateway.running import home_for, running, said
+from tests.gateway.gateway_rig import home_for, running, said
 from tests.vendors.ntfy import Fake
 from tests.vendors.telegram import Fake as Telegram
 

@@ -30,7 +30,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
-from tests.gateway.running import Running, home_for, running
+from tests.gateway.gateway_rig import Running, home_for, running
 from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow

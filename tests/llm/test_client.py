@@ -6,7 +6,6 @@ import json
 from urllib.parse import urlsplit
 
 import pytest
-from loopback import Reply, chat_chunk, loopback, sse
 
 from hermes.core.events import Event, Retrying
 from hermes.core.frame import EpochFrame
@@ -19,6 +18,7 @@ from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from tests.providers.loopback_server import Reply, chat_chunk, loopback, sse
 
 KEY = "key-" + "5" * 20
 HELLO = sse(chat_chunk({"content": "Hel"}), chat_chunk({"content": "lo"}, "stop", usage={"prompt_tokens": 3}))

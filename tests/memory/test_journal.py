@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from memory.books import MODEL, M, journal
 
 from hermes.core.errors import HermesError, NotFoundError, UsageError
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation, change_from_revision
 from hermes.store.revisions import NewRevision, RevisionAuthor, RevisionState
 from hermes.testing.home import TempHome
+from tests.memory.memory_rig import MODEL, M, journal
 
 
 def add(text: str) -> MemoryOperation:

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from certificates import certificate
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import Reply, loopback
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
@@ -21,6 +19,8 @@ from hermes.providers.http_common import parse_target
 from hermes.providers.http_framing import ChunkedFraming
 from hermes.providers.proxied import Httpx2Transport
 from hermes.providers.proxies import find_proxy
+from tests.certificates import certificate
+from tests.providers.loopback_server import Reply, loopback
 
 Make = Callable[..., HttpTransport]
 BOTH = pytest.mark.parametrize("make", [DirectTransport, Httpx2Transport], ids=["direct", "httpx2"])

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from planted import is_summary
 
 from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import BusyError
@@ -23,6 +22,7 @@ from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.runtime.planted_conversation import is_summary
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,7 @@ from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandJudgement
 from hermes.safety.shell.syntax import AnalysisBudget
 from tests.cpu_cost import count_cpu_units, measure_growth
-
-from .score import PLACES
+from tests.safety.corpus_score import PLACES
 
 SMALL, LARGE = 4_000, 64_000
 _TRIES = 3

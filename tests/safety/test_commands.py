@@ -6,8 +6,7 @@ from hermes.safety.globs import covers_subject, escape_pattern
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandFinding, Verdict
-
-from .measured_apart import ScaledText, measure_texts
+from tests.safety.measured_apart import ScaledText, measure_texts
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 

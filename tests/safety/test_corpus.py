@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
 from tests.cpu_cost import count_cpu_units
-
-from .measured_apart import ScaledText, measure_texts
-from .score import PLACES, judged, score
+from tests.safety.corpus_score import PLACES, judged, score
+from tests.safety.measured_apart import ScaledText, measure_texts
 
 MAX_BEYOND_BUDGET = 150
 """Units of CPU time that judging a text takes at most beyond its budget: what is under way when it is used up.

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from certificates import certificate
 
 from hermes.testing.answer_plan import plan_answer
 from hermes.testing.http_connection import ClientConnection, send_answer
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.certificates import certificate
 
 Body = Callable[..., dict[str, object]]
 IMPATIENT = httpx2.Timeout(60, read=0.2)

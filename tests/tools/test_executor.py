@@ -16,8 +16,7 @@ from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, Redirect, tool
-
-from .conftest import Journal, Person, Session
+from tests.tools.tool_session import Journal, Person, Session
 
 
 class Meeting:

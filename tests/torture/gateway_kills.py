@@ -16,9 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome

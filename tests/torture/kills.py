@@ -1,6 +1,6 @@
 """Kill -9 at random instants of turns with effects, then resume.
 
-    python tests/torture/kills.py [--count 3000] [--seed 1] [--jobs 2] [--seconds 0] [--backend local]
+    python -m tests.torture.kills [--count 3000] [--seed 1] [--jobs 2] [--seconds 0] [--backend local]
 
 Real `hermes` processes talk to a model that keeps no state: each message carries the plan of its turn, and what is to
 be done next follows from the request alone. A process is killed at a random instant of its life, the one that resumes
@@ -17,12 +17,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import MARK, end_marked, hermes, kill, marked, say, stored
 
 from hermes.core.messages import Message
 from hermes.core.parts import ToolStatus
@@ -34,6 +28,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import MARK, end_marked, hermes, kill, marked, say, stored
 
 ANY = {"command_allowlist": ["*"], "agent": {"api_max_retries": 1}}
 EFFECTS = "effects"

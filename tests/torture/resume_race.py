@@ -1,6 +1,6 @@
 """Several processes resume one session at once: one does the work.
 
-    python tests/torture/resume_race.py [--count 200] [--processes 8] [--seed 1]
+    python -m tests.torture.resume_race [--count 200] [--processes 8] [--seed 1]
 
 A process is killed in the middle of its turn, then so many start together with words of their own. While the one that
 has the session is held at its first request, the others must end with exit code 75, nothing printed, and a line that
@@ -17,12 +17,6 @@ import sys
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import end_marked, hermes, kill, say
 
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
@@ -32,6 +26,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import end_marked, hermes, kill, say
 
 ANY = {"command_allowlist": ["*"]}
 CALL = Say(calls=(Call("terminal", {"command": "echo x >> effects; echo > began; sleep 60"}),))

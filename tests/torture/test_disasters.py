@@ -5,7 +5,6 @@ import shutil
 import sys
 
 import pytest
-from world import hermes
 
 from hermes.core.events import Event, MessageAppended, RequestStarted, Retrying, ToolStarted, TurnStarted
 from hermes.core.outcomes import ExitReason
@@ -20,6 +19,7 @@ from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import hermes
 
 HOUR, YEAR = 3600.0, 365.25 * 86_400
 MOMENTS = (TurnStarted, MessageAppended, RequestStarted, Retrying, TextDelta, ToolStarted)

@@ -1,6 +1,6 @@
 """Many processes write one home at once, some are killed: nothing acknowledged is lost, nobody waits for long.
 
-    python tests/torture/writers.py [--processes 32] [--seconds 60] [--kills 40] [--seed 1] [--pace 0.05]
+    python -m tests.torture.writers [--processes 32] [--seconds 60] [--kills 40] [--seed 1] [--pace 0.05]
 
 Each process keeps a session going with the store's own calls: a turn, messages, effects, the turn's end, a row of the
 inbox. What was acknowledged goes to a pipe, with the time that it took. Killed ones are replaced, and what they had
@@ -19,11 +19,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import say
-
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
@@ -34,6 +29,7 @@ from hermes.store.store import Store
 from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import say
 
 LONGEST = 1.0
 FRAME = EpochFrame(provider="p", model="m", wire="chat_completions", encoder_version=1, system="s", tools=())
