@@ -1,6 +1,6 @@
 """An MCP server with the standard library only, well behaved or not as its tools are called.
 
-`python mcp_program.py [BEHAVIOUR] [DEFINITIONS.json]`: the tools are those below, or those of the file.
+`python broken_server.py [BEHAVIOUR] [DEFINITIONS.json]`: the tools are those below, or those of the file.
 """
 
 import base64

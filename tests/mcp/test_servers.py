@@ -33,14 +33,14 @@ def spec(*args: str, **fields: object) -> McpServerSpec:
     values = {
         "name": "t",
         "command": sys.executable,
-        "args": ("-I", str(HERE / "mcp_program.py"), *args),
+        "args": ("-I", str(HERE / "broken_server.py"), *args),
         "folder": "/",
     }
     return McpServerSpec(**{**values, **fields})  # type: ignore[arg-type]
 
 
 def oracle(transport: str) -> McpServerSpec:
-    return spec(args=(str(HERE / "mcp_oracle.py"), transport))
+    return spec(args=(str(HERE / "oracle_server.py"), transport))
 
 
 @asynccontextmanager
@@ -108,7 +108,7 @@ async def until_ended(*pids: int) -> None:
 
 @pytest.fixture(params=["sse", "json"])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    arguments = [sys.executable, str(HERE / "mcp_oracle.py"), request.param]
+    arguments = [sys.executable, str(HERE / "oracle_server.py"), request.param]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"

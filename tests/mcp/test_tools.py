@@ -62,7 +62,7 @@ class Chat:
 async def chat(
     folder: Path, *answers: AnswerScope | bool, tools: object = None, allow: Sequence[str] = (), asks: bool = True
 ) -> AsyncIterator[Chat]:
-    arguments = ["-I", str(HERE / "mcp_program.py"), "good"]
+    arguments = ["-I", str(HERE / "broken_server.py"), "good"]
     if tools is not None:
         (folder / "tools.json").write_text(json.dumps(tools))
         arguments.append(str(folder / "tools.json"))
