@@ -176,7 +176,7 @@ async def test_nobody_finds_what_others_have_said() -> None:
         owner = on.chat.person
         await on.asks(owner, "my ruby necklace lies in the cellar")
         await on.asks(BEN, "my ruby ring lies in the attic")
-        (session,) = [one for one in await on.running.app.services.store.list_sessions(9) if not one.user_id]
+        (session,) = [one for one in await on.running.app.services.store.sessions.list_recent(9) if not one.user_id]
         found = []
         for person, lines in (
             (ANNA, order("session_search", query="ruby")),
@@ -237,7 +237,7 @@ async def test_commands_of_users_are_boxed_whatever_the_settings_say() -> None:
         app = on.running.app
         for person, boxed in ((ANNA, True), (on.chat.person, False)):
             await on.asks(person, "hello")
-            place = (await app.services.store.list_sessions(1))[0].id
+            place = (await app.services.store.sessions.list_recent(1))[0].id
             (context,) = [one.tools.context for one, _ in app._live.values() if one.actor.session_id == place]
             assert isinstance(context.backend, SandboxBackend) is boxed
             assert not boxed or context.backend._policy.unreadable == (context.places.home,)
@@ -259,9 +259,9 @@ async def test_nobody_opens_a_session_of_somebody_else() -> None:
         app = on.running.app
         await on.asks(on.chat.person, "the owner's")
         await on.asks(ANNA, "hers")
-        (hers,) = [one for one in await app.services.store.list_sessions(9) if one.user_id]
-        (mine,) = [one for one in await app.services.store.list_sessions(9) if not one.user_id]
-        assert (await app.services.store.get_latest_session(person="") or hers).id == mine.id
+        (hers,) = [one for one in await app.services.store.sessions.list_recent(9) if one.user_id]
+        (mine,) = [one for one in await app.services.store.sessions.list_recent(9) if not one.user_id]
+        assert (await app.services.store.sessions.get_latest(person="") or hers).id == mine.id
         with pytest.raises(NotFoundError, match="somebody else's"):
             await app.open_session(hers.id)
         with pytest.raises(NotFoundError, match="somebody else's"):
@@ -273,12 +273,12 @@ async def test_nobody_opens_a_session_of_somebody_else() -> None:
 async def test_the_words_of_many_do_not_hide_somebodys_own(tmp_path: Path) -> None:
     store = await Store.open(tmp_path, SystemClock())
     try:
-        await store.create_session(NewSession(id="hers", user_id="telegram:1002"))
-        await store.create_session(NewSession(id="owners"))
+        await store.sessions.create(NewSession(id="hers", user_id="telegram:1002"))
+        await store.sessions.create(NewSession(id="owners"))
         frame = EpochFrame(provider="p", model="m", wire="w", encoder_version=1, system="s")
         for name, count in (("hers", 1), ("owners", 200)):
-            epoch = await store.begin_epoch(name, frame, "new")
-            await store.append_messages(name, epoch, None, [user_message(f"ruby {number}") for number in range(count)])
+            epoch = await store.epochs.begin(name, frame, "new")
+            await store.messages.append(name, epoch, None, [user_message(f"ruby {number}") for number in range(count)])
         for person, sessions in (
             ("telegram:1002", {"hers"}),
             ("", {"owners"}),
@@ -286,9 +286,9 @@ async def test_the_words_of_many_do_not_hide_somebodys_own(tmp_path: Path) -> No
             ("x", set()),
         ):
             for newest in (True, False):
-                hits = await store.find_messages(SearchQuery(query="ruby", limit=300, newest=newest, person=person))
+                hits = await store.search.run_query(SearchQuery(query="ruby", limit=300, newest=newest, person=person))
                 assert {one.session_id for one in hits} == sessions
-                one = await store.find_messages(SearchQuery(query="ruby", limit=1, newest=newest, person=person))
+                one = await store.search.run_query(SearchQuery(query="ruby", limit=1, newest=newest, person=person))
                 assert len(one) == min(len(sessions), 1)
     finally:
         await store.close()

@@ -44,7 +44,7 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
                 assert again.reason is ExitReason.TEXT_RESPONSE
                 session = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_open_turns(session) == []
+            assert await store.turns.list_open(session) == []
             await store.close()
         check_prefixes(server.requests)
 

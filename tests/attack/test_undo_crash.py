@@ -69,7 +69,7 @@ async def test_killed_while_a_checkpoint_is_taken() -> None:
             await killed(home, "s1", "clean", lambda: len(list(objects.glob("*/*"))) > MANY // 10)
             assert len(list(home.cwd.iterdir())) == MANY
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_checkpoints("s1") == []
+            assert await store.checkpoints.list_of_session("s1") == []
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd), allow=("*",))) as app:
                 actor = await app.open_session("s1")

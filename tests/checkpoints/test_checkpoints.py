@@ -162,26 +162,26 @@ async def test_old_checkpoints_go_and_their_contents_with_them(tmp_path: Path) -
     clock = ManualClock()
     store = await Store.open(tmp_path / "h", clock)
     try:
-        await store.create_session(NewSession(id="s"))
+        await store.sessions.create(NewSession(id="s"))
         objects = ObjectStore(tmp_path / "store")
         marks = []
         for number in range(6):
             marks.append(objects.put(b"%d" % number * 100))
             change = FileChange(f"/w/f{number}", FileState(Kind.FILE, 0o644, marks[-1], 100), FileState(Kind.ABSENT))
-            made = await store.add_checkpoint(
+            made = await store.checkpoints.add(
                 NewCheckpoint(session_id="s", turn_id=f"t{number}", folder="/w"), [change]
             )
-            await store.settle_checkpoint(made, [])
+            await store.checkpoints.settle(made, [])
             await clock.advance(86_400)
-        await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=100), clock.now())
-        assert [row.turn_id for row in await store.list_checkpoints("s")] == ["t5", "t4", "t3", "t2"]
-        await prune_folder("/w", store, objects, CheckpointRetention(most=4, days=3), clock.now())
-        assert [row.turn_id for row in await store.list_checkpoints("s")] == ["t5", "t4", "t3"]
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(most=4, days=100), clock.now())
+        assert [row.turn_id for row in await store.checkpoints.list_of_session("s")] == ["t5", "t4", "t3", "t2"]
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(most=4, days=3), clock.now())
+        assert [row.turn_id for row in await store.checkpoints.list_of_session("s")] == ["t5", "t4", "t3"]
         assert [objects.get(mark) is not None for mark in marks] == [False] * 3 + [True] * 3
         objects.bytes_added = 10**9
-        await prune_folder("/w", store, objects, CheckpointRetention(total=1), clock.now())
-        assert await store.list_checkpoints("s") == [] and not any(map(objects.get, marks))
-        await store.delete_session("s")
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(total=1), clock.now())
+        assert await store.checkpoints.list_of_session("s") == [] and not any(map(objects.get, marks))
+        await store.erasure.delete_session("s")
         assert not await store.check_integrity()
     finally:
         await store.close()
@@ -192,13 +192,13 @@ async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: P
     store = await Store.open(tmp_path / "h", ManualClock())
     (tmp_path / "store").write_text("a file where a folder should be")
     try:
-        await store.create_session(NewSession(id="s"))
+        await store.sessions.create(NewSession(id="s"))
         ground = CheckpointDeps(
             session_id="s",
             places=places(tmp_path),
             backend_name="local",
             objects=ObjectStore(tmp_path / "store"),
-            ledger=store,
+            ledger=store.checkpoints,
             limit=1_000,
             total=1_000,
             notify=told.append,

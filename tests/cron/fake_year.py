@@ -226,7 +226,7 @@ async def lived(home: Path, days: int, seed: int, count: int = 300) -> Counter[s
         walls = {zone: Walls(zone, int(start) - 2 * DAY, int(story.latest) + 2 * DAY) for zone in ZONES}
         for plan, job in made:
             expected = due(plan, start, story.latest - job.offset, walls[plan.zone])
-            _account(await rig.store.list_job_history(job.id, _EVERYTHING), expected, job, story.happened)
+            _account(await rig.store.jobs.list_history(job.id, _EVERYTHING), expected, job, story.happened)
         names = Counter(rig.runner.ran)
         assert not [one for one, times in names.items() if times > 1]
         return story.happened

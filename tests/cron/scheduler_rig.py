@@ -107,7 +107,7 @@ class Rig(Struct):
 
     async def rows(self, job: CronJob) -> list[tuple[float, str, str]]:
         """What became of its instants, the oldest first."""
-        found = await self.store.list_job_history(job.id, 10_000)
+        found = await self.store.jobs.list_history(job.id, 10_000)
         return [(row.at, str(row.state), row.reason) for row in reversed(found)]
 
     async def ticked(self) -> None:
@@ -133,7 +133,7 @@ async def rigged(home: Path, start: float) -> AsyncIterator[Rig]:
     scripts = JobScripts(home / "scripts", {"PATH": "/usr/bin:/bin", "MY_API_KEY": "x"}, lambda text: text)
     runner, courier = NotingRunner(), RecordingJobDelivery()
     means = JobRunDeps(
-        store=store,
+        store=store.jobs,
         clock=clock,
         runner=runner,
         delivery=courier,
@@ -144,7 +144,7 @@ async def rigged(home: Path, start: float) -> AsyncIterator[Rig]:
     )
     jobs = CronJobs(
         CronJobDeps(
-            store=store,
+            store=store.jobs,
             clock=clock,
             scripts=scripts,
             outputs=outputs,

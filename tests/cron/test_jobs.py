@@ -209,4 +209,4 @@ async def test_a_removed_job_is_forgotten(rig: Rig) -> None:
 async def test_a_change_meanwhile_is_noticed(rig: Rig) -> None:
     job = await rig.add("@daily", name="one")
     await rig.jobs.edit_job("one", JobRequest(prompt="x"))
-    assert not await rig.store.update_job(job.row)
+    assert not await rig.store.jobs.update(job.row)

@@ -36,7 +36,7 @@ async def _jobs_made(store: Store, home: Path, clock: FastClock) -> list[str]:
     means = means_for(home, store, clock)
     jobs = CronJobs(
         CronJobDeps(
-            store=store,
+            store=store.jobs,
             clock=clock,
             scripts=means.scripts,
             outputs=means.outputs,
@@ -90,7 +90,7 @@ async def test_no_instant_runs_twice_whoever_is_killed(tmp_path: Path) -> None:
         for job_id in ids:
             await _paused(store, job_id)
         await last.run_until_empty()
-        rows = {job_id: await store.list_job_history(job_id, 10_000) for job_id in ids}
+        rows = {job_id: await store.jobs.list_history(job_id, 10_000) for job_id in ids}
     finally:
         await store.close()
     begun = Counter(line for log in tmp_path.glob("begun-*.log") for line in log.read_text("ascii").splitlines())
@@ -103,9 +103,9 @@ async def test_no_instant_runs_twice_whoever_is_killed(tmp_path: Path) -> None:
 async def _paused(store: Store, job_id: str) -> None:
     """Let nothing more be due."""
     while True:
-        row = await store.get_job(job_id)
+        row = await store.jobs.get(job_id)
         assert row is not None
-        if await store.update_job(structs.replace(row, next_at=None, wake_at=None)):
+        if await store.jobs.update(structs.replace(row, next_at=None, wake_at=None)):
             return
 
 

@@ -71,7 +71,7 @@ async def _no_skills(_: Sequence[str]) -> Sequence[TextPart]:
 def means_for(home: Path, store: Store, clock: FastClock) -> JobRunDeps:
     """What such a process runs jobs with."""
     return JobRunDeps(
-        store=store,
+        store=store.jobs,
         clock=clock,
         runner=LoggingRunner(begun_log(home, os.getpid())),
         delivery=NoJobDelivery(),

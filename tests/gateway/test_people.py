@@ -141,7 +141,7 @@ async def test_the_owner_is_one_person_on_every_account() -> None:
         assert await on.asks("hello", "1020") == "one"
         (row,) = [one for one in await on.desk.list_people() if one["id"] == "owner"]
         assert {one["account"] for one in row["accounts"]} == {"1020", on.chat.person}  # type: ignore[attr-defined]
-        assert {one.user_id for one in await on.running.app.services.store.list_sessions(9)} == {""}
+        assert {one.user_id for one in await on.running.app.services.store.sessions.list_recent(9)} == {""}
         with pytest.raises(UsageError):
             await on.desk.remove_person("owner")
 

@@ -71,7 +71,7 @@ async def test_uses_are_known_to_the_next_process(tmp_path: Path) -> None:
         taken = []
         for _ in range(6):
             async with store(tmp_path / strategy, clock) as ledger:
-                taken.append(await key(KeyPool("p", given(A, B, C), clock, strategy=strategy, ledger=ledger)))
+                taken.append(await key(KeyPool("p", given(A, B, C), clock, strategy=strategy, ledger=ledger.keys)))
         assert taken == [A, B, C, A, B, C]
 
 
@@ -185,14 +185,14 @@ async def test_a_key_that_is_gone_for_good_stays_out_until_it_changes_or_is_rese
     clock = ManualClock()
     gone = limit(FailureKind.AUTH_PERMANENT, wait=3.0)
     async with store(tmp_path, clock) as ledger:
-        pool = KeyPool("p", given(A), clock, ledger=ledger)
+        pool = KeyPool("p", given(A), clock, ledger=ledger.keys)
         assert not await fail(pool, gone)
         await clock.advance(1_000_000)
         refused = await pool.lease_key("m")
         assert isinstance(refused, Failure) and refused.kind is FailureKind.AUTH_PERMANENT and refused.fall_back
         assert [one.state for one in await pool.list_key_states()] == ["dead"]
-        assert await key(KeyPool("p", given(B), clock, ledger=ledger)) == B
-        assert await ledger.clear_keys("p") == 1
+        assert await key(KeyPool("p", given(B), clock, ledger=ledger.keys)) == B
+        assert await ledger.keys.clear("p") == 1
         await clock.advance(1)
         assert await key(pool) == A
 
@@ -200,14 +200,14 @@ async def test_a_key_that_is_gone_for_good_stays_out_until_it_changes_or_is_rese
 async def test_another_process_knows_within_a_second(tmp_path: Path) -> None:
     clock = ManualClock()
     async with store(tmp_path, clock) as one, store(tmp_path, clock) as two:
-        first, second = (KeyPool("p", given(A, B), clock, ledger=ledger) for ledger in (one, two))
+        first, second = (KeyPool("p", given(A, B), clock, ledger=ledger.keys) for ledger in (one, two))
         assert await key(second) == A
         await fail(first, limit(wait=60.0))
         await clock.advance(1.0)
         assert await key(second) == B
         async with store(tmp_path, clock) as three:
-            assert await key(KeyPool("p", given(A, B), clock, ledger=three)) == B
-            assert await key(KeyPool("other", given(A, B), clock, ledger=three)) == A
+            assert await key(KeyPool("p", given(A, B), clock, ledger=three.keys)) == B
+            assert await key(KeyPool("other", given(A, B), clock, ledger=three.keys)) == A
 
 
 _CHILD = """
@@ -224,7 +224,7 @@ from hermes.util.clock import SystemClock
 async def main(folder, *keys):
     store = await Store.open(Path(folder), SystemClock())
     pool = KeyPool("p", [KeySlot(f"env:K{n}", LiteralKeySource(k, "given"), key=k) for n, k in enumerate(keys, 1)],
-                   SystemClock(), ledger=store)
+                   SystemClock(), ledger=store.keys)
     lease = await pool.lease_key("m")
     failure = Failure(kind=FailureKind.RATE_LIMIT, message="", scope=Scope.KEY, retry_after=500.0)
     await pool.report_failure(lease, failure)
@@ -242,7 +242,7 @@ async def test_a_real_process_tells_another(tmp_path: Path) -> None:
     assert process.returncode == 0
     clock = ManualClock(start=__import__("time").time())
     async with store(tmp_path, clock) as ledger:
-        assert await key(KeyPool("p", given(A, B), clock, ledger=ledger)) == B
+        assert await key(KeyPool("p", given(A, B), clock, ledger=ledger.keys)) == B
     for file in tmp_path.rglob("*"):
         assert not any(one.encode() in file.read_bytes() for one in (A, B)), file
 
@@ -250,7 +250,7 @@ async def test_a_real_process_tells_another(tmp_path: Path) -> None:
 async def test_a_clock_that_is_put_back_lengthens_nothing(tmp_path: Path) -> None:
     clock = ManualClock()
     async with store(tmp_path, clock) as ledger:
-        pool = KeyPool("p", given(A, B), clock, ledger=ledger)
+        pool = KeyPool("p", given(A, B), clock, ledger=ledger.keys)
         await fail(pool, limit(wait=100.0))
         clock.set_now(clock.now() - 1_000_000)
         assert await key(pool) == B
@@ -261,7 +261,7 @@ async def test_a_clock_that_is_put_back_lengthens_nothing(tmp_path: Path) -> Non
 async def test_a_ledger_that_fails_costs_no_call(tmp_path: Path) -> None:
     clock = ManualClock()
     ledger = await Store.open(tmp_path, clock)
-    pool = KeyPool("p", given(A, B), clock, ledger=ledger)
+    pool = KeyPool("p", given(A, B), clock, ledger=ledger.keys)
     await ledger.close()
     await fail(pool, limit(wait=60.0))
     await clock.advance(5)

@@ -39,7 +39,7 @@ async def test_an_overflow_is_condensed_and_the_turn_goes_on() -> None:
                 assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "done")
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            export = await store.export_session(name)
+            export = await store.messages.export_session(name)
             assert export is not None
             assert sum(row.state is MessageState.COMPACTED for row in export.messages) >= 3
             words = [row.message.text for row in export.messages if row.message.role is Role.USER]
@@ -82,7 +82,7 @@ async def test_what_cannot_be_condensed_is_kept_and_said() -> None:
                 name = actor.session_id
             assert any("Everything is kept" in event.text for event in events if isinstance(event, Notice))
             store = await Store.open(home.hermes, SystemClock())
-            assert all(row.state is MessageState.ACTIVE for row in await store.read_transcript(name))
+            assert all(row.state is MessageState.ACTIVE for row in await store.messages.read(name))
             await store.close()
 
 
@@ -123,7 +123,7 @@ async def test_a_stop_while_the_summary_is_written_leaves_its_epoch_begun() -> N
                 name = actor.session_id
                 assert (await actor.post(InboundMessage(text="three"))).text == "after"
             store = await Store.open(home.hermes, SystemClock())
-            export = await store.export_session(name)
+            export = await store.messages.export_session(name)
             await store.close()
         assert export is not None
         assert any(row.state is MessageState.COMPACTED for row in export.messages)

@@ -11,7 +11,7 @@ from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolRe
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.store.transcript import encode_message
+from hermes.store.messages import encode_message
 from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.request_checks import find_problems

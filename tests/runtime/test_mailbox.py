@@ -109,14 +109,14 @@ async def test_a_waiting_message_is_on_disk_and_is_answered_by_the_next_process(
                 await seen(actor, Queued)
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert len(await store.list_inbox(name)) == 1
+            assert len(await store.inbox.list_waiting(name)) == 1
             await store.close()
             async with live(server, home, name) as actor:
                 assert actor.unfinished == 1
                 assert (await actor.post(InboundMessage(text="b"))).text == "new"
                 await actor.idle()
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_inbox(name) == []
+            assert await store.inbox.list_waiting(name) == []
             await store.close()
         assert "do not forget me" in server.requests[1].last_user_text
         assert "b" in server.requests[2].last_user_text
@@ -137,7 +137,7 @@ async def test_a_full_mailbox_says_so() -> None:
                 assert actor.busy, "words that were refused stop nothing"
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            waiting = [InboundMessage.decode(row.body).text for row in await store.list_inbox(name)]
+            waiting = [InboundMessage.decode(row.body).text for row in await store.inbox.list_waiting(name)]
             await store.close()
             assert waiting == ["b"] * LIMIT, "what is refused is not stored"
             async with live(server, home, name) as actor:
@@ -178,6 +178,6 @@ async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
             for text, first in (("a", False), ("b", False), ("urgent", True), ("more urgent", True)):
-                await store.enqueue_message(name, text, InboundMessage(text=text).encode(), first=first)
-            assert [row.id for row in await store.list_inbox(name)] == ["more urgent", "urgent", "a", "b"]
+                await store.inbox.enqueue(name, text, InboundMessage(text=text).encode(), first=first)
+            assert [row.id for row in await store.inbox.list_waiting(name)] == ["more urgent", "urgent", "a", "b"]
             await store.close()

@@ -9,8 +9,8 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.store.messages import encode_message
 from hermes.store.store import Store
-from hermes.store.transcript import encode_message
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import PrefixError, check_prefixes
 from hermes.testing.recorded import RecordedRequest
@@ -84,7 +84,7 @@ async def test_twenty_summaries_lose_nothing_that_must_stay(wire: str) -> None:
                 assert not await actor.compress(undo=True)
                 assert [encode_message(one) for one in actor.conversation.messages] == said
             store = await Store.open(home.hermes, SystemClock())
-            assert [encode_message(row.message) for row in await store.read_transcript(name)] == said
+            assert [encode_message(row.message) for row in await store.messages.read(name)] == said
             await store.close()
         own = [request for request in server.requests if not is_summary(request)]
         check_last(own[-1])

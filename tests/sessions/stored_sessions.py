@@ -16,14 +16,14 @@ async def say_in(home: TempHome, session_id: str, *texts: str, clock: Clock | No
     """Have these texts said in a session, which is made when there is none."""
     store = await Store.open(home.hermes, clock or SystemClock())
     try:
-        if await store.get_session(session_id) is None:
-            await store.create_session(
+        if await store.sessions.get(session_id) is None:
+            await store.sessions.create(
                 NewSession(
                     id=session_id, source="cli", title=f"about {session_id}", model="mock-model", provider="custom"
                 )
             )
-            await store.begin_epoch(session_id, FRAME, "a new session")
-        await store.append_messages(session_id, 1, None, [user_message(text) for text in texts])
+            await store.epochs.begin(session_id, FRAME, "a new session")
+        await store.messages.append(session_id, 1, None, [user_message(text) for text in texts])
     finally:
         await store.close()
 
@@ -35,7 +35,7 @@ async def spend(home: TempHome, *costs: int | None, clock: Clock | None = None, 
         for nano in costs:
             cost = Cost(certainty=Certainty.UNKNOWN) if nano is None else Cost(nano=nano, certainty=Certainty.COMPUTED)
             spent = CallSpend(usage=Usage(input=1_000, output=100), cost=cost)
-            await store.record_spend(SpendOrigin(provider="custom", model=model, session_id="s1"), spent)
+            await store.spending.record(SpendOrigin(provider="custom", model=model, session_id="s1"), spent)
     finally:
         await store.close()
 
@@ -44,6 +44,6 @@ async def texts_of(home: TempHome, session_id: str) -> list[str]:
     """What was said in a session."""
     store = await Store.open(home.hermes, SystemClock())
     try:
-        return [row.message.text for row in await store.read_transcript(session_id)]
+        return [row.message.text for row in await store.messages.read(session_id)]
     finally:
         await store.close()

@@ -57,8 +57,8 @@ async def test_a_branch_of_the_first_turns_leaves_the_rest_out() -> None:
         check_prefixes([here.server.requests[0], here.server.requests[-1]])
         assert b"second" not in here.server.requests[-1].body
         store = here.app._services.store
-        assert [row.state for row in await store.read_transcript(made.id, everything=True)] == [MessageState.ACTIVE] * 4
-        assert {hit.session_id for hit in await store.search_messages("first")} == {here.actor.session_id}
+        assert [row.state for row in await store.messages.read(made.id, everything=True)] == [MessageState.ACTIVE] * 4
+        assert {hit.session_id for hit in await store.search.find("first")} == {here.actor.session_id}
         undone = await here.app.session_undo(other).undo_turns(2)
         assert undone.text == "first"
         assert not await store.check_integrity()
@@ -81,7 +81,7 @@ async def test_what_was_condensed_is_condensed_in_the_branch_and_can_be_put_back
         done = await here.desk.undo_turns(2)
         assert not done.redo and done.text == "question 4"
         assert [one.text for one in here.actor.conversation.messages][-2] == "question 3"
-        tree = await here.app._services.store.build_session_tree(10)
+        tree = await here.app._services.store.branches.build_tree(10)
         assert [(row.id, parent) for row, parent in tree] == [
             (here.actor.session_id, None),
             (made.id, here.actor.session_id),

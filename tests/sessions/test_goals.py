@@ -119,7 +119,7 @@ async def test_a_message_of_the_persons_pauses_it_and_resume_goes_on() -> None:
         pursuit = await rested(here)
         assert pursuit.row is not None and pursuit.row.state == REACHED
         await here.desk.type_line("/goal clear")
-        assert await here.app.services.store.get_goal(here.desk.actor.session_id) is None
+        assert await here.app.services.store.goals.get(here.desk.actor.session_id) is None
         assert "no goal" in await here.desk.type_line("/goal")
 
 
@@ -141,7 +141,7 @@ async def test_it_survives_a_restart_and_waits_there() -> None:
         await here.server.wait_for(2)
         session_id = here.desk.actor.session_id
         await here.app.close_session(here.desk.actor)
-        row = await here.app.services.store.get_goal(session_id)
+        row = await here.app.services.store.goals.get(session_id)
         assert row is not None and row.state == ACTIVE and row.turns == 1
         async with App(here.home.environ, SessionOptions(cwd=str(here.home.cwd))) as other:
             actor = await other.open_session(session_id)

@@ -51,7 +51,7 @@ async def test_sixty_at_once_are_all_answered() -> None:
                     return ended.reason
 
                 assert {*await asyncio.gather(*map(user, range(60)))} == {ExitReason.TEXT_RESPONSE}
-                rows = await app.services.store.list_sessions(limit=100)
+                rows = await app.services.store.sessions.list_recent(limit=100)
         assert (len(rows), len(server.requests)) == (60, 240)
         for number in range(60):
             said = f"I am {number}.".encode()

@@ -149,7 +149,7 @@ async def test_leaving_gives_up_the_review_that_runs() -> None:
                     actor = await app.open_session()
                     await actor.post(InboundMessage(text="I only drink green tea.", cwd=str(home.cwd)))
             store = await Store.open(home.hermes, SystemClock())
-            rows = await store.list_revisions("memory")
+            rows = await store.revisions.list_newest("memory")
             await store.close()
         assert len(rows) <= 1
 

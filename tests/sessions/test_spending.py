@@ -79,8 +79,8 @@ async def one_turn(
 async def books(home: TempHome) -> list[SpendTotal]:
     store = await Store.open(home.hermes, SystemClock())
     try:
-        assert await store.list_open_calls() == []
-        return await store.list_spend_totals(0)
+        assert await store.spending.list_open_calls() == []
+        return await store.spending.list_totals(0)
     finally:
         await store.close()
 

@@ -19,7 +19,7 @@ from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.undo import SessionUndo
-from hermes.store.transcript import TranscriptEntry
+from hermes.store.messages import TranscriptEntry
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.request_checks import find_problems
@@ -250,14 +250,14 @@ async def test_an_undone_conversation_can_be_brought_back_until_something_is_sai
         for text in ("first", "second", "zebra"):
             await here.say(text)
         store = here.app._services.store
-        assert len(await store.search_messages("zebra")) == 1
+        assert len(await store.search.find("zebra")) == 1
         await here.desk.undo_turns()
-        assert await store.search_messages("zebra") == []
+        assert await store.search.find("zebra") == []
         await here.desk.undo_turns()
         assert (await here.desk.redo_turns()).messages == 2
         assert (await here.desk.redo_turns()).messages == 2
         assert [one.text for one in here.actor.conversation.messages][-2:] == ["zebra", "three"]
-        assert len(await store.search_messages("zebra")) == 1
+        assert len(await store.search.find("zebra")) == 1
         await here.say("go on")
         check_prefixes([here.server.requests[2], here.server.requests[3]])
         with pytest.raises(NotFoundError):
@@ -311,7 +311,7 @@ async def test_in_a_sandbox_too_and_a_deleted_session_leaves_no_copy() -> None:
         name = here.actor.session_id
         await here.app.close_session(here.actor)
         store = here.app._services.store
-        await store.set_folder_base(str(here.work), "")
+        await store.checkpoints.set_folder_base(str(here.work), "")
         async with open_session_admin(here.home.environ) as sessions:
             await sessions.delete_session(name)
         assert [one for one in here.home.hermes.joinpath("checkpoints", "objects").rglob("*") if one.is_file()] == []
@@ -342,7 +342,9 @@ async def test_a_turn_of_a_dead_process_is_not_taken_back_before_it_has_ended() 
         store, name = here.app._services.store, here.actor.session_id
         await here.app.close_session(here.actor)
         asked = user_message("second")
-        await store.start_turn(TranscriptEntry(session_id=name, epoch=1, turn_id="turn_x", messages=(asked,), fence=1))
+        await store.messages.start_turn(
+            TranscriptEntry(session_id=name, epoch=1, turn_id="turn_x", messages=(asked,), fence=1)
+        )
         here.actor = await here.app.open_session(name)
         with pytest.raises(BusyError):
             await here.desk.undo_turns()

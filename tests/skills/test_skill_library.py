@@ -155,7 +155,7 @@ async def test_a_process_that_died_in_between_is_finished(tmp_path: Path) -> Non
         for step in ("staged", "taken away", "in place"):
             number = await propose(skills, files(f"after {step}"))
             staged = write_staged(own, "plain", files(f"after {step}"))
-            await skills._store.transition_revision(
+            await skills._store.revisions.transition(
                 number, RevisionState.APPLYING, expecting=(RevisionState.PENDING,), by="person"
             )
             if step != "staged":

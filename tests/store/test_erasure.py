@@ -50,18 +50,18 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
         with TempHome.for_server(server.url, more_config={"compression": {"in_place": in_place}}) as home:
             name = await compressed_thrice(home, word)
             store = await Store.open(home.hermes, SystemClock())
-            rows = await store.read_transcript(name, everything=True)
+            rows = await store.messages.read(name, everything=True)
             (meant,) = [row.id for row in rows if word in row.message.text and not row.message.synthetic]
             records = [row.id for row in rows if word in row.message.text and row.message.synthetic]
             assert len(records) == 3
-            assert await store.search_messages(word)
+            assert await store.search.find(word)
             if redacted:
                 with pytest.raises(UsageError):
-                    await store.redact_message(name, records[0], user_message("x"))
-                await store.redact_message(name, meant, user_message("[redacted]"))
+                    await store.erasure.redact_message(name, records[0], user_message("x"))
+                await store.erasure.redact_message(name, meant, user_message("[redacted]"))
             else:
-                assert await store.delete_messages(name, [meant]) == 1
-            after = await store.read_transcript(name, everything=True)
+                assert await store.erasure.delete_messages(name, [meant]) == 1
+            after = await store.messages.read(name, everything=True)
             assert all(row.state is MessageState.ACTIVE for row in after)
             assert [row.id for row in after if row.id != meant] == [
                 row.id for row in rows if row.id not in {meant, *records}
@@ -69,10 +69,10 @@ async def test_no_file_holds_the_word_afterwards(in_place: bool, redacted: bool)
             assert [row.message for row in after if row.id != meant] == [
                 row.message for row in rows if row.id not in {meant, *records}
             ]
-            assert await store.list_lineage(name) == [name]
-            assert await store.list_compactions(name) == []
-            assert await store.search_messages(word) == []
-            epoch = await store.get_open_epoch(name)
+            assert await store.sessions.list_lineage(name) == [name]
+            assert await store.compactions.list_all(name) == []
+            assert await store.search.find(word) == []
+            epoch = await store.epochs.get_open(name)
             assert epoch is not None
             assert epoch.begin_reason == ("a message redacted" if redacted else "messages deleted")
             await store.close()
@@ -96,11 +96,11 @@ async def test_what_was_condensed_before_the_message_came_stays_condensed() -> N
                 await actor.post(InboundMessage(text="a slip of the tongue"))
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            rows = await store.read_transcript(name)
+            rows = await store.messages.read(name)
             slip = next(row.id for row in rows if row.message.text.startswith("a slip"))
-            await store.delete_messages(name, [slip])
-            assert [row.id for row in await store.read_transcript(name)] == [row.id for row in rows if row.id != slip]
-            assert len(await store.list_compactions(name)) == 1
+            await store.erasure.delete_messages(name, [slip])
+            assert [row.id for row in await store.messages.read(name)] == [row.id for row in rows if row.id != slip]
+            assert len(await store.compactions.list_all(name)) == 1
             await store.close()
 
 
@@ -114,9 +114,9 @@ async def test_a_title_that_quotes_the_message_goes_too() -> None:
                 )
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            first = (await store.read_transcript(name))[0].id
-            await store.delete_messages(name, [first])
-            row = await store.get_session(name)
+            first = (await store.messages.read(name))[0].id
+            await store.erasure.delete_messages(name, [first])
+            row = await store.sessions.get(name)
             await store.close()
             assert row is not None and row.title == ""
             assert holds(home.hermes, "unforgettable") == []

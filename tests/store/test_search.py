@@ -18,7 +18,8 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.store.records import SearchQuery
 from hermes.store.search import text as text_module
-from hermes.store.store import INDEX_EVERY, Store
+from hermes.store.search.repository import INDEX_EVERY
+from hermes.store.store import Store
 from tests.store.store_contract import StepClock, begun, found, said
 
 
@@ -95,7 +96,7 @@ TEXTS = {
 )
 async def test_every_script_is_found(store: Store, query: str, expected: set[str]) -> None:
     ids = dict(zip(await said(store, list(TEXTS.values())), TEXTS, strict=True))
-    hits = await store.search_messages(query)
+    hits = await store.search.find(query)
     names = {ids[hit.message_id] for hit in hits}
     if expected:
         assert names == expected
@@ -141,13 +142,15 @@ async def test_limits_by_source(store: Store) -> None:
     await begun(store, "s2", source="telegram")
     await said(store, ["heron"])
     there = await said(store, ["heron"], "s2")
-    assert [hit.message_id for hit in await store.find_messages(SearchQuery(query="heron", source="telegram"))] == there
-    assert await store.find_messages(SearchQuery(query="heron", source="matrix")) == []
+    assert [
+        hit.message_id for hit in await store.search.run_query(SearchQuery(query="heron", source="telegram"))
+    ] == there
+    assert await store.search.run_query(SearchQuery(query="heron", source="matrix")) == []
 
 
 async def test_long_texts_are_found_up_to_the_limit(store: Store) -> None:
     text = "start " + "x " * (text_module.TEXT_LIMIT // 2) + "beyond"
-    (identity,) = await store.append_messages(
+    (identity,) = await store.messages.append(
         "s1", 1, None, [Message(role=Role.TOOL, parts=(ToolResultPart(call_id="c", name="t", text=text),))]
     )
     assert await found(store, "start") == [identity] and await found(store, "beyond") == []
@@ -157,7 +160,7 @@ async def test_arguments_are_found_as_text_not_as_json(store: Store) -> None:
     call = ToolCallPart(
         call_id="c", name="write_file", arguments='{"content": "line\\nheron \\u5929\\u6c14", "n": [1, true]}'
     )
-    (identity,) = await store.append_messages("s1", 1, None, [Message(role=Role.ASSISTANT, parts=(call,))])
+    (identity,) = await store.messages.append("s1", 1, None, [Message(role=Role.ASSISTANT, parts=(call,))])
     assert await found(store, "heron") == [identity] and await found(store, "天气") == [identity]
 
 
@@ -241,7 +244,7 @@ async def test_a_missing_index_is_made_again(store: Store, tmp_path: Path) -> No
 @pytest.mark.parametrize("damage", ["garbage", "empty", "middle", "cut", "tables"])
 async def test_a_damaged_index_is_made_again(store: Store, tmp_path: Path, damage: str) -> None:
     ids = await said(store, [f"ibex {number} " + "filler " * 50 for number in range(400)])
-    await store.update_search_index()
+    await store.search.update_index()
     await store.close()
     path = tmp_path / "home" / "search.db"
     size = path.stat().st_size
@@ -275,13 +278,13 @@ async def test_an_index_of_another_program_is_refused(store: Store, tmp_path: Pa
     foreign.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="another program"):
-        await store.search_messages("x")
+        await store.search.find("x")
     assert path.read_bytes() == before
 
 
 async def test_an_index_of_another_store_is_not_used(store: Store, tmp_path: Path) -> None:
     await said(store, ["ibex", "lynx"])
-    await store.update_search_index()
+    await store.search.update_index()
     await store.close()
     other = await Store.open(tmp_path / "other", StepClock())
     await begun(other)
@@ -297,10 +300,10 @@ async def test_the_index_follows_by_itself(store: Store, tmp_path: Path) -> None
     async with asyncio.timeout(60):
         while not path.exists():  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0.01)
-    report = await store.update_search_index()
+    report = await store.search.update_index()
     assert report.messages == 0
     await said(store, ["one more"])
-    assert (await store.update_search_index()).messages == 1
+    assert (await store.search.update_index()).messages == 1
 
 
 async def test_several_stores_follow_at_once(store: Store, tmp_path: Path) -> None:

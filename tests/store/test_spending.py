@@ -213,9 +213,9 @@ async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None
     store = await Store.open(tmp_path, clock)
     cap = SpendCap(name="day", nano=NANO_PER_USD // 50, since=today)
     clock.set_now(today + day)
-    assert isinstance(await store.reserve_spend(caller(0), wish(1_000, 1_000), (cap,)), SpendReservation)
+    assert isinstance(await store.spending.reserve(caller(0), wish(1_000, 1_000), (cap,)), SpendReservation)
     clock.set_now(today + 60)
-    assert isinstance(await store.reserve_spend(caller(0), wish(1_000, 1_000), (cap,)), SpendRefusal)
+    assert isinstance(await store.spending.reserve(caller(0), wish(1_000, 1_000), (cap,)), SpendRefusal)
     await store.close()
 
 
@@ -226,18 +226,18 @@ async def test_what_a_dead_process_held_is_settled_at_its_worst(tmp_path: Path) 
     assert is_alive(own) and not is_alive(gone)
     store = await Store.open(tmp_path, ManualClock())
     cap = SpendCap(name="day", nano=NANO_PER_USD // 50)
-    held = await store.reserve_spend(caller(0, gone), wish(1_000, 1_000), (cap,))
+    held = await store.spending.reserve(caller(0, gone), wish(1_000, 1_000), (cap,))
     assert isinstance(held, SpendReservation)
-    assert len(await store.list_open_calls()) == 1
-    refused = await store.reserve_spend(caller(0, own), wish(1_000, 1_000), (cap,))
+    assert len(await store.spending.list_open_calls()) == 1
+    refused = await store.spending.reserve(caller(0, own), wish(1_000, 1_000), (cap,))
     assert isinstance(refused, SpendRefusal)
     assert not refused.may_come
-    (total,) = await store.list_spend_totals(0)
+    (total,) = await store.spending.list_totals(0)
     assert (total.nano, total.bounds) == (compute_worst_cost(1_000, 1_000, PRICE), 1)
-    assert await store.list_open_calls() == []
+    assert await store.spending.list_open_calls() == []
     # It was alive after all (in another container, say): its own word takes the bound's place.
-    await store.settle_spend(held.id, CallSpend(usage=Usage(input=9, output=9), cost=Cost(nano=7)))
-    (total,) = await store.list_spend_totals(0)
+    await store.spending.settle(held.id, CallSpend(usage=Usage(input=9, output=9), cost=Cost(nano=7)))
+    (total,) = await store.spending.list_totals(0)
     assert (total.nano, total.bounds, total.calls) == (7, 0, 1)
     await store.close()
 
@@ -245,10 +245,10 @@ async def test_what_a_dead_process_held_is_settled_at_its_worst(tmp_path: Path) 
 async def test_each_user_has_an_allowance(tmp_path: Path) -> None:
     store = await Store.open(tmp_path, ManualClock())
     for session, user in (("s0", "anna"), ("s1", "ben"), ("s2", "anna")):
-        await store.create_session(NewSession(id=session, user_id=user))
-    await store.record_spend(caller(0), CallSpend(usage=Usage(input=5), cost=Cost(nano=NANO_PER_USD)))
+        await store.sessions.create(NewSession(id=session, user_id=user))
+    await store.spending.record(caller(0), CallSpend(usage=Usage(input=5), cost=Cost(nano=NANO_PER_USD)))
     caps = [SpendCap(name="user", column="user_id", value=session, nano=NANO_PER_USD) for session in ("s0", "s1", "s2")]
-    assert [one.nano for one in await store.list_cap_usage(caps)] == [NANO_PER_USD, 0, NANO_PER_USD]
-    await store.delete_session("s0")
-    assert [one.nano for one in await store.list_cap_usage(caps)][1:] == [0, NANO_PER_USD]
+    assert [one.nano for one in await store.spending.list_cap_usage(caps)] == [NANO_PER_USD, 0, NANO_PER_USD]
+    await store.erasure.delete_session("s0")
+    assert [one.nano for one in await store.spending.list_cap_usage(caps)][1:] == [0, NANO_PER_USD]
     await store.close()

@@ -79,7 +79,7 @@ async def test_files_belong_to_their_owner_alone(home: Path, opener: Opener) -> 
     store = await opener()
     await begun(store)
     await said(store, ["x"])
-    await store.search_messages("x")
+    await store.search.find("x")
     modes = {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()}
     assert {"hermes.db", "hermes.db-wal", "search.db"} <= set(modes)
     assert set(modes.values()) == {0o600} and home.stat().st_mode & 0o777 == 0o700
@@ -116,22 +116,22 @@ async def test_deleted_words_are_in_no_byte_of_any_file(home: Path, opener: Open
     for number, word in enumerate(words):
         text = f"{word} 麒麟" + " filler" * (number % 60)
         ids += await said(store, [text], "s1" if number % 3 == 0 else "s2")
-    await store.begin_turn("s1", "t1", text="thylacine asks")
-    await store.record_intents("t1", [Intent("c1", "t", '{"q": "thylacine"}', False)])
-    await store.record_result("t1", ToolResultPart(call_id="c1", name="t", text="thylacine found"))
-    await store.append_messages("s1", 1, "t1", [user_message("thylacine asks")])
+    await store.turns.begin("s1", "t1", text="thylacine asks")
+    await store.turns.record_intents("t1", [Intent("c1", "t", '{"q": "thylacine"}', False)])
+    await store.turns.record_result("t1", ToolResultPart(call_id="c1", name="t", text="thylacine found"))
+    await store.messages.append("s1", 1, "t1", [user_message("thylacine asks")])
     assert len(await found(store, "麒麟", limit=500)) == 300
-    mine = [one.id for one in await store.read_transcript("s1")]
+    mine = [one.id for one in await store.messages.read("s1")]
     if how == "session":
-        await store.delete_session("s1")
+        await store.erasure.delete_session("s1")
     elif how == "messages":
-        await store.delete_messages("s1", mine)
+        await store.erasure.delete_messages("s1", mine)
     elif how == "redaction":
         for number in mine[:-1]:
-            await store.redact_message("s1", number, user_message("[redacted]"), purge=False)
-        await store.redact_message("s1", mine[-1], user_message("[redacted]"))
+            await store.erasure.redact_message("s1", number, user_message("[redacted]"), purge=False)
+        await store.erasure.redact_message("s1", mine[-1], user_message("[redacted]"))
     else:
-        await store.delete_session("s1", purge=False)
+        await store.erasure.delete_session("s1", purge=False)
         assert len(await found(store, "麒麟", limit=500)) == 200
         await store.close()
         store = await opener()
@@ -149,10 +149,10 @@ async def test_only_a_purge_takes_a_word_out_of_the_index_file(home: Path, opene
     store = await opener()
     await begun(store)
     ids = await said(store, [secret(number) for number in range(300)])
-    await store.update_search_index()
-    await store.delete_messages("s1", ids[7:8], purge=False)
+    await store.search.update_index()
+    await store.erasure.delete_messages("s1", ids[7:8], purge=False)
     assert await found(store, secret(7)) == []
-    await store._search_index().close()
+    await store.search.close()
     assert seen((home / "search.db").read_bytes(), secret(7))
     await store.close()
     store = await opener()  # what is owed is done now
@@ -163,11 +163,11 @@ async def test_only_a_purge_takes_a_word_out_of_the_index_file(home: Path, opene
 async def test_a_turns_journal_lets_go_of_words_when_it_ends(home: Path, opener: Opener) -> None:
     store = await opener()
     await begun(store)
-    await store.begin_turn("s1", "t1")
-    await store.record_intents("t1", [Intent("c1", "t", '{"q": "aardwolf"}', False)])
-    await store.record_result("t1", ToolResultPart(call_id="c1", name="t", text="aardwolf found"))
-    await store.end_turn("t1", ExitReason.TEXT_RESPONSE)
-    await store.purge_files()
+    await store.turns.begin("s1", "t1")
+    await store.turns.record_intents("t1", [Intent("c1", "t", '{"q": "aardwolf"}', False)])
+    await store.turns.record_result("t1", ToolResultPart(call_id="c1", name="t", text="aardwolf found"))
+    await store.turns.end("t1", ExitReason.TEXT_RESPONSE)
+    await store.erasure.purge_files()
     await store.close()
     assert b"aardwolf" not in everything_in(home)
 
@@ -198,7 +198,7 @@ async def test_a_damaged_database_is_named_and_not_overwritten(home: Path, opene
         file.write(b"\xa5" * 200_000)
     with pytest.raises(StoreError, match=r"damaged|integrity"):
         again = await opener()
-        await again.read_transcript("s1")
+        await again.messages.read("s1")
         problems = await again.check_integrity()
         raise StoreError("integrity: " + "; ".join(problems[:1])) if problems else AssertionError("nothing was seen")
 
@@ -242,7 +242,7 @@ async def test_a_new_step_is_applied_after_a_backup(home: Path, opener: Opener) 
     copy.mkdir()
     shutil.copy(backup, copy / "hermes.db")
     old = await Store.open(copy, StepClock())
-    assert [one.message.text for one in await old.read_transcript("s1")] == ["before the step"]
+    assert [one.message.text for one in await old.messages.read("s1")] == ["before the step"]
     await old.close()
 
 
@@ -256,7 +256,7 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(home: Path, opener: O
     with pytest.raises(StoreError, match="nowhere"):
         await database_module.Database.open(home / "hermes.db", broken)
     again = await opener()
-    assert await again.get_session("s1") is not None
+    assert await again.sessions.get("s1") is not None
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ from hermes.util.clock import SystemClock
 async def main():
     try:
         store = await Store.open(Path(sys.argv[1]), SystemClock())
-        await store.create_session(NewSession(id="x"))
+        await store.sessions.create(NewSession(id="x"))
     except StoreError as error:
         print(error)
         return 1

@@ -183,16 +183,16 @@ async def check(world: World) -> int:
     store = await Store.open(world.home.hermes, SystemClock())
     try:
         world.problems += [f"integrity: {line}" for line in await store.check_integrity()]
-        live = await store.get_latest_session()
+        live = await store.sessions.get_latest()
         assert live is not None
-        rows = await store.read_transcript(live.id, everything=True)
-        compactions = await store.list_compactions(live.id)
-        export = await store.export_session(live.id)
+        rows = await store.messages.read(live.id, everything=True)
+        compactions = await store.compactions.list_all(live.id)
+        export = await store.messages.export_session(live.id)
         assert export is not None
-        line = await store.list_lineage(live.id)
+        line = await store.sessions.list_lineage(live.id)
         if len(line) != (1 if world.in_place else 1 + len(compactions)):
             world.problems.append(f"{len(compactions)} compactions, {len(line)} sessions")
-        if await store.list_open_turns(live.id) or await store.list_inbox(live.id):
+        if await store.turns.list_open(live.id) or await store.inbox.list_waiting(live.id):
             world.problems.append("the session is not at rest")
         begins = [epoch.begin_reason for epoch in export.epochs]
         if not set(begins) <= NAMED or begins.count("compressed") != len(compactions):

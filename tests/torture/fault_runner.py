@@ -151,8 +151,8 @@ def _judge_end(played: Played, number: int, turn: Turn, ended: TurnEnded) -> Non
 async def _judge_store(played: Played, home: TempHome, session_id: str) -> None:
     store = await Store.open(home.hermes, SystemClock())
     try:
-        open_turns = await store.list_open_turns(session_id)
-        rows = await store.read_transcript(session_id)
+        open_turns = await store.turns.list_open(session_id)
+        rows = await store.messages.read(session_id)
     finally:
         await store.close()
     if open_turns:

@@ -271,13 +271,13 @@ async def check(world: World) -> None:
         texts: list[str] = []
         effects: dict[str, str] = {}
         begins: list[str] = []
-        for session in await store.list_sessions(limit=1000):
-            export = await store.export_session(session.id)
+        for session in await store.sessions.list_recent(limit=1000):
+            export = await store.messages.export_session(session.id)
             assert export is not None
             begins += [epoch.begin_reason for epoch in export.epochs]
-            made = {one for row in await store.list_compactions(session.id) for one in row.made}
+            made = {one for row in await store.compactions.list_all(session.id) for one in row.made}
             calls = {call.call_id: call.arguments for row in export.messages for call in row.message.tool_calls()}
-            if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
+            if await store.turns.list_open(session.id) or await store.inbox.list_waiting(session.id):
                 world.problems.append(f"session {session.id} is not at rest")
             for row in export.messages:
                 # Words that join a turn stand beside its results, and with them in a cleared copy.

@@ -121,10 +121,10 @@ async def _judge_home(home: TempHome, ended: list[Ended]) -> list[str]:
     problems = []
     store = await Store.open(home.hermes, SystemClock())
     try:
-        (session,) = await store.list_sessions(10)
+        (session,) = await store.sessions.list_recent(10)
         problems += await store.check_integrity()
-        texts = [row.message.text for row in await store.read_transcript(session.id)]
-        if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
+        texts = [row.message.text for row in await store.messages.read(session.id)]
+        if await store.turns.list_open(session.id) or await store.inbox.list_waiting(session.id):
             problems.append("the session is not at rest")
     finally:
         await store.close()

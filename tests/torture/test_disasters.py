@@ -31,7 +31,7 @@ async def texts_of(home: TempHome) -> list[str]:
     store = await Store.open(home.hermes, SystemClock())
     try:
         assert await store.check_integrity() == []
-        rows = [row for one in await store.list_sessions(100) for row in await store.read_transcript(one.id)]
+        rows = [row for one in await store.sessions.list_recent(100) for row in await store.messages.read(one.id)]
         return [row.message.text for row in rows]
     finally:
         await store.close()
@@ -142,8 +142,8 @@ async def test_a_config_changed_under_a_turn_counts_for_the_next_one(broken: boo
             said = "\n".join(await texts_of(home))
             assert all(words in said for words in ("first", "first answer", "second", "second answer"))
             store = await Store.open(home.hermes, SystemClock())
-            (session,) = await store.list_sessions(10)
-            export = await store.export_session(session.id)
+            (session,) = await store.sessions.list_recent(10)
+            export = await store.messages.export_session(session.id)
             await store.close()
         assert export is not None
         assert [epoch.begin_reason for epoch in export.epochs[1:]] == ([] if broken else ["another model"])
