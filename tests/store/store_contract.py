@@ -12,8 +12,9 @@ from hermes.core.messages import FinishReason, Message, Origin, Role, program_me
 from hermes.core.money import NANO_PER_USD, Cost
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
-from hermes.core.protocols import EffectJournal, Intent
+from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
+from hermes.store.compactions import CompactionCover
 from hermes.store.messages import TranscriptEntry
 from hermes.store.records import CallSpend, EffectState, MessageState, NewSession, SpendOrigin, TurnRowState
 from hermes.store.revisions import NewRevision, RevisionAuthor, RevisionState
@@ -240,16 +241,17 @@ class StoreContract:
             session_id="s1", epoch=1, turn_id=None, messages=(program_message(Role.USER, "summary"),)
         )
         with pytest.raises(NotFoundError):
-            await store.compactions.compact_messages(summary, [*ids[:2], 999], FRAME, "compressed")
-        new, number = await store.compactions.compact_messages(summary, ids[:2], FRAME, "compressed")
-        assert number == 2
+            await store.compactions.apply([CompactionCover(summary, (*ids[:2], 999))], FRAME, "compressed")
+        number = await store.compactions.apply([CompactionCover(summary, tuple(ids[:2]))], FRAME, "compressed")
+        (row,) = await store.compactions.list_all("s1")
+        assert (number, row.epoch, row.covered) == (2, 2, tuple(ids[:2]))
         texts = [one.message.text for one in await store.messages.read("s1")]
         assert texts == ["summary", "three", "four"]
         assert await found(store, "wolverine") == [ids[1]]
         assert await found(store, "summary") == []
         whole = await store.messages.export_session("s1")
         assert whole is not None and len(whole.messages) == 5
-        await store.messages.set_state("s1", new, MessageState.UNDONE)
+        await store.messages.set_state("s1", row.made, MessageState.UNDONE)
         await store.messages.set_state("s1", ids[:2], MessageState.ACTIVE)
         assert await store.messages.read("s1") == original
 
@@ -292,29 +294,29 @@ class StoreContract:
         store = await opener()
         await begun(store)
         await store.turns.begin("s1", "t1")
-        journal: EffectJournal = store.turns.open_journal("t1")
-        await journal.record_intents(
+        await store.turns.record_intents(
+            "t1",
             [
                 Intent("c1", "write_file", '{"a":1}', False),
                 Intent("c2", "read_file", "{}", True),
                 Intent("c3", "t", "", False),
-            ]
+            ],
         )
         result = ToolResultPart(call_id="c1", name="write_file", text="written 写")
-        await journal.record_result(result)
+        await store.turns.record_result("t1", result)
         assert await store.turns.mark_uncertain("t1") == 1
         one, two, three = await store.turns.list_effects("t1")
         assert (one.state, one.result, one.repeatable, one.arguments) == (EffectState.DONE, result, False, '{"a":1}')
         assert (two.state, two.result, two.repeatable) == (EffectState.INTENDED, None, True)
         assert three.state is EffectState.UNCERTAIN
         with pytest.raises(NotFoundError):
-            await journal.record_result(result)
+            await store.turns.record_result("t1", result)
         with pytest.raises(NotFoundError):
             await store.turns.record_intents("t9", [])
         await store.turns.end("t1", ExitReason.INTERRUPTED)
         assert [effect.result for effect in await store.turns.list_effects("t1")] == [None, None, None]
         with pytest.raises(NotFoundError):
-            await journal.record_intents([Intent("c4", "t", "", False)])
+            await store.turns.record_intents("t1", [Intent("c4", "t", "", False)])
 
     async def test_a_call_id_used_twice_in_a_turn_is_two_effects(self, opener: Opener) -> None:
         store = await opener()

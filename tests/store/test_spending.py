@@ -32,6 +32,7 @@ from hermes.store.records import (
     SpendRequest,
     SpendReservation,
 )
+from hermes.store.repository import Transaction
 from hermes.store.schema import HERMES
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
@@ -44,12 +45,12 @@ PRICES = st.sampled_from([PRICE, TIERED, FREE, None])
 
 
 @contextmanager
-def memory() -> Iterator[apsw.Connection]:
+def memory() -> Iterator[Transaction]:
     connection = apsw.Connection(":memory:")
     for step in HERMES.steps:
         connection.execute(step).fetchall()
     try:
-        yield connection
+        yield Transaction(connection, 0.0)
     finally:
         connection.close()
 
@@ -63,13 +64,13 @@ def wish(prompt: int, output: int, price: Price | None = PRICE) -> SpendRequest:
 
 
 def test_sums_larger_than_64_bits_are_exact() -> None:
-    with memory() as connection:
+    with memory() as tx:
         for _ in range(3):
             spending.record_spend(
-                connection, caller(0), CallSpend(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1)), 1.0
+                tx.at_time(1.0), caller(0), CallSpend(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1))
             )
-        standing = spending.get_cap_usage(connection, SpendCap(name="day", nano=1, since=0.0))
-        (total,) = spending.list_spend_totals(connection, 0.0, session_id=None)
+        standing = spending.get_cap_usage(tx, SpendCap(name="day", nano=1, since=0.0))
+        (total,) = spending.list_spend_totals(tx, 0.0, session_id=None)
     assert (standing.nano, standing.tokens, standing.held_nano) == (3 * ((1 << 62) + 1), 30, 0)
     assert (total.nano, total.calls) == (standing.nano, 3)
 
@@ -137,17 +138,17 @@ def test_no_order_of_steps_bills_more_than_a_cap(
     on_day: Counter[float] = Counter()
     under_way: dict[int, tuple[SpendOrigin, SpendRequest, SpendReservation]] = {}
     days: dict[int, float] = {}
-    with memory() as connection:
+    with memory() as tx:
         for what, number, prompt, output, price in steps:
             if what == "clock":
                 clock.set_now(clock.now() + (number - 3) * DAY / 2)
             elif what == "die":
-                spending.settle_lost_spend(connection, lambda owner, gone=f"p{number}": owner != gone, "nobody")
+                spending.settle_lost_spend(tx, lambda owner, gone=f"p{number}": owner != gone, "nobody")
             elif what == "call":
                 who, asked = caller(number, f"p{number}"), wish(prompt, output, price)
                 today = clock.now() // DAY * DAY
                 day = SpendCap(name="day", nano=nano * 2 // 3, since=today)
-                answer = spending.reserve_spend(connection, who, asked, (*caps[number], day), clock.now())
+                answer = spending.reserve_spend(tx.at_time(clock.now()), who, asked, (*caps[number], day))
                 if isinstance(answer, SpendReservation):
                     assert asked.least <= answer.output <= output
                     under_way[answer.id], days[answer.id] = (who, asked, answer), today
@@ -156,7 +157,7 @@ def test_no_order_of_steps_bills_more_than_a_cap(
             elif under_way:
                 held_id = sorted(under_way)[number % len(under_way)]
                 who, asked, held = under_way.pop(held_id)
-                settle(connection, what, held_id, asked, held)
+                settle(tx, what, held_id, asked, held)
                 if what == "unserved":
                     assert asked.price is not None
                     nothing = compute_worst_cost(asked.prompt, held.output, asked.price)
@@ -166,16 +167,16 @@ def test_no_order_of_steps_bills_more_than_a_cap(
             assert max(on_day.values(), default=0) <= nano * 2 // 3
 
 
-def settle(connection: apsw.Connection, how: str, held_id: int, asked: SpendRequest, held: SpendReservation) -> None:
+def settle(tx: Transaction, how: str, held_id: int, asked: SpendRequest, held: SpendReservation) -> None:
     """As a meter does: with the provider's own count (here: all that it may), as a bound, or not at all."""
     assert asked.price is not None
     if how == "unserved":
-        spending.release_spend(connection, held_id)
+        spending.settle_spend(tx, held_id, None)
         return
     used = Usage(input=asked.prompt, output=held.output)
     certainty = Certainty.UPPER_BOUND if how == "cut" else Certainty.COMPUTED
     nano = compute_worst_cost(asked.prompt, held.output, asked.price)
-    spending.settle_spend(connection, held_id, CallSpend(usage=used, cost=Cost(nano=nano, certainty=certainty)))
+    spending.settle_spend(tx, held_id, CallSpend(usage=used, cost=Cost(nano=nano, certainty=certainty)))
 
 
 def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
@@ -183,27 +184,27 @@ def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
         SpendCap(name="day", nano=NANO_PER_USD),
         SpendCap(name="run", column="run_id", value="r0", nano=NANO_PER_USD // 10),
     )
-    with memory() as connection:
-        first = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+    with memory() as tx:
+        first = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(first, SpendReservation)
         assert first.tightest is None
-        second = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+        second = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(second, SpendRefusal)
         assert (second.tightest.cap.name, second.may_come) == ("run", True)
         spending.settle_spend(
-            connection, first.id, CallSpend(usage=Usage(input=1, output=1), cost=Cost(nano=NANO_PER_USD // 10))
+            tx, first.id, CallSpend(usage=Usage(input=1, output=1), cost=Cost(nano=NANO_PER_USD // 10))
         )
-        third = spending.reserve_spend(connection, caller(0), wish(1_000, 6_000), caps, 0.0)
+        third = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(third, SpendRefusal)
         assert not third.may_come
 
 
 def test_a_cap_that_is_overspent_lets_only_free_calls_pass() -> None:
     caps = (SpendCap(name="day", nano=0),)
-    with memory() as connection:
-        spending.record_spend(connection, caller(0), CallSpend(usage=Usage(input=1), cost=Cost(nano=5)), 0.0)
-        assert isinstance(spending.reserve_spend(connection, caller(0), wish(9, 9, FREE), caps, 0.0), SpendReservation)
-        assert isinstance(spending.reserve_spend(connection, caller(0), wish(9, 9), caps, 0.0), SpendRefusal)
+    with memory() as tx:
+        spending.record_spend(tx, caller(0), CallSpend(usage=Usage(input=1), cost=Cost(nano=5)))
+        assert isinstance(spending.reserve_spend(tx, caller(0), wish(9, 9, FREE), caps), SpendReservation)
+        assert isinstance(spending.reserve_spend(tx, caller(0), wish(9, 9), caps), SpendRefusal)
 
 
 async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None:
