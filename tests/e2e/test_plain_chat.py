@@ -405,7 +405,7 @@ CHOSEN = """
 import asyncio, os, sys
 from hermes.sessions.options import SessionOptions
 from hermes.admin.models.setup import LocalModelServer
-from hermes.cli.plain.prompts import offer_local_server
+from hermes.cli.plain.offer_model import offer_local_server
 terminal = os.open("/dev/tty", os.O_RDWR)
 servers = tuple(LocalModelServer("vllm", f"Server {port}", int(port)) for port in sys.argv[1:])
 print("chosen:", asyncio.run(offer_local_server(SessionOptions(), dict(os.environ), terminal, servers)).model + ".")
