@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
 from hermes.config.trusted_folders import TrustFile
-from hermes.config.yaml_edit import add_to_list
 from hermes.core.errors import ConfigError
 from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.shell.findings import Verdict
@@ -63,6 +62,8 @@ def build_session_gate(home: HermesHome, settings: Settings, options: SessionOpt
 
     async def remember(patterns: Sequence[str]) -> None:
         home.ensure_exists()
+        from hermes.config.yaml_edit import add_to_list
+
         add_to_list(home.config_file, ALLOWLIST, patterns)
 
     watched = TrustFile(home.trust_file)

@@ -17,7 +17,6 @@ from msgspec import Struct
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.skills import files as folders
 from hermes.skills.catalog import Skill, SkillCatalog, SkillTier
-from hermes.skills.diff import diff_lines
 from hermes.skills.files import MAIN_FILE, Files, check_files, decode_text, read_folder
 from hermes.skills.skill_head import SkillHead, is_skill_name, read_head, split_head
 from hermes.store.revisions import (
@@ -214,6 +213,8 @@ class SkillLibrary:
         if before is None or after is None:  # a built-in one stands behind it
             shipped = await asyncio.to_thread(_read_shipped_files, self.catalog, revision.name)
             before, after = before or shipped, after or (shipped if before is not None else None)
+        from hermes.skills.diff import diff_lines
+
         return await asyncio.to_thread(diff_lines, before, after)
 
     async def approve_change(self, revision_id: int, by: str) -> Revision:

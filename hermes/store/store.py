@@ -14,9 +14,7 @@ from hermes.store.checkpoints import CheckpointRepository
 from hermes.store.compactions import CompactionRepository
 from hermes.store.epochs import EpochRepository
 from hermes.store.erasure import ErasureRepository, is_purge_pending
-from hermes.store.goals import GoalRepository
 from hermes.store.inbox import InboxRepository
-from hermes.store.jobs import JobRepository
 from hermes.store.keys import KeyRepository, has_any_key_notes
 from hermes.store.messages import MessageRepository
 from hermes.store.revisions import RevisionRepository
@@ -27,16 +25,18 @@ from hermes.store.spending import SpendingRepository
 from hermes.store.sqlite.database import Database
 from hermes.store.tainted_files import TaintedFileRepository
 from hermes.store.turns import TurnRepository
-from hermes.store.undo import UndoRepository
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.store.api import ApiRepository
     from hermes.store.branches import BranchRepository
     from hermes.store.chats import ChatRepository
+    from hermes.store.goals import GoalRepository
     from hermes.store.imported_sessions import ImportRepository
+    from hermes.store.jobs import JobRepository
     from hermes.store.outbox import OutboxRepository
     from hermes.store.people import PeopleRepository
+    from hermes.store.undo import UndoRepository
 
 DATABASE = "hermes.db"
 SEARCH = "search.db"
@@ -61,16 +61,34 @@ class Store:
         self.inbox = InboxRepository(database, clock)
         self.compactions = CompactionRepository(database, clock)
         self.turns = TurnRepository(database, clock)
-        self.undo = UndoRepository(database, clock)
         self.erasure = ErasureRepository(database, clock, self.search)
         self.approvals = ApprovalRepository(database, clock)
         self.revisions = RevisionRepository(database, clock)
         self.tainted_files = TaintedFileRepository(database, clock)
         self.checkpoints = CheckpointRepository(database, clock)
-        self.goals = GoalRepository(database, clock)
-        self.jobs = JobRepository(database, clock)
         self.spending = SpendingRepository(database, clock)
         self.keys = KeyRepository(database, clock)
+
+    @cached_property
+    def undo(self) -> "UndoRepository":
+        """The undo and redo of turns."""
+        from hermes.store.undo import UndoRepository
+
+        return UndoRepository(self._database, self._clock)
+
+    @cached_property
+    def goals(self) -> "GoalRepository":
+        """The standing goals of sessions."""
+        from hermes.store.goals import GoalRepository
+
+        return GoalRepository(self._database, self._clock)
+
+    @cached_property
+    def jobs(self) -> "JobRepository":
+        """The scheduled jobs, and what became of their instants."""
+        from hermes.store.jobs import JobRepository
+
+        return JobRepository(self._database, self._clock)
 
     @cached_property
     def imported_sessions(self) -> "ImportRepository":

@@ -30,11 +30,11 @@ from hermes.i18n.messages import localize, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
-from hermes.sessions.pictures import read_picture
 from hermes.util.text import escape_confusable_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.cli.plain.command_context import PlainCommandContext
+    from hermes.core.parts import ImagePart
     from hermes.sessions.port import SessionPort
 
 _USAGE_KEYS = (
@@ -184,7 +184,11 @@ async def _delete_session(command_context: "PlainCommandContext") -> None:
 
 async def _run_turn(app: App, actor: "SessionPort", source: LineSource, text: str, args: argparse.Namespace) -> int:
     """Run one turn and return its exit code. Ctrl-C, SIGTERM and a closed terminal stop it."""
-    images = tuple(read_picture(Path(name)) for name in args.image)
+    images: tuple[ImagePart, ...] = ()
+    if args.image:
+        from hermes.sessions.pictures import read_picture
+
+        images = tuple(read_picture(Path(name)) for name in args.image)
     used = _require_local_session(actor) if args.usage_file else None
     with source.handle_interrupts(actor.stop):
         ended = await actor.post(InboundMessage(text=text, images=images, cwd=app.options.cwd))

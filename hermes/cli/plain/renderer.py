@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TextIO
 
 from hermes.cli.output import StreamingWrapper, wrap_for_terminal
-from hermes.commands.views.usage import format_epoch_notice
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import (
     EpochBegan,
@@ -138,6 +137,8 @@ class PlainRenderer:
             case ToolEnded():
                 self._show_call_result(event)
             case EpochBegan() if event.number > 1:
+                from hermes.commands.views.usage import format_epoch_notice
+
                 said = format_epoch_notice(event.reason, event.bytes)
                 self._print_line(f"· {said}" if said else "")
             case Notice():  # louder ones were shown already

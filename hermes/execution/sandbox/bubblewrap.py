@@ -10,7 +10,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.execution.base import NetworkMode, ShellCommand
-from hermes.execution.sandbox import relay as relay_program
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.landlock import (
     LANDLOCK_SCOPES,
@@ -231,4 +230,4 @@ def _find_kernel_parameters() -> tuple[str, ...]:
 
 @functools.cache
 def _read_relay_program() -> str:
-    return Path(relay_program.__file__).read_text("utf-8")
+    return Path(__file__).with_name("relay.py").read_text("utf-8")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.execution.base import NetworkMode, ShellCommand
-from hermes.execution.sandbox import landlock_exec, seccomp
+from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 
@@ -127,7 +127,7 @@ def build_confined_call(
     request["arguments"] = arguments
     request["environment"] = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     replace_content(request_file, marshal.dumps(request))
-    return (sys.executable, "-I", "-S", "-c", _EXEC_PROGRAM, str(found_at), str(Path(landlock_exec.__file__).parent))
+    return (sys.executable, "-I", "-S", "-c", _EXEC_PROGRAM, str(found_at), str(Path(__file__).parent))
 
 
 def replace_content(handle: int, data: bytes) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.core.errors import ToolError
-from hermes.execution.sandbox import loopback
 from hermes.execution.sandbox.egress_proxy import EgressProxy
 
 PROXY_PORT = 17_171
@@ -116,7 +115,7 @@ async def _run_loopback_program(program: Sequence[str], port: int) -> tuple[byte
                     "-S",
                     "-c",
                     _LOOPBACK_PROGRAM,
-                    str(Path(loopback.__file__).parent),
+                    str(Path(__file__).parent),
                     str(port),
                     *program,
                 ),

@@ -17,7 +17,6 @@ from hermes.tools.edits import Hunk, PatchAction, PatchSection
 from hermes.tools.files import TextFile
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
-from hermes.tools.syntax import describe_syntax_error
 from hermes.tools.tool import Parallel, PathUse, tool
 
 
@@ -159,6 +158,8 @@ def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> Non
 def _describe_edit(change: _FileEdit, place: str) -> str:
     if change.after is None:
         return f"Deleted {change.path}."
+    from hermes.tools.syntax import describe_syntax_error
+
     notes = " ".join(
         part for part in (place, change.note, describe_syntax_error(change.path, change.after.text)) if part
     )
