@@ -21,6 +21,7 @@ from hermes.store.records import StoredMessage
 from hermes.store.store import Store
 from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
+from hermes.util.renamed import renamed_names
 
 DEFAULT_ENGINE = "compressor"
 ASSUMED_WINDOW = 256_000
@@ -161,3 +162,6 @@ def open_engine(name: str, setup: EngineSetup) -> tuple[ContextEngine, str]:
             return made, ""
         remark = f"{wanted!r} is not a context engine of this version; the built-in one is used."
     return load_builtin(package, DEFAULT_ENGINE).engine(setup), remark.strip()
+
+
+__getattr__ = renamed_names(__name__)

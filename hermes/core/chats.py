@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from hermes.util.renamed import renamed_names
+
 
 class ChatKind(StrEnum):
     """The kind of a chat: it says who can read what is said there."""
@@ -287,3 +289,6 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     what: str
     detail: str = ""
     at: float = 0.0
+
+
+__getattr__ = renamed_names(__name__)

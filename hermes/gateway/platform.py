@@ -16,6 +16,7 @@ from msgspec import Struct
 from hermes.core.chats import Attachment, Batch, Outgoing, Place
 from hermes.core.errors import HermesError
 from hermes.util.clock import Clock
+from hermes.util.renamed import renamed_names
 
 if TYPE_CHECKING:
     import ssl
@@ -220,3 +221,6 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """What the model is told of the platform's format."""
     example: str = ""
     """Options as they would stand in `config.yaml`, for the set-up's help."""
+
+
+__getattr__ = renamed_names(__name__)

@@ -17,6 +17,7 @@ from hermes.core.frame import ToolSchema
 from hermes.core.messages import Message
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.store.store import Store
+from hermes.util.renamed import renamed_names
 
 
 class MemoryProviderSetup(Struct, frozen=True, kw_only=True):
@@ -140,3 +141,6 @@ def open_memory_provider(named: str, setup: MemoryProviderSetup) -> tuple[Memory
     if not isinstance(made, MemoryProvider):
         return None, f"{name!r} is not a memory provider of this version; none is used."
     return made, ""
+
+
+__getattr__ = renamed_names(__name__)

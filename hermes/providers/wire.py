@@ -11,6 +11,7 @@ from hermes.core.messages import Message
 from hermes.core.money import Price
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
+from hermes.util.renamed import renamed_names
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
@@ -210,3 +211,6 @@ class WireFormat(Protocol):
     def create_decoder(self, endpoint: Endpoint) -> AnswerDecoder:
         """Create a decoder for one answer."""
         ...
+
+
+__getattr__ = renamed_names(__name__)

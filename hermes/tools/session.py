@@ -18,6 +18,7 @@ from hermes.tools.processes import ProcessTable
 from hermes.tools.taint import Taint, TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
 from hermes.util.clock import Clock
+from hermes.util.renamed import renamed_names
 from hermes.web.access import WebAccess
 
 
@@ -197,3 +198,6 @@ class ToolContext(Struct, frozen=True, kw_only=True):
             return os.path.realpath(self.resolve_path(path))
         except (OSError, ValueError):
             return None
+
+
+__getattr__ = renamed_names(__name__)

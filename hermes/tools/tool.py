@@ -11,6 +11,7 @@ from hermes.core.parts import ImagePart, Provenance, ToolStatus
 from hermes.safety.shell.findings import CommandFinding
 from hermes.tools.schema import Arguments, ParameterSet, parameters_from_function
 from hermes.tools.session import ToolContext
+from hermes.util.renamed import renamed_names
 from hermes.util.text import to_one_line
 
 DEFAULT_CAP = 50_000
@@ -172,3 +173,6 @@ def tool(toolset: str, **traits: Unpack[ToolTraits]) -> Callable[[ToolFunction],
         )
 
     return make_tool
+
+
+__getattr__ = renamed_names(__name__)
