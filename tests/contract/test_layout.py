@@ -1,4 +1,4 @@
-"""Tests stand where their subject stands: `tests/<folder>/test_<module>.py`, and subjects that cross modules by name."""
+"""Tests stand where their subject stands: `tests/<folder>/test_<module>.py`; subjects across modules are listed here."""
 
 from pathlib import Path
 
