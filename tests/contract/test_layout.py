@@ -1,4 +1,4 @@
-"""Tests stand where their subject stands: `tests/<folder>/test_<module>.py`; subjects across modules are listed here."""
+"""Tests stand where their subject stands: `tests/<folder>/test_<module>.py`. Subjects across modules are listed."""
 
 from pathlib import Path
 
