@@ -14,8 +14,8 @@ from tree_sitter_bash import language
 _SHORT_BYTES = 400
 """Bytes that are parsed without looking at the clock: the worst of that size takes less than 2 ms."""
 _CHUNK = 8192
-_PARSE_SECONDS = 0.005
-_SECONDS_A_BYTE = 0.28e-6
+_PARSE_SECONDS = 0.010
+_SECONDS_A_BYTE = 0.56e-6
 """Ordinary scripts take 0.1 to 0.25 us a byte. A long pipe or a row of `<<<` takes the square of its length."""
 _BRACES = re.compile(r"(^|[\s;&|(])\{([^\s{}'\"$`;]*,[^\s{}'\"$`;]*)\}(?=[\s;&|)]|$)")
 
@@ -144,8 +144,9 @@ _STEPS, _STEPS_A_CHARACTER = 800, 0.04
 """Statements and programs that are judged in one text; what comes after them asks."""
 
 
-_ANALYSIS_SECONDS, _SECONDS_A_CHARACTER = 0.008, 0.38e-6
-"""CPU time that one text may take in all, parsing included: an ordinary script takes half of it."""
+_ANALYSIS_SECONDS, _SECONDS_A_CHARACTER = 0.024, 1.1e-6
+"""CPU time that one text may take in all, parsing included. An ordinary script takes a sixth of it on a quiet machine:
+a verdict must not depend on what else the machine does."""
 
 
 _STEPS_BETWEEN_CLOCKS = 32
