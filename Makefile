@@ -1,7 +1,7 @@
 # make run            set everything up and start a chat (make run Q="..." answers once and exits)
 # make test           set everything up and run the tests
 # make test-fast      the daily loop, a minute at most: the tests that are not marked slow, of every folder of hermes/
-#                     one test: .venv/bin/python -m pytest tests/store/test_store_search.py -k name
+#                     one test: .venv/bin/python -m pytest tests/store/test_search.py -k name
 # make check          tests, lint, types, import contracts, shape limits, dependencies
 # make matrix         every class of provider error on every wire, with what is done about it, as a table
 # make torture        3,400 kill -9 at random instants of turns and compressions, each followed by a resume (30 minutes)
@@ -71,17 +71,17 @@ deps: $(VENV)/dev.stamp
 	$(BIN)/vulture hermes tests/vendors --min-confidence 80
 
 matrix: $(VENV)/dev.stamp
-	@$(BIN)/python tests/llm/error_matrix.py
+	@$(BIN)/python -m tests.llm.error_matrix
 
 faults: $(VENV)/dev.stamp
-	@$(BIN)/python tests/torture/fault_runner.py --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.torture.fault_runner --count $(or $(COUNT),2000) --seed $(or $(SEED),0)
 
 fuzz: $(VENV)/dev.stamp
-	$(BIN)/python tests/torture/fuzz.py analyser --minutes $(or $(MINUTES),30)
-	$(BIN)/python tests/torture/fuzz.py redactor --minutes $(or $(MINUTES),30)
+	$(BIN)/python -m tests.torture.fuzz analyser --minutes $(or $(MINUTES),30)
+	$(BIN)/python -m tests.torture.fuzz redactor --minutes $(or $(MINUTES),30)
 
 gateway-kills: $(VENV)/dev.stamp
-	@$(BIN)/python tests/torture/gateway_kills.py --kills $(or $(COUNT),500) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.torture.gateway_kills --kills $(or $(COUNT),500) --seed $(or $(SEED),0)
 
 gateway-turns: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.gateway_turns
@@ -90,23 +90,23 @@ cap-race: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cap_race.py --repeat 10
 
 torture: $(VENV)/dev.stamp
-	$(BIN)/python tests/torture/kills.py
-	$(BIN)/python tests/torture/condensing.py
+	$(BIN)/python -m tests.torture.kills
+	$(BIN)/python -m tests.torture.compression_kills
 
 resume-race: $(VENV)/dev.stamp
-	$(BIN)/python tests/torture/resume_race.py
+	$(BIN)/python -m tests.torture.resume_race
 
 writers: $(VENV)/dev.stamp
-	$(BIN)/python tests/torture/writers.py
+	$(BIN)/python -m tests.torture.writers
 
 stops: $(VENV)/dev.stamp
-	$(BIN)/python tests/torture/stops.py
+	$(BIN)/python -m tests.torture.stop_campaign
 
 escapes: $(VENV)/dev.stamp
 	HERMES_ESCAPES=1 $(BIN)/python -m pytest -n 2 tests/attack/test_escapes.py
 
 backends: $(VENV)/dev.stamp
-	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/tools/test_backends.py tests/tools/test_ssh.py tests/torture/test_far.py
+	HERMES_BACKENDS=1 $(BIN)/python -m pytest -n 2 -rs tests/execution/test_backends.py tests/execution/test_ssh.py tests/torture/test_remote_backends.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
@@ -121,7 +121,7 @@ recall: $(VENV)/dev.stamp
 	@$(BIN)/python -m bench.recall --misses
 
 talk: $(VENV)/dev.stamp
-	@$(BIN)/python tests/torture/long_talk.py --url "$(URL)"
+	@$(BIN)/python -m tests.torture.long_talk --url "$(URL)"
 
 # A stamp stands for a complete step: a set-up that was broken off is done again from where it stopped.
 $(VENV)/bin/python:
@@ -140,7 +140,7 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	@touch $@
 
 cron-year: $(VENV)/dev.stamp
-	@PYTHONPATH=. $(BIN)/python -m tests.cron.year $(or $(DAYS),366) $(or $(SEED),1)
+	@PYTHONPATH=. $(BIN)/python -m tests.cron.fake_year $(or $(DAYS),366) $(or $(SEED),1)
 
 ends: $(VENV)/dev.stamp
 	@PYTHONPATH=. $(BIN)/python -m tests.ends.run

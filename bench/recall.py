@@ -249,7 +249,7 @@ class Answered(NamedTuple):
 async def ask(store: Store, question: Question) -> Answered:
     """Ask as the tool does."""
     began, began_cpu = time.perf_counter(), time.process_time()
-    hits = await store.find_messages(SearchQuery(query=question.query, limit=HITS, newest=False))
+    hits = await store.search.run_query(SearchQuery(query=question.query, limit=HITS, newest=False))
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     wanted = {number + 1 for number in question.answers}
     session = f"bench_{question.answers[0] // SESSION_MESSAGES + 1:06d}"
@@ -272,7 +272,7 @@ async def answered(folder: Path, seed: int, options: argparse.Namespace) -> list
     try:
         if fresh:
             await fill(store, corpus, options.messages)
-        await store.update_search_index()
+        await store.search.update_index()
         return [(question, await ask(store, question)) for question in questions]
     finally:
         await store.close()

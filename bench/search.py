@@ -150,8 +150,8 @@ async def fill(store: Store, corpus: Corpus, count: int) -> None:
             break
         name = f"bench_{session:06d}"
         source = ("cli", "telegram", "api")[session % 3]
-        await store.create_session(NewSession(id=name, source=source, title=f"No {session}"))
-        pending += [store.append_messages(name, 1, None, batch[at : at + 20]) for at in range(0, len(batch), 20)]
+        await store.sessions.create(NewSession(id=name, source=source, title=f"No {session}"))
+        pending += [store.messages.append(name, 1, None, batch[at : at + 20]) for at in range(0, len(batch), 20)]
         if len(pending) >= 1_000:
             await asyncio.gather(*pending)
             pending.clear()
@@ -225,7 +225,7 @@ async def measure(store: Store, corpus: Corpus) -> None:
             spent, cpu = [], []
             for query in asked:
                 began, began_cpu = time.perf_counter(), time.process_time()
-                hits = await store.search_messages(query, limit=60, newest=newest)
+                hits = await store.search.find(query, limit=60, newest=newest)
                 spent.append((time.perf_counter() - began) * 1e3)
                 cpu.append((time.process_time() - began_cpu) * 1e3)
                 found += bool(hits) and newest
@@ -244,7 +244,7 @@ async def limited(store: Store, count: int) -> None:
     for number in range(60):
         session = f"bench_{1 + number * count // SESSION_MESSAGES // 60:06d}"
         began = time.perf_counter()
-        await store.search_messages("the server" if number % 2 else "用Python写", session=session)
+        await store.search.find("the server" if number % 2 else "用Python写", session=session)
         spent.append((time.perf_counter() - began) * 1e3)
     print(f"{'within one session':37}{_spread(spent)}")
 
@@ -252,18 +252,18 @@ async def limited(store: Store, count: int) -> None:
 async def prove_deletion(folder: Path) -> None:
     """Delete one message and one session, then look for their words in every byte of every file."""
     store = await Store.open(folder, SystemClock())
-    await store.create_session(NewSession(id="bench_secret"))
+    await store.sessions.create(NewSession(id="bench_secret"))
     secrets = ["qzxv" + "".join(random.Random(number).choices("bcdfghjklmnp", k=16)) for number in range(3)]
     rare = "\U0002a6a5\U00020c3b\U0002a6a5"
-    ids = await store.append_messages("bench_secret", 1, None, [user_message(f"the {word} {rare}") for word in secrets])
-    before = [len(await store.search_messages(word)) for word in [*secrets, rare]]
+    ids = await store.messages.append("bench_secret", 1, None, [user_message(f"the {word} {rare}") for word in secrets])
+    before = [len(await store.search.find(word)) for word in [*secrets, rare]]
     began = time.monotonic()
-    await store.delete_messages("bench_secret", ids[:1])
+    await store.erasure.delete_messages("bench_secret", ids[:1])
     first = time.monotonic() - began
     began = time.monotonic()
-    await store.delete_session("bench_secret")
+    await store.erasure.delete_session("bench_secret")
     second = time.monotonic() - began
-    after = [len(await store.search_messages(word)) for word in [*secrets, rare]]
+    after = [len(await store.search.find(word)) for word in [*secrets, rare]]
     await store.close()
     files = sorted(one.name for one in os.scandir(folder) if one.is_file())
     # the index leaves out what a word shares with the one before it, so only the later part of a word is looked for
@@ -295,7 +295,7 @@ async def run(folder: Path, count: int, corpus: Corpus) -> None:
             (folder / f"search.db{suffix}").unlink(missing_ok=True)
         store = await Store.open(folder, SystemClock())
     cpu = time.process_time()
-    report = await store.update_search_index()
+    report = await store.search.update_index()
     if report.messages:
         rate = report.messages / report.seconds
         print(

@@ -116,8 +116,8 @@ async def once(turns: int, processes: int, kills: int, seed: int) -> bool:
         with TempHome.for_server(server.url, more_config=settings) as home:
             ends = await race(home, model, turns, processes, kills)
             store = await Store.open(home.hermes, SystemClock())
-            await store.settle_lost_spend()
-            total = sum(one.nano for one in await store.list_spend_totals(0))
+            await store.spending.settle_lost()
+            total = sum(one.nano for one in await store.spending.list_totals(0))
             await store.close()
     counts = {end: ends.count(end) for end in sorted(set(ends))}
     good = model.billed <= CAP * NANO_PER_USD and total >= model.billed and set(counts) <= ENDS

@@ -15,7 +15,7 @@ from hermes.tools.permissions.gate import describe_once
 async def list_pending_approvals(environ: Mapping[str, str]) -> list[Plain]:
     """List the pending approval requests, the oldest first."""
     async with open_existing_store(locate_home(environ)) as store:
-        rows = await store.list_pending_approvals() if store is not None else []
+        rows = await store.approvals.list_pending() if store is not None else []
         return [{**row_to_dict(row), "once_covers": describe_once(row.rule, row.subject)} for row in rows]
 
 
@@ -32,12 +32,12 @@ async def answer_approval(environ: Mapping[str, str], id_prefix: str, scope: Ans
     Raises NotFoundError or UsageError with what is wrong.
     """
     async with open_existing_store(locate_home(environ)) as store:
-        rows = await store.list_pending_approvals() if store is not None else []
+        rows = await store.approvals.list_pending() if store is not None else []
         name = _match_id([row.id for row in rows], id_prefix)
         assert store is not None  # a question was found in it
         if not _offers_scope(next(row for row in rows if row.id == name), scope):
             raise UsageError(f"This question has no answer `{scope}`.", "`hermes approvals` shows which it has.")
-        if not await store.answer_approval(name, StoredApprovalAnswer(scope, "person")):
+        if not await store.approvals.answer(name, StoredApprovalAnswer(scope, "person")):
             raise NotFoundError("It was answered, withdrawn, or ran out of time, just now.")
 
 

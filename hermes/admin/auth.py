@@ -47,7 +47,7 @@ async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]
         return
     store = await Store.open(home.root, SystemClock())
     try:
-        yield KeyAdmin(home, environ, store)
+        yield KeyAdmin(home, environ, store.keys)
     finally:
         await store.close()
 
@@ -96,7 +96,7 @@ class KeyAdmin:
             raise UsageError(f"{row['label']} is not in auth.json.", f"Take it out of {where}.")
         remove_entry(self._home, str(row["provider"]), slot.removeprefix("auth:"))
         if self._ledger is not None:
-            await self._ledger.clear_keys(str(row["provider"]), slot)
+            await self._ledger.clear(str(row["provider"]), slot)
         return row
 
     async def reset_cooldowns(self, provider: str = "", which: str = "") -> int:
@@ -111,7 +111,7 @@ class KeyAdmin:
             name, slot = self.resolve_provider(provider) if provider else "", ""
         if self._ledger is None:
             return 0
-        return await self._ledger.clear_keys(name or None, slot or None)
+        return await self._ledger.clear(name or None, slot or None)
 
     async def find_key(self, provider: str, which: str) -> Plain:
         """Return the provider's key with that label or number. Raises NotFoundError with the nearest label."""

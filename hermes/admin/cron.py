@@ -211,7 +211,7 @@ def build_scheduler(base: CronDeps, courier: JobDelivery, open_app: OpenApp, *, 
         return await load_skill_parts(build_skills(base.home, base.settings, base.environ, base.store), names)
 
     means = JobRunDeps(
-        store=base.store,
+        store=base.store.jobs,
         clock=base.clock,
         runner=CronSessionRunner(open_app, base.clock, cwd=cwd),
         delivery=courier,
@@ -265,7 +265,7 @@ class CronAdmin:
         """List the outcomes of a job's instants, or of all jobs', the newest first."""
         job_id = (await self.jobs.find_job(name)).id if name else None
         names = {row.id: row.name for row in await self.jobs.list_jobs()}
-        rows = await self.base.store.list_job_history(job_id, limit)
+        rows = await self.base.store.jobs.list_history(job_id, limit)
         return [to_instant_view(row, names.get(row.job_id, row.job_id)) for row in rows]
 
     async def run_job(self, name: str) -> Plain:

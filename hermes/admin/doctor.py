@@ -185,7 +185,7 @@ async def _check_search_index(home: HermesHome, fix: bool) -> DoctorCheck:
     try:
         store = await Store.open(home.root, SystemClock())
         try:
-            report = await store.update_search_index()
+            report = await store.search.update_index()
         finally:
             await store.close()
     except HermesError as error:

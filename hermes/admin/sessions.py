@@ -78,13 +78,13 @@ class SessionAdmin:
 
     async def list_newest(self, limit: int) -> list[Plain]:
         """List the newest sessions, newest first."""
-        return [row_to_dict(row) | {"kind": row.kind} for row in await self._store.list_sessions(limit)]
+        return [row_to_dict(row) | {"kind": row.kind} for row in await self._store.sessions.list_recent(limit)]
 
     async def list_tree(self, limit: int) -> "list[SessionNode]":
         """List the newest sessions with their branches and with the sessions that they branched from."""
         nodes: dict[str, SessionNode] = {}
         roots: list[SessionNode] = []
-        for row, parent in await self._store.build_session_tree(limit):
+        for row, parent in await self._store.branches.build_tree(limit):
             node = nodes[row.id] = SessionNode(
                 id=row.id,
                 title=row.title,
@@ -108,7 +108,7 @@ class SessionAdmin:
         """
         row = await find_session(self._store, name)
         rows = await self._visible_messages(row.id, hidden=hidden)
-        epoch = await self._store.get_open_epoch(row.id)
+        epoch = await self._store.epochs.get_open(row.id)
         messages: list[Plain] = []
         for stored in rows:
             place: Plain = {"id": stored.id, "created_at": stored.created_at}
@@ -122,14 +122,14 @@ class SessionAdmin:
 
     async def _visible_messages(self, session_id: str, *, hidden: bool) -> list[StoredMessage]:
         """List what was not undone, in order; messages that stand for others only with `hidden`."""
-        compactions = await self._store.list_compactions(await self._store.find_tip(session_id))
+        compactions = await self._store.compactions.list_all(await self._store.sessions.find_tip(session_id))
         made = {one for compaction in compactions for one in compaction.made}
-        rows = await self._store.read_transcript(session_id, everything=True)
+        rows = await self._store.messages.read(session_id, everything=True)
         return [row for row in rows if row.state is not MessageState.UNDONE and (hidden or row.id not in made)]
 
     async def search_messages(self, query: str, *, limit: int, newest: bool) -> list[Plain]:
         """Find messages that hold the words, newest or best first."""
-        hits = await self._store.search_messages(query, limit=limit, newest=newest)
+        hits = await self._store.search.find(query, limit=limit, newest=newest)
         return [row_to_dict(hit) for hit in hits]
 
     async def rename_session(self, name: str, title: str) -> Plain:
@@ -138,12 +138,12 @@ class SessionAdmin:
         title = to_one_line(strip_control_characters(title), MAX_TITLE_LENGTH)
         if not title:
             raise UsageError(N_("The title is empty."))
-        await self._store.rename_session(row.id, title)
+        await self._store.sessions.rename(row.id, title)
         return row_to_dict(row) | {"title": title}
 
     async def list_idle(self, seconds: float) -> list[Plain]:
         """List sessions without a new message for that many seconds, the oldest first."""
-        return [row_to_dict(row) for row in await self._store.list_idle_sessions(time.time() - seconds)]
+        return [row_to_dict(row) for row in await self._store.sessions.list_idle(time.time() - seconds)]
 
     async def delete_idle(self, seconds: float) -> tuple[list[Plain], list[Plain]]:
         """Delete idle sessions with all their data, except open ones; return the deleted and the open ones."""
@@ -154,27 +154,27 @@ class SessionAdmin:
             try:
                 async with session_lock(self._home.locks, session_id):
                     _delete_session_files(self._home, session_id)
-                    await self._store.delete_session(session_id, purge=False)
+                    await self._store.erasure.delete_session(session_id, purge=False)
                     (self._home.locks / f"{session_id}.lock").unlink(missing_ok=True)
             except BusyError:
                 open_ones.append(row)
                 continue
             gone.append(row)
         if gone:
-            await self._store.purge_files()
+            await self._store.erasure.purge_files()
         return gone, open_ones
 
     async def compute_statistics(self) -> Plain:
         """Count sessions, messages and tokens, in total and by model and front-end, and measure the files."""
-        sums = await self._store.sum_sessions()
+        sums = await self._store.sessions.sum_totals()
         _, count, messages, tokens = sums[0] if sums else ("", 0, 0, 0)
         files = {name: self._home.root / name for name in ("hermes.db", "search.db")}
         return {
             "sessions": count,
             "messages": messages,
             "tokens": tokens,
-            "models": [_totals_row(one) for one in await self._store.sum_sessions("model")],
-            "sources": [_totals_row(one) for one in await self._store.sum_sessions("source")],
+            "models": [_totals_row(one) for one in await self._store.sessions.sum_totals("model")],
+            "sources": [_totals_row(one) for one in await self._store.sessions.sum_totals("source")],
             "bytes": {name: file.stat().st_size for name, file in files.items() if file.exists()},
         }
 
@@ -186,7 +186,9 @@ class SessionAdmin:
         from hermes.checkpoints.retention import CheckpointRetention, collect_contents
 
         try:
-            await collect_contents(self._store, ObjectStore(self._home.checkpoints), CheckpointRetention(total=1 << 62))
+            await collect_contents(
+                self._store.checkpoints, ObjectStore(self._home.checkpoints), CheckpointRetention(total=1 << 62)
+            )
         except OSError as error:
             raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
 
@@ -196,16 +198,16 @@ class SessionAdmin:
         Raises BusyError while another process has it, or a session that continues it, open.
         """
         row = await find_session(self._store, name)
-        tip = await self._store.find_tip(row.id)
-        before = set(await self._store.list_lineage(tip))
+        tip = await self._store.sessions.find_tip(row.id)
+        before = set(await self._store.sessions.list_lineage(tip))
         async with session_lock(self._home.locks, tip):
             _delete_session_files(self._home, row.id)
-            await self._store.delete_session(row.id)
+            await self._store.erasure.delete_session(row.id)
             (self._home.locks / f"{row.id}.lock").unlink(missing_ok=True)
         await self._delete_unused_copies()
         if tip == row.id:
             return row.id
-        gone = len(before) - len(await self._store.list_lineage(tip)) - 1
+        gone = len(before) - len(await self._store.sessions.list_lineage(tip)) - 1
         others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
         return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
 

@@ -199,23 +199,23 @@ async def _database_status(home: HermesHome, settings: Settings) -> Plain:
     async with open_existing_store(home) as store:
         if store is None:
             return {**_EMPTY_TOTALS, "pending": {"approvals": 0, "memory": 0, "skills": 0}}
-        await store.settle_lost_spend()
+        await store.spending.settle_lost()
         now = SystemClock().now()
-        last = await store.get_latest_session()
+        last = await store.sessions.get_latest()
         caps = [cap for cap in configured_caps(settings, now) if cap.name in ("day", "month")]
         day, month = period_starts(now)
         savings = CacheSavings(settings)
         return {
-            "sessions": (await store.get_session_total(0)).sessions,
+            "sessions": (await store.spending.get_session_total(0)).sessions,
             "open": len(list_open_sessions(home)),
             "last_session": None if last is None else _session_summary(row_to_dict(last)),
             "today": await _spend_since(store, savings, day),
             "month": await _spend_since(store, savings, month),
-            "caps": [cap_row(one) for one in await store.list_cap_usage(caps)],
+            "caps": [cap_row(one) for one in await store.spending.list_cap_usage(caps)],
             "pending": {
-                "approvals": len(await store.list_pending_approvals()),
-                "memory": len(await store.list_revisions("memory", states=(RevisionState.PENDING,))),
-                "skills": len(await store.list_revisions("skill", states=(RevisionState.PENDING,))),
+                "approvals": len(await store.approvals.list_pending()),
+                "memory": len(await store.revisions.list_newest("memory", states=(RevisionState.PENDING,))),
+                "skills": len(await store.revisions.list_newest("skill", states=(RevisionState.PENDING,))),
             },
         }
 
@@ -225,8 +225,8 @@ def _session_summary(row: Plain) -> Plain:
 
 
 async def _spend_since(store: Store, savings: CacheSavings, since: float) -> Plain:
-    total = next(iter(await store.list_spend_totals(since)), SpendTotal())
-    return total_row(total, savings.compute_saved(await store.list_spend_totals(since, by="model")))
+    total = next(iter(await store.spending.list_totals(since)), SpendTotal())
+    return total_row(total, savings.compute_saved(await store.spending.list_totals(since, by="model")))
 
 
 def _disk_usage(home: HermesHome) -> Plain:

@@ -7,4 +7,4 @@ from hermes.config.home import HermesHome
 async def trust_files(home: HermesHome, folder: str) -> int:
     """Remove the untrusted marks of files below a resolved folder; return how many there were."""
     async with open_existing_store(home) as store:
-        return 0 if store is None else await store.trust_files(folder)
+        return 0 if store is None else await store.tainted_files.trust(folder)

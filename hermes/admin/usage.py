@@ -49,7 +49,7 @@ async def build_usage_report(environ: Mapping[str, str], *, since: str = "", ses
     store = await Store.open(home.root, clock)
     try:
         session_id = (await find_session(store, session)).id if session else None
-        await store.settle_lost_spend()
+        await store.spending.settle_lost()
         now = clock.now()
         spent = await _spend_sections(store, CacheSavings(settings), now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
@@ -105,8 +105,8 @@ async def build_session_report(store: Store, settings: Settings, conversation: L
     Bytes are known of epochs that this process began; prompt tokens are those of an epoch's first answer.
     """
     session_id = conversation.session_id
-    models = await store.list_spend_totals(0, session_id=session_id, by="model")
-    found = await store.export_session(session_id)
+    models = await store.spending.list_totals(0, session_id=session_id, by="model")
+    found = await store.messages.export_session(session_id)
     first: dict[int, int] = {}
     for row in found.messages if found is not None else ():
         if row.prompt_tokens:
@@ -120,7 +120,7 @@ async def build_session_report(store: Store, settings: Settings, conversation: L
         }
         for one in (found.epochs if found is not None else ())
     ]
-    total = await store.list_spend_totals(0, session_id=session_id)
+    total = await store.spending.list_totals(0, session_id=session_id)
     return _total_without_key(total, CacheSavings(settings).compute_saved(models)) | {"epochs": epochs}
 
 
@@ -131,7 +131,7 @@ async def _spend_sections(
     start = month if begin is None else begin
 
     async def load_totals(since: float, by: str = "") -> Sequence[SpendTotal]:
-        return await store.list_spend_totals(since, session_id=session_id, by=by)
+        return await store.spending.list_totals(since, session_id=session_id, by=by)
 
     async def sum_since(since: float) -> Plain:
         return _total_without_key(await load_totals(since), savings.compute_saved(await load_totals(since, "model")))
@@ -153,13 +153,13 @@ async def _spend_sections(
 async def _cap_sections(store: Store, caps: Sequence[SpendCap], *, with_session: bool) -> Plain:
     """List the caps and what they leave; of caps for a run, or a session that was not named, only their limits."""
     apart = ("run",) if with_session else ("run", "session")
-    standings = await store.list_cap_usage([cap for cap in caps if cap.name not in apart])
+    standings = await store.spending.list_cap_usage([cap for cap in caps if cap.name not in apart])
     return {
         "caps": [cap_row(one) for one in standings],
         "caps_per_run_or_session": [
             {"name": cap.name, "usd": _dollars(cap.nano), "tokens": cap.tokens} for cap in caps if cap.name in apart
         ],
-        "under_way": [row_to_dict(one) | {"usd": _dollars(one.nano)} for one in await store.list_open_calls()],
+        "under_way": [row_to_dict(one) | {"usd": _dollars(one.nano)} for one in await store.spending.list_open_calls()],
     }
 
 
@@ -243,7 +243,7 @@ async def report_insights(environ: Mapping[str, str], *, days: int = 30) -> Plai
     async with open_existing_store(home) as store:
         if store is None:
             raise NotFoundError(N_("There is nothing in {home} yet.", home=home.root), 'hermes -z "..."')
-        await store.settle_lost_spend()
+        await store.spending.settle_lost()
         return await compute_insights(store, load_settings(home).settings, SystemClock().now(), days=days)
 
 
@@ -256,12 +256,12 @@ async def compute_insights(store: Store, settings: Settings, now: float, *, days
     dates = _list_dates(now, days)
     since = time.mktime(dates[0].timetuple())
     savings = CacheSavings(settings)
-    by_day = {one.key: one for one in await store.list_spend_totals(since, by="day")}
-    models = await store.list_spend_totals(since, by="model")
-    hours, weekdays = _sum_by_hour(await store.list_spend_totals(since, by="hour"))
-    tools = await store.list_tool_totals(since)
-    work = await store.get_session_total(since)
-    total = next(iter(await store.list_spend_totals(since)), SpendTotal())
+    by_day = {one.key: one for one in await store.spending.list_totals(since, by="day")}
+    models = await store.spending.list_totals(since, by="model")
+    hours, weekdays = _sum_by_hour(await store.spending.list_totals(since, by="hour"))
+    tools = await store.spending.list_tool_totals(since)
+    work = await store.spending.get_session_total(since)
+    total = next(iter(await store.spending.list_totals(since)), SpendTotal())
     return {
         "since": dates[0].isoformat(),
         "days_counted": days,
@@ -273,7 +273,7 @@ async def compute_insights(store: Store, settings: Settings, now: float, *, days
             {"day": date.isoformat(), **total_row(by_day.get(date.isoformat(), SpendTotal()), None)} for date in dates
         ],
         "models": [total_row(one, savings.compute_saved([one])) for one in models[:_MAX_ROWS]],
-        "purposes": [total_row(one, None) for one in await store.list_spend_totals(since, by="purpose")],
+        "purposes": [total_row(one, None) for one in await store.spending.list_totals(since, by="purpose")],
         "tools": [
             {
                 "tool": one.tool,

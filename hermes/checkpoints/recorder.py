@@ -106,7 +106,7 @@ class CheckpointRecorder:
             changes = await self._run_in_thread(lambda: self._read_current(turn, known))
             if changes:
                 turn.recorded.update(known)
-                extended = self.deps.ledger.extend_checkpoint(turn.checkpoint_id, changes)
+                extended = self.deps.ledger.extend(turn.checkpoint_id, changes)
                 self._pending_writes.append(asyncio.create_task(extended, name="note what was written"))
         except OSError as error:
             _LOG.warning("what was written could not be looked at: %s", error)
@@ -172,10 +172,10 @@ class CheckpointRecorder:
     async def _load_turn(self, turn_id: str) -> _TurnCheckpoint:
         """Return the turn's checkpoint as the ledger has it; a completed one belongs to a turn that ended."""
         turn = _TurnCheckpoint(turn_id)
-        stored = await self.deps.ledger.find_checkpoint(self.deps.session_id, turn_id)
+        stored = await self.deps.ledger.find(self.deps.session_id, turn_id)
         if stored is not None and stored.open:
             turn.checkpoint_id = stored.id
-            changes = await self.deps.ledger.list_checkpoint_changes(stored.id)
+            changes = await self.deps.ledger.list_changes(stored.id)
             turn.paths = {change.path: change.before for change in changes}
             turn.recorded = {change.path for change in changes if change.after is not None}
             turn.base = await self._run_in_thread(lambda: self._load_listing(stored.base)) if stored.base else None
@@ -193,7 +193,7 @@ class CheckpointRecorder:
             changes = [FileChange(path, state) for path, state in states.items()]
             whole = listing.whole if listing is not None else True
             if turn.checkpoint_id:
-                await deps.ledger.extend_checkpoint(turn.checkpoint_id, changes, base=base or None, whole=whole)
+                await deps.ledger.extend(turn.checkpoint_id, changes, base=base or None, whole=whole)
             else:
                 new = NewCheckpoint(
                     session_id=deps.session_id,
@@ -203,7 +203,7 @@ class CheckpointRecorder:
                     base=base,
                     whole=whole,
                 )
-                turn.checkpoint_id = await deps.ledger.add_checkpoint(new, changes)
+                turn.checkpoint_id = await deps.ledger.add(new, changes)
         turn.paths |= states
         turn.base = listing
         if listing is not None and anything:
@@ -225,7 +225,7 @@ class CheckpointRecorder:
                 changes = await self._run_in_thread(lambda: self._read_current(turn, unseen))
             if not known:
                 changes = [FileChange(one.path, one.before) for one in changes if one.path not in turn.paths]
-            await deps.ledger.settle_checkpoint(turn.checkpoint_id, changes)
+            await deps.ledger.settle(turn.checkpoint_id, changes)
             if listing is not None:
                 await deps.ledger.set_folder_base(deps.places.workspace, digest)
 

@@ -25,7 +25,7 @@ async def prune_folder(
     folder: str, ledger: CheckpointLedger, objects: ObjectStore, retention: CheckpointRetention, now: float
 ) -> None:
     """Prune a folder's checkpoints; contents are collected only when something was pruned or enough was stored."""
-    forgotten = await ledger.prune_checkpoints(folder, most=retention.most, since=now - retention.days * 86_400)
+    forgotten = await ledger.prune(folder, most=retention.most, since=now - retention.days * 86_400)
     if forgotten or objects.bytes_added > min(_MIN_GROWTH, retention.total // 20):
         await collect_contents(ledger, objects, retention)
 

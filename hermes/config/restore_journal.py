@@ -26,11 +26,11 @@ _POLL_SECONDS = 0.02
 
 
 @contextlib.contextmanager
-def hold_restore_lock(root: Path) -> Iterator[None]:
-    """Hold the lock on restoring this home. Raises BusyError when another process holds it for too long."""
+def hold_restore_lock(root: Path, *, seconds: float = _LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold the lock on restoring this home. Raises BusyError when another process holds it for so many seconds."""
     handle = os.open(root / ".restore.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        deadline = time.monotonic() + _LOCK_TIMEOUT
+        deadline = time.monotonic() + seconds
         while not _try_lock(handle):
             if time.monotonic() >= deadline:
                 raise BusyError(N_("{home} is being restored by another process.", home=root), N_("Try again later."))

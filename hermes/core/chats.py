@@ -257,6 +257,16 @@ class PlatformHandle(Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
+class NewPairingCode(Struct, frozen=True, kw_only=True):
+    """A pairing code as it is offered; `person` is empty for somebody who is not known yet."""
+
+    code: str
+    platform: str
+    role: str
+    person: str
+    name: str
+
+
 class PendingPairingCode(Struct, frozen=True, kw_only=True):
     """A pairing code that has not been used yet. `id` is made from its hash; the code itself is not kept."""
 

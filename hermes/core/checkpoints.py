@@ -90,19 +90,19 @@ class Checkpoint(NewCheckpoint, frozen=True, kw_only=True):
 class CheckpointLedger(Protocol):
     """The storage of checkpoints. A call is durable when it returns. Methods raise `StoreError`."""
 
-    async def find_checkpoint(self, session_id: str, turn_id: str) -> Checkpoint | None:
+    async def find(self, session_id: str, turn_id: str) -> Checkpoint | None:
         """Return the checkpoint of a turn, or None."""
         ...
 
-    async def list_checkpoint_changes(self, checkpoint_id: int) -> Sequence[FileChange]:
+    async def list_changes(self, checkpoint_id: int) -> Sequence[FileChange]:
         """Return the changes that a checkpoint holds, in the order of their paths."""
         ...
 
-    async def add_checkpoint(self, new: NewCheckpoint, changes: Sequence[FileChange]) -> int:
+    async def add(self, new: NewCheckpoint, changes: Sequence[FileChange]) -> int:
         """Store a checkpoint with its files, all or nothing. Return its id."""
         ...
 
-    async def extend_checkpoint(
+    async def extend(
         self, checkpoint_id: int, changes: Sequence[FileChange], *, base: str | None = None, whole: bool = True
     ) -> None:
         """Add files; those that are there already keep their earlier state. With `base`, also store the folder's
@@ -110,7 +110,7 @@ class CheckpointLedger(Protocol):
         """
         ...
 
-    async def settle_checkpoint(self, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
+    async def settle(self, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
         """Store the final state of files and mark the checkpoint complete. One that holds nothing is deleted."""
         ...
 
@@ -122,7 +122,7 @@ class CheckpointLedger(Protocol):
         """Remember the folder's last listing."""
         ...
 
-    async def prune_checkpoints(self, folder: str, *, most: int, since: float) -> int:
+    async def prune(self, folder: str, *, most: int, since: float) -> int:
         """Delete all but the newest checkpoints of a folder, and those older than `since`. Return how many; open ones
         stay.
         """

@@ -106,24 +106,24 @@ class KeyLedger(Protocol):
     """The ledger by which processes share cooldowns and uses of keys. It holds no key. Methods raise `StoreError`."""
 
     @property
-    def has_key_notes(self) -> bool:
+    def has_notes(self) -> bool:
         """Return whether anything was noted when the ledger was opened; saves the usual home a look."""
         ...
 
-    async def read_key_notes(self, provider: str) -> KeyNotes:
+    async def read_notes(self, provider: str) -> KeyNotes:
         """Return all that is noted about the provider's keys."""
         ...
 
-    async def cool_keys(self, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
+    async def cool(self, provider: str, cooldowns: Sequence[KeyCooldown], now: float) -> None:
         """Store cooldowns, replacing those of the same key and model; delete what ended before `now`."""
         ...
 
-    async def clear_keys(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
+    async def clear(self, provider: str | None, slot: str | None = None, *, model: str | None = None) -> int:
         """Delete cooldowns of a provider and of a slot (None: of all), for a model and for all models (None: for
         any). Return how many there were.
         """
         ...
 
-    def count_key_use(self, provider: str, slot: str) -> None:
+    def count_use(self, provider: str, slot: str) -> None:
         """Count one use. It reaches the disk soon; the caller does not wait for it."""
         ...

@@ -22,7 +22,7 @@ from hermes.cron.scripts import JobScripts
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.safety.fencing import fence_untrusted_text
-from hermes.store.jobs import InstantEnd, InstantState, JobAccess
+from hermes.store.jobs import InstantEnd, InstantState, JobRepository
 from hermes.tools.taint import provenance_from_sources
 from hermes.util.cancellation import run_ignoring_cancellation, wait_for_task
 from hermes.util.clock import Clock
@@ -96,7 +96,7 @@ _LOG = logging.getLogger(__name__)
 class JobRunDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of job runs."""
 
-    store: JobAccess
+    store: JobRepository
     clock: Clock
     runner: JobRunner
     delivery: JobDelivery
@@ -181,8 +181,8 @@ class JobExecution:
         store, found = self._deps.store, []
         for job_id in self.job.spec.context_from:
             row, ran = (
-                await store.get_job(job_id),
-                await store.list_job_history(job_id, MAX_FILES, state=InstantState.RAN),
+                await store.get(job_id),
+                await store.list_history(job_id, MAX_FILES, state=InstantState.RAN),
             )
             name = next((one.output for one in ran if one.output), "")  # one that said nothing leaves what was before
             text = await asyncio.to_thread(self._deps.outputs.read_output, name) if name else None

@@ -19,7 +19,7 @@ from hermes.cron.schedule import Schedule
 from hermes.cron.scripts import JobScripts
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
-from hermes.store.jobs import JobAccess, JobRow, JobState
+from hermes.store.jobs import JobRepository, JobRow, JobState
 from hermes.util.clock import Clock
 from hermes.util.text import clean_surrogates, to_one_line
 
@@ -114,7 +114,7 @@ PERSON_AUTHOR = JobAuthor()
 class CronJobDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of `CronJobs`. `get_machine_zone` raises ConfigError where the zone cannot be told."""
 
-    store: JobAccess
+    store: JobRepository
     clock: Clock
     scripts: JobScripts
     outputs: JobOutputs
@@ -136,11 +136,11 @@ class CronJobs:
 
     async def list_jobs(self) -> list[JobRow]:
         """Return every job, in the order in which they were made."""
-        return await self._deps.store.list_jobs()
+        return await self._deps.store.list_all()
 
     async def find_job(self, name: str) -> CronJob:
         """Return the job of this name or id, or the only one whose id begins so."""
-        found = await self._deps.store.find_jobs(name.strip()) if name.strip() else []
+        found = await self._deps.store.find(name.strip()) if name.strip() else []
         if len(found) == 1:
             return parse_job(found[0])
         if found:
@@ -172,7 +172,7 @@ class CronJobs:
             made_at=now,
         )
         job = CronJob(_start_cursor(CronJob(blank, spec, schedule), now), spec, schedule)
-        await self._deps.store.add_job(job.row)
+        await self._deps.store.add(job.row)
         self._deps.on_change()
         return job
 
@@ -226,7 +226,7 @@ class CronJobs:
         now = self._deps.clock.now()
         if any(row.job_id == job.id and row.until > now for row in await self._deps.store.list_open_instants()):
             raise BusyError(N_("The job {name} runs now.", name=job.name), N_("`hermes cron stop` ends that."))
-        await self._deps.store.remove_job(job.id)
+        await self._deps.store.remove(job.id)
         self._deps.outputs.remove_outputs(job.id)
         self._deps.on_change()
         return job
@@ -249,7 +249,7 @@ class CronJobs:
         return at
 
     async def _store_change(self, row: JobRow, *, forget_after: float | None = None) -> CronJob:
-        if not await self._deps.store.update_job(row, forget_after=forget_after):
+        if not await self._deps.store.update(row, forget_after=forget_after):
             raise BusyError(N_("The job {name} was changed meanwhile.", name=row.name), N_("Try again."))
         self._deps.on_change()
         return parse_job(structs.replace(row, version=row.version + 1))
@@ -293,7 +293,7 @@ class CronJobs:
 
     async def _find_free_name(self, name: str) -> str:
         """Return a name like this one that no job has."""
-        taken = {row.name.lower() for row in await self._deps.store.list_jobs()}
+        taken = {row.name.lower() for row in await self._deps.store.list_all()}
         numbered = (f"{name[:58]} {number}" for number in range(2, len(taken) + 3))
         return name if name.lower() not in taken else next(one for one in numbered if one.lower() not in taken)
 

@@ -68,9 +68,7 @@ class JobDeliveryQueue:
         await self._deliver_missed(missed)
 
     async def _list_jobs(self) -> list[CronJob]:
-        return [
-            job for row in await self._deps.store.list_undelivered_jobs() if (job := try_parse_job(row)) is not None
-        ]
+        return [job for row in await self._deps.store.list_undelivered() if (job := try_parse_job(row)) is not None]
 
     async def _give_up_old(self, rows: Sequence[InstantRow]) -> None:
         """Give up what could not be delivered for a week: it would be no news."""
@@ -117,7 +115,7 @@ class JobDeliveryQueue:
 
     async def _settle_row(self, row: InstantRow, wrong: str) -> None:
         delivery = JobDeliveryState.FAILED if wrong else JobDeliveryState.DELIVERED
-        await self._deps.store.settle_job_delivery(row.job_id, (row.at,), delivery, wrong)
+        await self._deps.store.settle_delivery(row.job_id, (row.at,), delivery, wrong)
 
 
 def format_missed(found: Sequence[tuple[CronJob, InstantRow]]) -> str:
@@ -280,10 +278,10 @@ class JobScheduler:
     async def tick(self) -> PendingJobs:
         """Do all that is to do now; return what there is to wait for."""
         store = self._deps.store
-        glance = await store.check_pending_jobs()
+        glance = await store.check_pending()
         if glance.wake_at is not None and glance.wake_at <= self._deps.clock.now():
             await self._account_due()
-            glance = await store.check_pending_jobs()
+            glance = await store.check_pending()
         if glance.open:
             await self._settle_abandoned()
             await self._begin_waiting()
@@ -335,7 +333,7 @@ class JobScheduler:
         deps = self._deps
         now = deps.clock.now()
         seen: set[str] = set()
-        while rows := [row for row in await deps.store.list_due_jobs(now, _BATCH_SIZE) if row.id not in seen]:
+        while rows := [row for row in await deps.store.list_due(now, _BATCH_SIZE) if row.id not in seen]:
             seen.update(row.id for row in rows)
             await asyncio.gather(*(self._catch_up_job(row, now) for row in rows))
 
@@ -353,7 +351,7 @@ class JobScheduler:
             _LOG.error("the job %s cannot be planned: %s", row.name, error)
             found = None
         if job is None or found is None:
-            await self._deps.store.update_job(structs.replace(row, wake_at=now + _RETRY_UNREADABLE))
+            await self._deps.store.update(structs.replace(row, wake_at=now + _RETRY_UNREADABLE))
             return None
         wake = None if found.next_at is None else found.next_at + job.offset
         step = CursorAdvance(
@@ -431,7 +429,7 @@ class JobScheduler:
         return not is_alive(row.owner.partition(" ")[0])
 
     async def _load_job(self, job_id: str) -> CronJob | None:
-        row = await self._deps.store.get_job(job_id)
+        row = await self._deps.store.get(job_id)
         return try_parse_job(row) if row is not None else None
 
     async def _sleep_until_news(self, seconds: float) -> None:

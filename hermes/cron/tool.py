@@ -15,7 +15,7 @@ from hermes.cron.jobs import CronJobs, JobAuthor, JobRequest, parse_job_request
 from hermes.cron.schedule import parse_zone
 from hermes.safety.injection import find_injections
 from hermes.safety.shell.findings import CommandFinding, Verdict
-from hermes.store.jobs import InstantRow, JobAccess
+from hermes.store.jobs import InstantRow, JobRepository
 from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import provenance_from_sources
@@ -66,7 +66,7 @@ class CronToolDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of the tool in a session."""
 
     jobs: CronJobs
-    store: JobAccess
+    store: JobRepository
     origin: str = ""
     """The chat of the session, as a target."""
     limit: tuple[str, ...] | None = None
@@ -110,7 +110,7 @@ async def _answer_call(deps: CronToolDeps, ctx: ToolContext, call: CronCall) -> 
         return _format_jobs([parse_job(row) for row in await deps.jobs.list_jobs()])
     if call.action in _READ_ACTIONS:
         found = await deps.jobs.find_job(call.job_id)
-        rows = await deps.store.list_job_history(found.id, _HISTORY_LENGTH) if call.action == "history" else []
+        rows = await deps.store.list_history(found.id, _HISTORY_LENGTH) if call.action == "history" else []
         return _format_jobs([found], [_format_instant(row) for row in rows], whole=call.action == "show")
     return ToolOutput(text=escape_unseen_characters(await _apply_action(deps, ctx, call)))
 

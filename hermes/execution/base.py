@@ -41,6 +41,15 @@ class CommandPermissions(Protocol):
         ...
 
 
+class StopPatience(Struct, frozen=True, kw_only=True):
+    """Seconds that a stopped command and all that it started have to end after each signal."""
+
+    interrupt: float = 1.5
+    terminate: float = 1.5
+    kill: float = 1.0
+    """After these, what is left is beyond reach, and the outcome of the stop is uncertain."""
+
+
 class ShellCommand(Struct, frozen=True, kw_only=True):
     """A shell command to start.
 
@@ -65,6 +74,8 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     """More paths that this command may write in a backend that confines commands, because a person allowed it."""
     git_settings: tuple[str, ...] = ()
     """Git settings files that it may change; whatever would let git run programs is reverted afterwards."""
+    stop_patience: StopPatience = StopPatience()
+    """For commands on this machine; elsewhere the script that ends a run has its own times."""
 
 
 class FinalShellState(Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
-from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome
+from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
 from hermes.execution.unsupervised import UnsupervisedProcess
@@ -22,7 +22,6 @@ _MAX_DRAINED_BYTES = 4 * 1024 * 1024
 """The most bytes read after a command's end; whatever still writes then is a process that it left behind."""
 _GRACE_SECONDS = 0.1
 """Seconds to wait for the end of the output, and of what it started, after the command itself has ended."""
-_STOP_STEPS = ((signal.SIGINT, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, 1.0))
 QUIET_VARIABLES = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _SHELL_VARIABLES = frozenset(
     {"_", "SHLVL", "PWD", "OLDPWD", "TERM", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", *QUIET_VARIABLES}
@@ -178,7 +177,7 @@ class LocalBackend:
                 except (OSError, ValueError) as error:
                     raise ToolError(_explain_start_error(error, command)) from None
             undo.pop_all()
-        running = LocalCommand(process_tree, own_ends, sink, state_file, base)
+        running = LocalCommand(process_tree, own_ends, sink, state_file, base, patience=command.stop_patience)
         self._started = [one for one in self._started if not one.is_over]
         self._started.append(running)
         return running
@@ -264,7 +263,10 @@ class LocalCommand:
         sink: OutputSink,
         state_file: IO[bytes] | None,
         base_environment: Mapping[str, str],
+        *,
+        patience: StopPatience,
     ) -> None:
+        self._patience = patience
         self._process_tree = process_tree
         self._output, self._input = own_ends
         self._sink = sink
@@ -298,19 +300,32 @@ class LocalCommand:
         self._process_tree.release()
         self._report_exit()
 
+    def kill(self) -> None:
+        """Kill the whole tree, without waiting."""
+        self._process_tree.kill()
+
     async def wait(self) -> CommandExit:
         """Wait for its end and for the last of its output."""
         return await asyncio.shield(self._exit_future)
 
     async def stop(self) -> StopOutcome:
-        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s. Cancelling this kills at once."""
+        """End the whole tree: INT, TERM after 1.5 s, KILL after 3 s, unless the command has other times.
+
+        Cancelling this kills at once.
+        """
+        patience = self._patience
+        steps = (
+            (signal.SIGINT, patience.interrupt),
+            (signal.SIGTERM, patience.terminate),
+            (signal.SIGKILL, patience.kill),
+        )
         try:
             gone = await self._process_tree.wait_until_gone(0)
-            for signum, patience in _STOP_STEPS:
+            for signum, seconds in steps:
                 if gone:
                     break
                 await self._process_tree.send_signal(signum)
-                gone = await self._process_tree.wait_until_gone(patience)
+                gone = await self._process_tree.wait_until_gone(seconds)
         except asyncio.CancelledError:
             self._process_tree.kill()
             raise

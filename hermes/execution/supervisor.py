@@ -24,8 +24,6 @@ _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH")
 """What the helper sees of the environment: commands can read that of their ancestors, and ours holds keys."""
 _START_SECONDS = 10.0
 """Seconds that the helper may take to start, and a supervisor to start its command."""
-_SUPERVISOR_SECONDS = 3.0
-"""Seconds that the helper may take for a supervisor; then another helper is tried."""
 _WAKE_DELAYS = (0.05, 0.2, 1.0, 3.0)
 """Seconds after a launch request at which its supervisor is sent CONT: the command may stop it before it answers."""
 _KILL_SECONDS = 0.2
@@ -77,10 +75,12 @@ class Supervisors:
     """Starts commands under supervisors. One serves a whole process; it costs nothing before the first command.
 
     Where supervisors are impossible (not Linux, no subreaper) `start` returns None from then on. A helper that dies is
-    replaced at the next command; running commands have supervisors of their own.
+    replaced at the next command; running commands have supervisors of their own. The helper may take
+    `supervisor_seconds` for a supervisor; then another helper is tried.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, supervisor_seconds: float = 3.0) -> None:
+        self._supervisor_seconds = supervisor_seconds
         self._environment = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
         self._is_possible = sys.platform == "linux" and bool(sys.executable)
         self._launch_lock = asyncio.Lock()
@@ -165,7 +165,7 @@ class Supervisors:
             supervisor = self._idle.pop()
             supervisor.wake()
             return supervisor
-        patience: float | None = _SUPERVISOR_SECONDS
+        patience: float | None = self._supervisor_seconds
         while (channel := await self._request_supervisor()) is not None:
             helper = self._helper
             assert helper is not None

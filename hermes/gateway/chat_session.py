@@ -187,7 +187,7 @@ class ChatSession:
 
     async def find_delivery(self, key: str) -> tuple[DeliveryState, str] | None:
         """Return the state and the platform's id of the message with this key, or None."""
-        return await self.app.services.store.chats.get_delivery_state(key)
+        return await self.app.services.store.outbox.get_state(key)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask the person whom the session works for, as the `Asker` of its tools; return the answer."""

@@ -292,7 +292,7 @@ class ChatSessions:
         async with self._lock_key(before.key):
             await self._pool.drop_session(before.session_id)
             opened = await self._open_session(chat_session.account, binding, chat_session.person)
-            await self._app.services.store.chats.bind_chat(binding)
+            await self._app.services.store.chats.bind(binding)
         return opened
 
     def handle_broken(self, chat_session: ChatSession) -> None:

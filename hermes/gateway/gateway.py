@@ -85,9 +85,9 @@ class Maintenance:
             with contextlib.suppress(StoreError):  # it is tried again in an hour
                 services = self._app.services
                 now = services.clock.now()
-                while await services.store.chats.prune_chats(now - JOURNAL_SECONDS):
+                while await services.store.chats.prune(now - JOURNAL_SECONDS):
                     pass
-                while await services.store.chats.prune_api(now - RUN_SECONDS):
+                while await services.store.api.prune(now - RUN_SECONDS):
                     pass
             await asyncio.sleep(TIDY_SECONDS)
 
@@ -103,7 +103,7 @@ class Gateway:
         self.app = app
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
         self.report = report = self.telemetry.report_line
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._settings = app.services.settings
         self._accounts: dict[str, PlatformAccount] = {}
         self.outbox = Outbox(app, self._accounts, self.telemetry)
@@ -185,7 +185,7 @@ class Gateway:
 
     async def _start_accounts(self, names: Sequence[str]) -> None:
         """Start sending and receiving on these accounts."""
-        for lane in await self._store.list_waiting_lanes():
+        for lane in await self._store.chats.list_waiting_lanes():
             self.lanes.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
@@ -334,7 +334,7 @@ class Gateway:
                 http=self._http,
                 clock=self.app.services.clock,
                 media=self._media / plan.name,
-                cursors=await self._store.get_chat_cursors(plan.name),
+                cursors=await self._store.chats.get_cursors(plan.name),
                 report=partial(self.report, account=plan.name),
                 gateway=self,
                 is_known_sender=self._make_sender_check(plan),
@@ -363,7 +363,7 @@ class Gateway:
             structs.replace(one, text=redact(one.text), place=structs.replace(one.place, platform=account.name))
             for one in batch.arrivals
         )
-        fresh = await self._store.record_batch(account.name, structs.replace(batch, arrivals=events))
+        fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
         for one in fresh:
             self.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake_lane(one.arrival.place.lane, one.arrival)
@@ -412,7 +412,7 @@ async def _lock_home(folder: Path) -> AsyncIterator[None]:
 
 async def check_settings(app: App) -> None:
     """Raise ConfigError when there is nothing for a gateway to do: neither a platform nor a job."""
-    if not app.services.settings.platforms and not await app.services.store.list_jobs():
+    if not app.services.settings.platforms and not await app.services.store.jobs.list_all():
         raise ConfigError(
             N_("No platform is set up."),
             N_("Write one under `platforms:` in config.yaml; see docs/gateway.md."),

@@ -38,12 +38,12 @@ class BacklogCounts(Struct, frozen=True):
 
 async def read_backlog(app: App) -> BacklogCounts:
     """Read the backlog from the store."""
-    store, now = app.services.store.chats, app.services.clock.now()
-    since = await store.get_oldest_pending_time()
+    store, now = app.services.store, app.services.clock.now()
+    since = await store.outbox.get_oldest_pending_time()
     return BacklogCounts(
-        await store.count_deliveries(),
+        await store.outbox.count_by_state(),
         max(now - since, 0.0) if since is not None else 0.0,
-        await store.count_waiting_events(),
+        await store.chats.count_waiting_events(),
     )
 
 

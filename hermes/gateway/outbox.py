@@ -37,7 +37,7 @@ class Outbox:
     """Sends the messages that are due, and retries them until they are delivered or given up."""
 
     def __init__(self, app: App, accounts: Mapping[str, PlatformAccount], telemetry: Telemetry) -> None:
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._clock = app.services.clock
         self._accounts = accounts
         self._telemetry = telemetry
@@ -52,12 +52,12 @@ class Outbox:
 
     async def start_account(self, platform: str) -> None:
         """Send what is left in an account's outbox from before."""
-        for lane in await self._store.list_pending_lanes(platform):
+        for lane in await self._store.outbox.list_pending_lanes(platform):
             self.wake_lane(lane)
 
     async def enqueue(self, items: Sequence[OutboxItem], *, answered: str = "", outcome: str = "answered") -> None:
         """Store messages to send, and send them; `answered` as in the store."""
-        await self._store.enqueue_deliveries(items, answered=answered, outcome=outcome)
+        await self._store.outbox.enqueue(items, answered=answered, outcome=outcome)
         for lane in {one.message.place.lane for one in items}:
             self.wake_lane(lane)
 
@@ -104,7 +104,7 @@ class Outbox:
             del self._lanes[lane], self._wake_events[lane]
 
     async def _send_due(self, lane: str) -> None:
-        while rows := await self._store.list_due_deliveries(lane, _ROWS_AT_ONCE):
+        while rows := await self._store.outbox.list_due(lane, _ROWS_AT_ONCE):
             for row in rows:
                 account = self._accounts.get(row.message.place.platform)
                 if account is None:
@@ -161,7 +161,7 @@ class Outbox:
         again = row.state is DeliveryState.ATTEMPTING and not known
         if again and account.can.resend is not Resend.BLIND:
             known = await self._find_sent_id(account, row)
-        await self._store.mark_attempting(row.id)
+        await self._store.outbox.mark_attempting(row.id)
         if known and (row.message_id or row.first is not None):
             await platform.edit(message, known)
             return DeliveryState.DELIVERED, known
@@ -182,7 +182,7 @@ class Outbox:
         else:
             found = await account.platform.send(wanted)  # the same key once more: the platform shows it once
         if found:
-            await self._store.mark_shown(row.id, found)
+            await self._store.outbox.mark_shown(row.id, found)
         return found
 
     async def _handle_failure(self, account: PlatformAccount, row: Delivery, error: SendError) -> Delivery | None:
@@ -200,7 +200,7 @@ class Outbox:
                 message, pause = structs.replace(message, plain=True), 0.0
             case SendFault.NOT_FOUND if row.message_id:
                 # What was to be changed is gone: it is sent anew.
-                await self._store.mark_shown(row.id, "")
+                await self._store.outbox.mark_shown(row.id, "")
                 row, pause = structs.replace(row, message_id=""), 0.0
             case _ if error.fault in _PERMANENT_FAULTS or (error.fault is not SendFault.TRANSIENT and attempts >= 5):
                 await self._give_up(row, str(error))
@@ -208,13 +208,13 @@ class Outbox:
             case _:
                 pass
         until = self._clock.now() + pause
-        await self._store.postpone_delivery(row.id, until, str(error), message, state)
+        await self._store.outbox.postpone(row.id, until, str(error), message, state)
         return structs.replace(row, message=message, state=state, attempts=attempts, next_at=until)
 
     async def _record_delivery(self, row: Delivery, state: DeliveryState, message_id: str) -> None:
         while True:  # nobody else knows that it is there: tried from the start it would be there twice
             try:
-                await self._store.settle_delivery(row.id, state, message_id=message_id)
+                await self._store.outbox.settle(row.id, state, message_id=message_id)
                 break
             except StoreError as error:
                 self._report(f"{row.lane}: {error}")
@@ -226,7 +226,7 @@ class Outbox:
         self._telemetry.count_delivery(row.message.place.platform, row.lane, state, self._clock.now() - row.made_at)
 
     async def _give_up(self, row: Delivery, why: str) -> None:
-        await self._store.settle_delivery(row.id, DeliveryState.FAILED, error=why)
+        await self._store.outbox.settle(row.id, DeliveryState.FAILED, error=why)
         self.failed += 1
         self._count_delivery(row, DeliveryState.FAILED)
         self._report(f"{row.lane.rstrip(':')}: a message could not be delivered: {why}")

@@ -22,7 +22,7 @@ class GatewayRecovery:
     """Finishes what the store shows as unfinished. `report` takes what could not be continued."""
 
     def __init__(self, app: App, chat_sessions: ChatSessions, outbox: Outbox, report: Callable[[str], None]) -> None:
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._chat_sessions = chat_sessions
         self._outbox = outbox
         self._report = report
@@ -32,18 +32,18 @@ class GatewayRecovery:
 
         That is answers not in the outbox, turns under way, queued messages and commands.
         """
-        await self._store.close_lost_events()
-        for row in await self._store.list_begun_commands():
+        await self._store.chats.close_lost_events()
+        for row in await self._store.chats.list_begun_commands():
             text = tr(
                 "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
             )
             key = f"begun:{row.id}"
-            await self._store.enqueue_deliveries(
+            await self._store.outbox.enqueue(
                 [OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))]
             )
-            await self._store.dismiss_events([row.id], "the process ended")
+            await self._store.chats.dismiss_events([row.id], "the process ended")
         sessions: dict[str, None] = {}
-        for one in await self._store.list_unanswered():
+        for one in await self._store.chats.list_unanswered():
             if one.over:
                 await self._settle_answer(one)
             else:
@@ -63,7 +63,7 @@ class GatewayRecovery:
 
     async def settle_reopened(self, session_id: str) -> None:
         """Enqueue the answers that a session gave while another process held it, or before it broke."""
-        for one in await self._store.list_unanswered():
+        for one in await self._store.chats.list_unanswered():
             if one.session_id == session_id and one.over:
                 await self._settle_answer(one, RETRY_PAUSES)
                 self._outbox.wake_lane(one.arrivals[-1].place.lane)
@@ -86,20 +86,20 @@ class GatewayRecovery:
         chat_session = await self._open_chat_session(one.session_id)
         if chat_session is None:
             return
-        text = await self._store.get_last_answer(one.turn_id)
+        text = await self._store.chats.get_last_answer(one.turn_id)
         ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
         answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.can)
-        opened = await self._store.find_open_delivery(one.turn_id)
+        opened = await self._store.outbox.find_open(one.turn_id)
         items = []
         for number, piece in enumerate(split_text(answer.text, chat_session.can)):
             key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
             message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
             items.append(OutboxItem(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
-        await self._store.enqueue_deliveries(items, answered=one.turn_id, outcome=answer.outcome)
+        await self._store.outbox.enqueue(items, answered=one.turn_id, outcome=answer.outcome)
 
     async def _open_chat_session(self, session_id: str) -> ChatSession | None:
         """Reopen the chat session of a session that was at work; None where its account is not configured any more."""
-        for binding in await self._store.list_session_bindings(session_id):
+        for binding in await self._store.chats.list_session_bindings(session_id):
             chat_session = await self._chat_sessions.open_binding(binding)
             if chat_session is not None:
                 return chat_session

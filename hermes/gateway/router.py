@@ -92,7 +92,7 @@ class Router:
 
     def __init__(self, deps: ChatSessionDeps, chat_sessions: ChatSessions) -> None:
         self._deps = deps
-        self._store = deps.app.services.store.chats
+        self._store = deps.app.services.store
         self._chat_sessions = chat_sessions
         self._quotas = Quotas(deps.app)
         self.pairing_codes = PairingCodes(deps.app)
@@ -109,14 +109,14 @@ class Router:
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
-            await self._store.dismiss_events([first.id], why or await self._handle_unknown(account, event))
+            await self._store.chats.dismiss_events([first.id], why or await self._handle_unknown(account, event))
             return
         if is_complete(event):
             await self._start_command(account, lane, person, first)
             return
         live = self._chat_sessions.find_live(account, event.place, person)
         if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
-            await self._store.dismiss_events([first.id], "answer")
+            await self._store.chats.dismiss_events([first.id], "answer")
             return
         await self._route_message(account, lane, person, rows)
 
@@ -124,7 +124,7 @@ class Router:
         self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, row: StoredInboundEvent
     ) -> None:
         """Start a command or a pressed button in a task of its own, since it may ask and wait."""
-        if not await self._store.begin_command(row.id):
+        if not await self._store.chats.begin_command(row.id):
             return  # somebody was faster: it did not wait behind what takes long
         task = asyncio.create_task(self._execute_event(account, person, row), name=f"command {row.id}")
         lane.commands.add(task)
@@ -143,11 +143,11 @@ class Router:
             text = tr("(I cannot answer now: {why})", why=localize(str(error)))
             message = Outgoing(place=event.place, text=text, key=f"note:{row.id}")
             await self._deps.outbox.enqueue([OutboxItem(key=message.key, message=message)])
-        await self._store.dismiss_events([row.id], "pressed" if event.press else "command")
+        await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
 
     async def route_urgent(self, account: PlatformAccount, lane: ChatLane, name: str) -> None:
         """Route the events of this lane that must not wait behind long work."""
-        for row in await self._store.list_new_events(name, ROWS_AT_ONCE):
+        for row in await self._store.chats.list_new_events(name, ROWS_AT_ONCE):
             if is_urgent(row.arrival) and not addressing.ignore_reason(account.plan.settings, row.arrival):
                 person = await self._deps.people.resolve_sender(account.plan.settings, account.name, row.arrival.sender)
                 if person is not None:
@@ -159,7 +159,7 @@ class Router:
         """Route a message, together with the pieces that follow it closely."""
         place = rows[0].arrival.place
         await self._wait_for_pieces(account, lane, rows)
-        rows = _group_message(await self._store.list_new_events(place.lane, ROWS_AT_ONCE), account)
+        rows = _group_message(await self._store.chats.list_new_events(place.lane, ROWS_AT_ONCE), account)
         if not rows:
             return
         lane.is_slow = True
@@ -182,7 +182,7 @@ class Router:
         counted = _quota_person(person, rows[0].arrival)
         refused = await self._quotas.claim_turn(counted, chat_session.person, chat_session.spent_at)
         if refused is not None:
-            await self._store.dismiss_events([one.id for one in rows], "no quota left")
+            await self._store.chats.dismiss_events([one.id for one in rows], "no quota left")
             await self._write_audit(rows[0].arrival, person, "refused", "no quota left")
             await chat_session.send_note(refused)
             return
@@ -200,7 +200,7 @@ class Router:
 
     async def _write_audit(self, event: InboundEvent, person: PersonIdentity, what: str, detail: str) -> None:
         """Write an audit entry about what somebody did."""
-        await self._store.add_audit_entry(
+        await self._store.people.add_audit_entry(
             AuditEntry(
                 platform=event.place.platform, account=event.sender.id, person=person.id, what=what, detail=detail
             )
@@ -346,7 +346,7 @@ class LaneQueue:
 
     def __init__(self, deps: ChatSessionDeps, router: Router, accounts: Mapping[str, PlatformAccount]) -> None:
         self._deps = deps
-        self._store = deps.app.services.store.chats
+        self._store = deps.app.services.store
         self._router = router
         self._accounts = accounts
         self._lanes: dict[str, ChatLane] = {}
@@ -398,7 +398,7 @@ class LaneQueue:
                 self._lanes.pop(name, None)
 
     async def _route_new(self, name: str, lane: ChatLane) -> None:
-        while rows := await self._store.list_new_events(name, ROWS_AT_ONCE):
+        while rows := await self._store.chats.list_new_events(name, ROWS_AT_ONCE):
             account = self._accounts.get(rows[0].arrival.place.platform)
             if account is None:
                 return  # it is not set up now; what was said stays in the journal
@@ -417,7 +417,7 @@ class LaneQueue:
     async def _answer_failure(self, lane: ChatLane, row: StoredInboundEvent, error: HermesError) -> None:
         """Answer a message with an error; the same error is said once in a row."""
         self._deps.report(f"{row.arrival.place.lane}: {error}")
-        await self._store.dismiss_events([row.id], str(error))
+        await self._store.chats.dismiss_events([row.id], str(error))
         if str(error) != lane.last_error:
             lane.last_error = str(error)
             key = f"note:{new_queued_message_id()}"

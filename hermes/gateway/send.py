@@ -106,7 +106,7 @@ async def send_now(target: str, content: SendContent, plans: Mapping[str, Accoun
                 http=http,
                 clock=send_deps.clock,
                 media=send_deps.home.root / "media" / name,
-                cursors=await send_deps.store.chats.get_chat_cursors(name),
+                cursors=await send_deps.store.chats.get_cursors(name),
                 report=lambda _line: None,
             )
             messages = [one.message for one in items if one.message.place.platform == name]
@@ -128,7 +128,7 @@ async def queue_message(
 ) -> str:
     """Put it into the outbox; the gateway sends it when it runs."""
     items = build_outbox_items(target, content, plans)
-    await send_deps.store.chats.enqueue_deliveries(items)
+    await send_deps.store.outbox.enqueue(items)
     return describe_targets(items)
 
 
@@ -219,7 +219,7 @@ class ChatJobDelivery:
         found = self._find_places(target)
         if not found:
             raise NotFoundError(N_("Nobody can be reached by {target}.", target=target))
-        if session_id and await self._store.list_untrusted_sources([session_id]):
+        if session_id and await self._store.messages.list_untrusted_sources([session_id]):
             text = defuse_links(text)
         for place in found:
             can = self._accounts[place.platform].can

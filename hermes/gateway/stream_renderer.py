@@ -69,7 +69,7 @@ class StreamRenderer:
 
     def __init__(self, app: App, outbox: Outbox, target: StreamTarget, session_id: str, turn_id: str) -> None:
         self._app = app
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._outbox = outbox
         self._target = target
         self._account, self._place = target.account, target.place
@@ -96,7 +96,7 @@ class StreamRenderer:
     async def start(self) -> None:
         """Start streaming; a message that a dead process has begun is continued."""
         if self._live:
-            known = await self._store.find_open_delivery(self.turn_id)
+            known = await self._store.outbox.find_open(self.turn_id)
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_StreamedMessage(known.key, known.id, known.message_id))
@@ -219,14 +219,14 @@ class StreamRenderer:
                 await self._account.platform.edit(items.message, message.message_id)
             else:
                 if not message.number:
-                    (message.number,) = await self._store.enqueue_deliveries([items])
+                    (message.number,) = await self._store.outbox.enqueue([items])
                 try:
                     message.message_id = await self._account.platform.send(items.message)
                 except SendError as error:
                     if not error.uncertain:
-                        await self._store.mark_unsent(message.number)
+                        await self._store.outbox.mark_unsent(message.number)
                     raise
-                await self._store.mark_shown(message.number, message.message_id)
+                await self._store.outbox.mark_shown(message.number, message.message_id)
         message.shown = text
 
     async def _set_reaction(self, emoji: str) -> None:

@@ -110,7 +110,7 @@ class CooldownTracker:
         self._known: dict[tuple[str, str, str], KeyCooldown] = {}
         self._changes = 0
         """Counts what was written here, so that an older reading does not replace it."""
-        self._read_at = float("-inf") if ledger is not None and ledger.has_key_notes else clock.monotonic()
+        self._read_at = float("-inf") if ledger is not None and ledger.has_notes else clock.monotonic()
 
     async def refresh(self, merge_uses: Callable[[Mapping[str, int]], None], *, force: bool = False) -> None:
         """Read the ledger when what is known of it is old; `merge_uses` gets the uses it counts, by slot."""
@@ -118,7 +118,7 @@ class CooldownTracker:
         if self._ledger is not None and (force or moment - self._read_at >= _FRESH_SECONDS):
             self._read_at, changes = moment, self._changes
             with contextlib.suppress(HermesError):
-                notes = await self._ledger.read_key_notes(self._provider)
+                notes = await self._ledger.read_notes(self._provider)
                 self.salt = notes.salt
                 merge_uses(notes.uses)
                 if changes == self._changes:
@@ -158,7 +158,7 @@ class CooldownTracker:
         self._known.update((_cooldown_key(one), one) for one in cooldowns)
         if self._ledger is not None:
             try:
-                await self._ledger.cool_keys(self._provider, cooldowns, self._clock.now())
+                await self._ledger.cool(self._provider, cooldowns, self._clock.now())
             except HermesError:  # no room, or closed: reading it again would bring the old state back
                 self._ledger = None
 
@@ -176,7 +176,7 @@ class CooldownTracker:
             del self._known[place]
         if self._ledger is not None:
             try:
-                await self._ledger.clear_keys(self._provider, slot_name, model=model)
+                await self._ledger.clear(self._provider, slot_name, model=model)
             except HermesError:
                 self._ledger = None
 
@@ -184,7 +184,7 @@ class CooldownTracker:
         """Count a use, for the other processes too."""
         slot.uses += 1
         if self._ledger is not None:
-            self._ledger.count_key_use(self._provider, slot.name)
+            self._ledger.count_use(self._provider, slot.name)
 
     def _is_current_key(self, one: KeyCooldown, slot: KeySlot) -> bool:
         """Return whether a cooldown is about the key that the slot holds now."""

@@ -156,25 +156,27 @@ class MemoryJournal:
         waiting = await self.list_pending()
         for one in waiting:
             if change_from_revision(one) == ready:
-                await self._store.add_revision_sources(one.id, origin.sources)
+                await self._store.revisions.add_sources(one.id, origin.sources)
                 return one.id
         if len(waiting) >= MAX_PENDING:
             raise UsageError(
                 f"{MAX_PENDING} changes wait for a person's answer already.", "Let them be answered first."
             )
-        return await self._store.add_revision(self._to_revision(ready, origin), RevisionState.PENDING)
+        return await self._store.revisions.add(self._to_revision(ready, origin), RevisionState.PENDING)
 
     async def list_pending(self) -> list[Revision]:
         """Return the changes that wait for approval, newest first."""
-        return await self._store.list_revisions(self._kind, states=(RevisionState.PENDING,), limit=10 * MAX_PENDING)
+        return await self._store.revisions.list_newest(
+            self._kind, states=(RevisionState.PENDING,), limit=10 * MAX_PENDING
+        )
 
     async def list_revisions(self, limit: int = 100) -> list[Revision]:
         """Return all changes, newest first."""
-        return await self._store.list_revisions(self._kind, limit=limit)
+        return await self._store.revisions.list_newest(self._kind, limit=limit)
 
     async def get_revision(self, revision_id: int) -> Revision:
         """Return the change of this number. Raises NotFoundError."""
-        found = await self._store.get_revision(revision_id)
+        found = await self._store.revisions.get(revision_id)
         if found is None or found.kind != self._kind:
             raise NotFoundError(f"There is no change {revision_id} of a memory.", "`hermes memory log` lists them.")
         return found
@@ -201,7 +203,7 @@ class MemoryJournal:
         """Reject a change. Raises NotFoundError, UsageError when it does not wait."""
         await self.get_revision(revision_id)
         expecting = (RevisionState.PENDING,)
-        if not await self._store.transition_revision(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
+        if not await self._store.revisions.transition(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
             raise UsageError(f"Change {revision_id} does not wait for an answer.")
         return await self.get_revision(revision_id)
 
@@ -224,12 +226,14 @@ class MemoryJournal:
 
     async def settle_interrupted(self) -> None:
         """Settle changes whose process died while it wrote them. Costs one look at the store where there are none."""
-        if not await self._store.list_revisions(self._kind, states=(RevisionState.APPLYING,), limit=1):
+        if not await self._store.revisions.list_newest(self._kind, states=(RevisionState.APPLYING,), limit=1):
             return
         async with hold_write_lock(
             self._lock, "memories"
         ):  # whoever is alive and writes holds the lock until its rows say so
-            for revision in await self._store.list_revisions(self._kind, states=(RevisionState.APPLYING,), limit=1_000):
+            for revision in await self._store.revisions.list_newest(
+                self._kind, states=(RevisionState.APPLYING,), limit=1_000
+            ):
                 with contextlib.suppress(UsageError):  # the file is not one now: it is asked again next time
                     await self._settle_revision(revision)
 
@@ -245,7 +249,7 @@ class MemoryJournal:
         else:
             state = RevisionState.PENDING if by else RevisionState.REJECTED
             by = by or "its process died before it was written"
-        await self._store.transition_revision(revision.id, state, expecting=(RevisionState.APPLYING,), by=by)
+        await self._store.revisions.transition(revision.id, state, expecting=(RevisionState.APPLYING,), by=by)
 
     async def _write_locked(
         self, target: MemoryTarget, operations: Sequence[MemoryOperation], origin: ChangeOrigin
@@ -257,7 +261,7 @@ class MemoryJournal:
         book.check_room(after, plan.before)
         if not changes:
             return MemoryOutcome((), after, tuple(plan.known))
-        add, move = self._store.add_revision, self._store.transition_revision
+        add, move = self._store.revisions.add, self._store.revisions.transition
         ids = [await add(self._to_revision(one, origin), RevisionState.APPLYING) for one in changes]
         try:
             await asyncio.to_thread(book.write_entries, after)
@@ -305,7 +309,7 @@ class MemoryJournal:
         """Write entries for a decided change; its row goes from the first state to the second. The lock is held."""
         first, last = steps
         under_way = f"{_UNDOING}{by}" if last is RevisionState.UNDONE else by
-        move = self._store.transition_revision
+        move = self._store.revisions.transition
         if not await move(revision.id, RevisionState.APPLYING, expecting=(first,), by=under_way):
             raise UsageError(f"Change {revision.id} was answered elsewhere.")
         try:

@@ -70,8 +70,8 @@ def build_session_search_tool(store: Store, *, person: str = "") -> Tool:
             roles=_ROLES[role_filter],
             person=person,
         )
-        own = () if session_id else (ctx.session_id, *await store.list_lineage(ctx.session_id))
-        hits = [hit for hit in await store.find_messages(search) if hit.session_id not in own]
+        own = () if session_id else (ctx.session_id, *await store.sessions.list_lineage(ctx.session_id))
+        hits = [hit for hit in await store.search.run_query(search) if hit.session_id not in own]
         return await _group_hits(
             store, hits, (count, _HITS_OF_ONLY_SESSION if session_id else _HITS_OF_SESSION), oldest=sort == "oldest"
         )
@@ -81,7 +81,7 @@ def build_session_search_tool(store: Store, *, person: str = "") -> Tool:
 
 async def _belongs_to(store: Store, session_id: str, person: str) -> bool:
     """Return whether a session is this person's."""
-    row = await store.get_session(session_id)
+    row = await store.sessions.get(session_id)
     return row is not None and row.user_id == person
 
 
@@ -94,7 +94,7 @@ async def _group_hits(store: Store, hits: Sequence[SearchHit], most: tuple[int, 
     if not by_session:
         return ToolOutput(text="Nothing was found. Other words may find it; with an empty query sessions are listed.")
     shown = dict(list(by_session.items())[:count])
-    glimpses = {one.session.id: one for one in await store.list_previews(list(shown), _ENDS)}
+    glimpses = {one.session.id: one for one in await store.messages.list_previews(list(shown), _ENDS)}
     # A session that was deleted meanwhile has no glimpse.
     lines = [
         line
@@ -125,7 +125,7 @@ async def _read_around(store: Store, session_id: str, message_id: int, window: i
     """Read a message, whole unless it is very long, and beginnings of those around it."""
     if not session_id:
         return ToolOutput(text="Give the session_id too.", failed=True, is_own_text=True)
-    rows = await store.read_around(session_id, message_id, window)
+    rows = await store.messages.read_around(session_id, message_id, window)
     if not rows:
         said = f"Session {to_one_line(session_id, 80)} has no message {message_id}."
         return ToolOutput(text=said, failed=True, is_own_text=True)
@@ -139,8 +139,8 @@ async def _read_around(store: Store, session_id: str, message_id: int, window: i
 
 async def _list_sessions(store: Store, session_id: str, count: int, person: str) -> ToolOutput:
     """List one session, or the newest ones, each with its beginning and end."""
-    wanted = [session_id] if session_id else [row.id for row in await store.list_sessions(count, person=person)]
-    glimpses = await store.list_previews(wanted, _ENDS)
+    wanted = [session_id] if session_id else [row.id for row in await store.sessions.list_recent(count, person=person)]
+    glimpses = await store.messages.list_previews(wanted, _ENDS)
     if not glimpses:
         said = f"There is no session {to_one_line(session_id, 80)}." if session_id else "Nothing was said before."
         return ToolOutput(text=said, failed=bool(session_id), is_own_text=True)
@@ -186,7 +186,7 @@ def _format_time(at: float) -> str:
 
 async def _build_output(store: Store, lines: Sequence[str], session_ids: Sequence[str]) -> ToolOutput:
     return ToolOutput(
-        text="\n".join(lines), provenance=_combine_provenance(await store.list_untrusted_sources(session_ids))
+        text="\n".join(lines), provenance=_combine_provenance(await store.messages.list_untrusted_sources(session_ids))
     )
 
 

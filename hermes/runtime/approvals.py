@@ -46,14 +46,14 @@ class SessionApprovals:
 
     async def ask(self, request: ApprovalRequest, show: Callable[[ApprovalRequest], None]) -> ApprovalAnswer:
         """Wait for the answer; it is no when nobody can be asked or nobody answers in time."""
-        known = await self._store.find_open_approval(self._turn(), request.call_id, request.fingerprint)
-        if not (self.can_ask or self.guests) and not (known and await self._store.has_approval_answer(known)):
+        known = await self._store.approvals.find_open(self._turn(), request.call_id, request.fingerprint)
+        if not (self.can_ask or self.guests) and not (known and await self._store.approvals.has_answer(known)):
             self.unasked += 1
             return ApprovalAnswer(scope=AnswerScope.DENY, by=NOBODY)
         if known:
             request = structs.replace(request, approval_id=known)
         else:
-            await self._store.create_approval(self._make_row(request))
+            await self._store.approvals.create(self._make_row(request))
         answered = self._pending[request.approval_id] = asyncio.Event()
         try:
             show(request)
@@ -90,22 +90,22 @@ class SessionApprovals:
     async def _write_answer(self, approval_id: str, given: StoredApprovalAnswer, waiting: asyncio.Event) -> None:
         """Store an answer. One that cannot be stored does not count: the prompt then times out, which means no."""
         try:
-            await self._store.answer_approval(approval_id, given, session_id=self._session_id)
+            await self._store.approvals.answer(approval_id, given, session_id=self._session_id)
         except StoreError as error:
             _LOG.warning("an answer could not be stored: %s", error)
         waiting.set()
 
     async def _close_question(self, approval_id: str, why: str) -> None:
         try:
-            await self._store.close_approval(approval_id, why)
+            await self._store.approvals.close(approval_id, why)
         except StoreError as error:
             _LOG.warning("a question could not be closed, and runs out of time: %s", error)
 
     async def _wait_for_answer(self, approval_id: str, answered: asyncio.Event) -> ApprovalAnswer:
         """Wait until the answer is in the store, put there by this process or another, and take it."""
         while True:
-            if await self._store.has_approval_answer(approval_id) and (
-                given := await self._store.take_approval_answer(approval_id)
+            if await self._store.approvals.has_answer(approval_id) and (
+                given := await self._store.approvals.take_answer(approval_id)
             ):
                 return ApprovalAnswer(scope=AnswerScope(given.scope), by=given.by)
             with contextlib.suppress(TimeoutError):

@@ -27,9 +27,9 @@ from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
 from hermes.store.compactions import CompactionCover
+from hermes.store.messages import TranscriptEntry
 from hermes.store.records import MessageState
 from hermes.store.store import Store
-from hermes.store.transcript import TranscriptEntry
 from hermes.tools.taint import Taint
 from hermes.util.cancellation import run_to_completion
 
@@ -215,7 +215,7 @@ class SessionCompression:
         what = "1 message was" if covered == 1 else f"{covered} messages were"
         said = [f"{what} made shorter: about {load.estimated:,} tokens before, {now.estimated:,} now."]
         said += [found.notice] if found.notice else []
-        if not self._in_place and (row := await self._store.get_session(self._conversation.session_id)) is not None:
+        if not self._in_place and (row := await self._store.sessions.get(self._conversation.session_id)) is not None:
             said.append(f"The originals are kept as session {row.parent_id}, from which this one goes on.")
         level = Level.WARNING if found.warning else Level.INFO
         await emit(Notice(level=level, text=f"{' '.join(said)} `/compress --undo` puts back what stood there."))
@@ -228,8 +228,8 @@ class SessionCompression:
         self, trigger: CompactionTrigger, load: ContextLoad, state: TurnState | None, emit: Emit
     ) -> CompactionRequest:
         session_id = self._conversation.session_id
-        rows = await self._store.read_transcript(session_id, everything=True)
-        standing = [one for one in await self._store.list_compactions(session_id) if not one.undone]
+        rows = await self._store.messages.read(session_id, everything=True)
+        standing = [one for one in await self._store.compactions.list_all(session_id) if not one.undone]
 
         async def ask_hooks(messages: Sequence[Message]) -> str:
             return await self._ask_hooks(messages, emit)
@@ -277,7 +277,7 @@ class SessionCompression:
             for change in found.changes
         ]
         frame = await self._epoch_switcher.build_frame()
-        number = await self._store.apply_compaction(
+        number = await self._store.compactions.apply(
             covers,
             frame,
             COMPRESSED,
@@ -291,7 +291,7 @@ class SessionCompression:
     async def _restore_originals(self, emit: Emit) -> bool:
         conversation = self._conversation
         frame = await self._epoch_switcher.build_frame()
-        number = await self._store.undo_compaction(conversation.session_id, frame, UNDONE)
+        number = await self._store.compactions.undo_last(conversation.session_id, frame, UNDONE)
         if number is None:
             return False
         await self._reload_transcript(None)
@@ -303,7 +303,7 @@ class SessionCompression:
         there on the turn's, as after a restart.
         """
         conversation = self._conversation
-        rows = await self._store.read_transcript(conversation.session_id)
+        rows = await self._store.messages.read(conversation.session_id)
         own = len(rows)
         if state is not None:
             own = next((place for place, row in enumerate(rows) if row.turn_id == state.turn_id), own)

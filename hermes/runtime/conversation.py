@@ -23,9 +23,9 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
+from hermes.store.messages import encode_message
 from hermes.store.records import EffectRow, StoredMessage
 from hermes.store.store import Store
-from hermes.store.transcript import encode_message
 
 _PACK_SIZE = 64
 """Messages that are compressed together once so many have come."""
@@ -146,16 +146,16 @@ async def open_conversation(
     `system` is a prompt that the caller insists on; one that differs from the stored one begins a new epoch. Raises
     NotFoundError for an unknown session.
     """
-    if await store.get_session(session_id) is None:
+    if await store.sessions.get(session_id) is None:
         raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
-    stored = await store.get_open_epoch(session_id)
+    stored = await store.epochs.get_open(session_id)
     frame = wanted
     reason = "a new session" if stored is None else _find_epoch_end(stored.frame, frame, system)
     if stored is not None and not reason:
         number, frame = stored.number, structs.replace(stored.frame, aside=wanted.aside)
     else:
-        number = await store.begin_epoch(session_id, frame, reason)
-    rows = await store.read_transcript(session_id)
+        number = await store.epochs.begin(session_id, frame, reason)
+    rows = await store.messages.read(session_id)
     lost, own = await _adopt_lost_turn(store, session_id, rows)
     lineage = Lineage(frame, client.endpoint)
     _extend_lineage(lineage, rows, number)
@@ -212,20 +212,20 @@ async def _adopt_lost_turn(
     Of several only the last can be resumed; one that has no message (its person's words were never stored) and those
     before are ended by name.
     """
-    lost = await store.list_open_turns(session_id)
+    lost = await store.turns.list_open(session_id)
     for turn in lost:
         own = next((place for place, row in enumerate(rows) if row.turn_id == turn.id), len(rows))
-        fence = await store.adopt_turn(turn.id)
+        fence = await store.turns.adopt(turn.id)
         if turn is lost[-1] and own < len(rows):
             last = rows[-1]
-            effects = [one for one in await store.list_effects(turn.id) if one.message_id in (None, last.id)]
+            effects = [one for one in await store.turns.list_effects(turn.id) if one.message_id in (None, last.id)]
             results = {one.call_id: one.result or _make_uncertain_result(one) for one in effects}
             messages = tuple(row.message for row in rows[own:])
             return ResumedTurn(
                 turn_id=turn.id, fence=fence, messages=messages, results=results, stopping=turn.stopping
             ), own
         error = "the process ended before the turn had begun"
-        await store.end_turn(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
+        await store.turns.end(turn.id, ExitReason.LOCAL_ERROR, error=error, fence=fence)
     return None, len(rows)
 
 

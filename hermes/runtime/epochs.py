@@ -153,7 +153,7 @@ class SessionEpochs:
         await run_to_completion(self._store_epoch(candidate, reason, state, emit))
 
     async def _store_epoch(self, candidate: ModelCandidate, reason: str, state: TurnState | None, emit: Emit) -> None:
-        number = await self._store.begin_epoch(
+        number = await self._store.epochs.begin(
             self._conversation.session_id, candidate.frame, reason, self._recorder.owner
         )
         await self._enter_epoch(number, candidate, reason, state, emit)

@@ -10,8 +10,8 @@ from hermes.core.protocols import Intent
 from hermes.core.scrub import no_redaction, redact_event
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.safety.secrets.redactor import RedactingStream, Redactor
+from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
-from hermes.store.transcript import TranscriptEntry
 from hermes.store.turns import TurnOwner
 from hermes.util.text import to_one_line
 
@@ -54,7 +54,7 @@ class TurnRecorder:
             case MessageAppended() if self._starting is not None:
                 await self._store_turn_start(self._starting, event)
             case MessageAppended():
-                self._unwritten.append(self._store.append_entry(self._make_entry(event)))
+                self._unwritten.append(self._store.messages.append_entry(self._make_entry(event)))
             case RequestStarted():
                 await self.flush()
             case TurnStarted():
@@ -66,7 +66,7 @@ class TurnRecorder:
             case TurnEnded():
                 await self.flush()
                 self._store.check_file_identity()
-                await self._store.end_turn(
+                await self._store.turns.end(
                     event.turn_id,
                     event.reason,
                     usage=event.usage,
@@ -116,12 +116,12 @@ class TurnRecorder:
 
     def enqueue_message(self, letter_id: str, body: bytes, *, first: bool = False) -> "asyncio.Future[None]":
         """Store a message that waits; with `first` before all others."""
-        return self._store.enqueue_message(self._session_id, letter_id, body, first=first)
+        return self._store.inbox.enqueue(self._session_id, letter_id, body, first=first)
 
     def mark_stopping(self) -> None:
         """Record that the running turn is to stop: if this process dies now, nobody resumes it."""
         if self.owner is not None:
-            self._unwritten.append(self._store.mark_stopping(self.owner))
+            self._unwritten.append(self._store.turns.mark_stopping(self.owner))
 
     def publish(self, event: Event) -> None:
         """Show an event that needs no storing to every subscriber, in the order they came."""
@@ -147,21 +147,21 @@ class TurnRecorder:
         """Record the intents of a batch; everything appended before is on disk too when this returns."""
         if self._sealed:
             raise StoreError("The session is being closed.")
-        await self._store.record_intents(self._turn_id, intents, fence=self._fence)
+        await self._store.turns.record_intents(self._turn_id, intents, fence=self._fence)
         await self.flush()
 
     async def record_result(self, result: ToolResultPart) -> None:
         """Record the result of a call."""
         if self._sealed:
             return
-        await self._store.record_result(self._turn_id, result, fence=self._fence)
+        await self._store.turns.record_result(self._turn_id, result, fence=self._fence)
 
     async def _store_turn_start(self, started: TurnStarted, event: MessageAppended) -> None:
         """Store the turn and its first message, all or nothing, and show that it has begun."""
         self._starting, self._turn_id, self._fence = None, started.turn_id, 1
         title = to_one_line(started.text, TITLE_LIMIT) if self._untitled and started.text.strip() else ""
         self._untitled = self._untitled and not title
-        await self._store.start_turn(self._make_entry(event), title=title)
+        await self._store.messages.start_turn(self._make_entry(event), title=title)
         self._notify_subscribers(started)
 
     def _make_entry(self, event: MessageAppended) -> TranscriptEntry:

@@ -45,7 +45,9 @@ class TurnUndo:
 
     async def _store_undo(self, turns: int, checkpoint_id: int | None) -> UndoneTurns | None:
         frame = self._conversation.frame
-        found = await self._store.undo_turns(self._conversation.session_id, turns, frame, checkpoint_id=checkpoint_id)
+        found = await self._store.undo.undo_turns(
+            self._conversation.session_id, turns, frame, checkpoint_id=checkpoint_id
+        )
         if found is not None:
             await self._reload_transcript()
             cached = found.whole and Rewrite.NO_REASONING not in frame.rewrites
@@ -54,7 +56,7 @@ class TurnUndo:
 
     async def _store_redo(self) -> RedoneTurns | None:
         frame = self._conversation.frame
-        found = await self._store.redo_turns(self._conversation.session_id, frame)
+        found = await self._store.undo.redo_turns(self._conversation.session_id, frame)
         if found is not None:
             await self._reload_transcript()
             cached = Rewrite.NO_REASONING not in frame.rewrites
@@ -64,7 +66,7 @@ class TurnUndo:
     async def _reload_transcript(self) -> None:
         """Read the transcript from disk, and find what the model was told last about time and folder."""
         conversation = self._conversation
-        rows = await self._store.read_transcript(conversation.session_id)
+        rows = await self._store.messages.read(conversation.session_id)
         conversation.messages.replace_all(row.message for row in rows)
         conversation.last_told = conversation.last_cwd = None
         restore_note_times(conversation, [(row.created_at, row.message) for row in rows])

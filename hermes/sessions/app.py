@@ -172,7 +172,7 @@ class App:
             )
             live = await SessionBuilder(self._services, plan, stack).build()
             self._live[session_id] = live, stack.pop_all()
-        if not fresh and await self._services.store.get_goal(session_id) is not None:
+        if not fresh and await self._services.store.goals.get(session_id) is not None:
             await self.background_work.open_pursuit(live.actor)
         return live.actor
 
@@ -232,7 +232,7 @@ class App:
 
     async def session_row(self, actor: SessionActor) -> Plain:
         """Return the session's stored row: title, totals of messages and tokens, times."""
-        return row_to_dict(await self._services.store.get_session(actor.session_id))
+        return row_to_dict(await self._services.store.sessions.get(actor.session_id))
 
     def turn_result(self, actor: SessionActor, ended: TurnEnded) -> Plain:
         """Return the result of a turn with the documented keys."""
@@ -283,23 +283,23 @@ async def _resolve_session_id(
     whom it was created.
     """
     if latest:
-        row = await store.get_latest_session(person=person)
+        row = await store.sessions.get_latest(person=person)
         if row is None:
             raise NotFoundError("There is no session to go on with yet.", 'Start one: hermes -z "..."')
-        return await store.find_tip(row.id), False
+        return await store.sessions.find_tip(row.id), False
     if name is not None and create:
         if not _SESSION_ID.fullmatch(name):
             raise UsageError(
                 f"{name[:80]!r} cannot be a session's id.",
                 "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
             )
-        row = await store.get_session(name)
+        row = await store.sessions.get(name)
         _check_owner(row, person)
-        return await store.find_tip(name), row is None
+        return await store.sessions.find_tip(name), row is None
     if name is not None:
         found = await find_session(store, name)
         _check_owner(found, person)
-        return await store.find_tip(found.id), False
+        return await store.sessions.find_tip(found.id), False
     return new_session_id(now), True
 
 

@@ -95,10 +95,10 @@ class Services:
             self.notices.append(self.model.notice)
         self.store = await Store.open(self.home.root, self.clock)
         self.credentials = Credentials(
-            self.home, self.process_environ, settings, self.clock, self.store, self.redactor.add_secret
+            self.home, self.process_environ, settings, self.clock, self.store.keys, self.redactor.add_secret
         )
         stack.push_async_callback(self.store.close)
-        self.budget = ProcessBudget(settings, self.options, self.store, self.clock)
+        self.budget = ProcessBudget(settings, self.options, self.store.spending, self.clock)
         self.feature_deps = FeatureDeps(
             home=self.home,
             settings=settings,

@@ -106,8 +106,8 @@ class SessionBuilder:
         stack.callback(self._drop_references)
         engine, remark = self._open_engine()
         marked = TaintMarks(
-            starmap(TaintMark, await services.store.list_marked_files()),
-            lambda mark: services.store.mark_file(mark.path, mark.digest, mark.sources),
+            starmap(TaintMark, await services.store.tainted_files.list_all()),
+            lambda mark: services.store.tainted_files.mark(mark.path, mark.digest, mark.sources),
         )
         features = build_features(plan, services.feature_deps_for(plan.options), marked)
         for ready in features.opening:
@@ -174,7 +174,7 @@ class SessionBuilder:
     async def _create_session(self) -> None:
         services, plan = self._services, self._plan
         endpoint = services.model.endpoint
-        await services.store.create_session(
+        await services.store.sessions.create(
             NewSession(
                 id=plan.session_id,
                 source=plan.options.platform,
@@ -239,7 +239,7 @@ class SessionBuilder:
             loop_limits=build_guard_limits(services.settings.tool_loop_guardrails),
             max_turns=_given_or_configured(plan.options.max_turns, services.settings.agent.max_turns),
         )
-        waiting = () if plan.fresh else await services.store.list_inbox(plan.session_id)
+        waiting = () if plan.fresh else await services.store.inbox.list_waiting(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
         if checkpoint_recorder is not None:
@@ -261,7 +261,7 @@ class SessionBuilder:
             places=tools.context.places,
             backend_name=tools.context.backend.name,
             objects=ObjectStore(services.home.checkpoints),
-            ledger=services.store,
+            ledger=services.store.checkpoints,
             limit=chosen.max_file_mb * 1_000_000,
             total=chosen.max_total_mb * 500_000,
             notify=warn,
@@ -343,7 +343,7 @@ class SessionBuilder:
             store, plan.session_id, wanted=first.frame, client=first.client, system=plan.system
         )
         if plan.history and not conversation.messages and conversation.lost_turn is None:
-            await store.append_messages(plan.session_id, conversation.epoch, None, plan.history)
+            await store.messages.append(plan.session_id, conversation.epoch, None, plan.history)
             conversation.messages.extend(plan.history)
             conversation.lineage.append_messages(plan.history)
         return conversation
@@ -407,7 +407,7 @@ async def _delete_unused_session(
     if any(conversation.messages for conversation in conversations):
         return
     with contextlib.suppress(StoreError):  # an empty session does no harm: it is listed nowhere
-        if await store.drop_empty_session(session_id):
+        if await store.sessions.drop_empty(session_id):
             (home.locks / f"{session_id}.lock").unlink(missing_ok=True)
 
 
@@ -449,10 +449,10 @@ def _make_reference_bringer(
 
 async def _load_messages(conversation: LiveConversation, store: Store) -> list[Message]:
     """Load every message of the session as it was written, compressed ones included."""
-    if not await store.list_compactions(conversation.session_id):
+    if not await store.compactions.list_all(conversation.session_id):
         lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         return [*conversation.messages, *lost]
-    rows = await store.read_transcript(conversation.session_id, everything=True)
+    rows = await store.messages.read(conversation.session_id, everything=True)
     return [row.message for row in rows if row.state is not MessageState.UNDONE]
 
 
@@ -478,7 +478,9 @@ def _make_checkpoint_hook(
                 most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000
             )
             with contextlib.suppress(OSError, StoreError):  # it is tried again after the next such turn
-                await prune_folder(ground.places.workspace, services.store, ground.objects, keep, services.clock.now())
+                await prune_folder(
+                    ground.places.workspace, services.store.checkpoints, ground.objects, keep, services.clock.now()
+                )
 
     return complete_checkpoint
 

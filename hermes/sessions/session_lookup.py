@@ -13,7 +13,7 @@ async def find_session(store: Store, name: str) -> SessionRow:
 
     Raises NotFoundError or UsageError.
     """
-    found = await store.find_sessions(name)
+    found = await store.sessions.find(name)
     exact = [row for row in found if row.id == name]
     if len(found) > 1 and not exact:
         ids = ", ".join(row.id for row in found[:5])

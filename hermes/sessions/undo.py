@@ -140,11 +140,11 @@ class SessionUndo:
 
     async def list_checkpoints(self) -> list[CheckpointSummary]:
         """List the session's checkpoints, the newest first."""
-        rows = await self._store.list_checkpoints(self._actor.session_id)
-        openings = await self._store.list_turn_openings(self._actor.session_id, [row.turn_id for row in rows])
+        rows = await self._store.checkpoints.list_of_session(self._actor.session_id)
+        openings = await self._store.undo.list_turn_openings(self._actor.session_id, [row.turn_id for row in rows])
         lines = []
         for number, row in enumerate(rows, 1):
-            changes = await self._store.list_checkpoint_changes(row.id)
+            changes = await self._store.checkpoints.list_changes(row.id)
             said = openings.get(row.turn_id)
             lines.append(
                 CheckpointSummary(
@@ -229,9 +229,9 @@ class SessionUndo:
     async def _finish_restore(self) -> RestoreResult:
         recorder = self._recorder
         await self._complete_checkpoints()
-        for row in await self._store.list_checkpoints(self._actor.session_id):
+        for row in await self._store.checkpoints.list_of_session(self._actor.session_id):
             if row.open and row.purpose is Purpose.RESTORE:
-                changes = await self._store.list_checkpoint_changes(row.id)
+                changes = await self._store.checkpoints.list_changes(row.id)
                 file_reader = recorder.create_reader(copies=False)
                 steps = await asyncio.to_thread(_remaining_steps, changes, file_reader)
                 with recorder.deps.objects.block_collection():
@@ -254,12 +254,12 @@ class SessionUndo:
 
     async def _undo_turns(self, turns: int, *, files: bool, force: bool) -> tuple[RestoreResult, UndoneTurns]:
         session_id = self._actor.session_id
-        past = {one.turn_id for one in await self._store.list_last_turns(session_id, turns)}
+        past = {one.turn_id for one in await self._store.undo.list_last_turns(session_id, turns)}
         restored, taken = RestoreResult(), None
         if past and files and self._live.checkpoint_recorder is not None:
             await self._complete_checkpoints()
             await self._settle_interrupted()
-            rows = [row for row in await self._store.list_checkpoints(session_id) if row.turn_id in past]
+            rows = [row for row in await self._store.checkpoints.list_of_session(session_id) if row.turn_id in past]
             if rows:
                 restored, taken = await self._restore_since(
                     min(row.id for row in rows),
@@ -282,7 +282,7 @@ class SessionUndo:
             )
         restored = RestoreResult()
         number = brought.checkpoint_id if files and self._live.checkpoint_recorder is not None else None
-        if number is not None and await self._store.get_checkpoint(number) is not None:
+        if number is not None and await self._store.checkpoints.get(number) is not None:
             since = number
             done = await self._actor.exclusive(lambda: self._restore_since(since, None, force=False))
             restored = done[0] if done is not None else restored
@@ -298,7 +298,7 @@ class SessionUndo:
 
         async def store_branch() -> SessionRow:
             name_of_it = new_session_id(self._now())
-            return await self._store.branch_session(session_id, name_of_it, title=name, turns=turns)
+            return await self._store.branches.create(session_id, name_of_it, title=name, turns=turns)
 
         made = await self._actor.exclusive(store_branch)
         if made is None:
@@ -332,7 +332,7 @@ class SessionUndo:
                     purpose=Purpose.RESTORE,
                 )
                 changes = [FileChange(step.path, step.now, step.wanted) for step in acting]
-                number = await self._store.add_checkpoint(new, changes)
+                number = await self._store.checkpoints.add(new, changes)
                 taken = await between(number) if between is not None else None
                 restored = await run_to_completion(self._execute_steps(number, steps))
         for step in acting if between is not None else ():
@@ -352,34 +352,34 @@ class SessionUndo:
             return done, [FileChange(path, before[path], _current_state(file_reader, path)) for path in acted]
 
         done, changes = await asyncio.to_thread(execute_steps)
-        await self._store.settle_checkpoint(number, changes)
-        kept = await self._store.get_checkpoint(number) is not None
+        await self._store.checkpoints.settle(number, changes)
+        kept = await self._store.checkpoints.get(number) is not None
         return self._build_result(done, number if kept else None)
 
     async def _complete_checkpoints(self) -> None:
         """Complete checkpoints whose turns will never end, because their process died and nobody resumed them."""
-        for row in await self._store.list_checkpoints(self._actor.session_id):
+        for row in await self._store.checkpoints.list_of_session(self._actor.session_id):
             if row.open and row.purpose is Purpose.TURN:
                 await self._recorder.complete_checkpoint(row)
             elif row.open:
-                changes = await self._store.list_checkpoint_changes(row.id)
+                changes = await self._store.checkpoints.list_changes(row.id)
                 await asyncio.to_thread(remove_temporaries, [change.path for change in changes])
 
     async def _settle_interrupted(self) -> None:
         """Settle an interrupted restore at what it achieved, so that it will not be finished any more."""
         file_reader = self._recorder.create_reader(copies=False)
-        for row in await self._store.list_checkpoints(self._actor.session_id):
+        for row in await self._store.checkpoints.list_of_session(self._actor.session_id):
             if row.open and row.purpose is Purpose.RESTORE:
-                changes = await self._store.list_checkpoint_changes(row.id)
+                changes = await self._store.checkpoints.list_changes(row.id)
                 left = await asyncio.to_thread(_interrupted_changes, changes, file_reader)
-                await self._store.settle_checkpoint(row.id, left)
+                await self._store.checkpoints.settle(row.id, left)
 
     async def _changes_since(self, since: int) -> list[CheckpointHistory]:
-        rows = [row for row in await self._store.list_checkpoints(self._actor.session_id) if row.id >= since]
-        return [(row, await self._store.list_checkpoint_changes(row.id)) for row in reversed(rows)]
+        rows = [row for row in await self._store.checkpoints.list_of_session(self._actor.session_id) if row.id >= since]
+        return [(row, await self._store.checkpoints.list_changes(row.id)) for row in reversed(rows)]
 
     async def _checkpoint_id(self, number: int) -> int:
-        rows = await self._store.list_checkpoints(self._actor.session_id)
+        rows = await self._store.checkpoints.list_of_session(self._actor.session_id)
         if not rows:
             raise NotFoundError(N_("This session has changed no files, as far as copies of them are kept."))
         if not 1 <= number <= len(rows):

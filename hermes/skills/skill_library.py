@@ -116,15 +116,15 @@ class SkillLibrary:
 
     async def count_use(self, name: str) -> None:
         """Count that a skill's instructions were read."""
-        await self._store.count_use(KIND, name, used=1)
+        await self._store.revisions.count_use(KIND, name, used=1)
 
     async def note_outcome(self, name: str, *, helped: bool) -> None:
         """Count how a turn that used a skill ended."""
-        await self._store.count_use(KIND, name, helped=int(helped), failed=int(not helped))
+        await self._store.revisions.count_use(KIND, name, helped=int(helped), failed=int(not helped))
 
     async def load_usefulness(self) -> dict[str, UsefulnessCounts]:
         """Return the counts of each skill's use."""
-        return {one.name: one for one in await self._store.list_usefulness(KIND)}
+        return {one.name: one for one in await self._store.revisions.list_usefulness(KIND)}
 
     async def load_base(self, name: str, session_id: str = "") -> Files | None:
         """Return the files that a change begins with; None when there are none.
@@ -168,7 +168,7 @@ class SkillLibrary:
                 f"{_MAX_PENDING} changes wait for a person's answer already.", "Let them be answered first."
             )
         reasons, given = (earlier.reason, earlier.sources) if earlier is not None else ("", ())
-        revision_id = await self._store.add_revision(
+        revision_id = await self._store.revisions.add(
             NewRevision(
                 kind=KIND,
                 name=change.name,
@@ -184,25 +184,25 @@ class SkillLibrary:
         )
         if earlier is not None:
             by = f"part of {revision_id} now"
-            await self._store.transition_revision(
+            await self._store.revisions.transition(
                 earlier.id, RevisionState.REJECTED, expecting=(RevisionState.PENDING,), by=by
             )
         return revision_id
 
     async def list_pending(self) -> list[Revision]:
         """Return the changes that wait for approval, newest first."""
-        return await self._store.list_revisions(KIND, states=(RevisionState.PENDING,), limit=10 * _MAX_PENDING)
+        return await self._store.revisions.list_newest(KIND, states=(RevisionState.PENDING,), limit=10 * _MAX_PENDING)
 
     async def get_revision(self, revision_id: int) -> Revision:
         """Return the change of this number. Raises NotFoundError."""
-        found = await self._store.get_revision(revision_id) if 0 < revision_id < 1 << 63 else None
+        found = await self._store.revisions.get(revision_id) if 0 < revision_id < 1 << 63 else None
         if found is None or found.kind != KIND:
             raise NotFoundError(f"There is no change {revision_id} of a skill.", "`hermes skills pending` lists them.")
         return found
 
     async def list_revisions(self, name: str) -> list[Revision]:
         """Return every change of a skill, newest first."""
-        return await self._store.list_revisions(KIND, name=name, limit=1_000)
+        return await self._store.revisions.list_newest(KIND, name=name, limit=1_000)
 
     async def diff_revision(self, revision: Revision) -> list[str]:
         """Return what a change changes, a line each. One that waits is compared with the current files."""
@@ -241,7 +241,7 @@ class SkillLibrary:
         """Reject a change. Raises NotFoundError, UsageError when it does not wait."""
         await self.get_revision(revision_id)
         expecting = (RevisionState.PENDING,)
-        if not await self._store.transition_revision(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
+        if not await self._store.revisions.transition(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
             raise UsageError(f"Change {revision_id} does not wait for an answer.")
         return await self.get_revision(revision_id)
 
@@ -277,15 +277,17 @@ class SkillLibrary:
         Costs a look at both where there is nothing.
         """
         broken_off = (RevisionState.APPLYING,)
-        if not await self._store.list_revisions(KIND, states=broken_off) and not folders.list_leftovers(self._own):
+        if not await self._store.revisions.list_newest(KIND, states=broken_off) and not folders.list_leftovers(
+            self._own
+        ):
             return
         async with hold_write_lock(self._lock, "skills"):
-            for revision in await self._store.list_revisions(KIND, states=broken_off):
+            for revision in await self._store.revisions.list_newest(KIND, states=broken_off):
                 now = await asyncio.to_thread(_read_own_files, self.catalog, revision.name)
                 if now is None or now in (folders.decode_files(revision.before), folders.decode_files(revision.after)):
                     await self._write_approved(revision, folders.decode_files(revision.after), revision.decided_by)
                 else:  # the person has changed it by hand meanwhile: they are asked again
-                    await self._store.transition_revision(revision.id, RevisionState.PENDING, expecting=broken_off)
+                    await self._store.revisions.transition(revision.id, RevisionState.PENDING, expecting=broken_off)
             await asyncio.to_thread(folders.clear_leftovers, self._own)
 
     async def _write_approved(self, revision: Revision, after: Files | None, by: str) -> None:
@@ -295,14 +297,16 @@ class SkillLibrary:
         try:
             staged = await asyncio.to_thread(folders.write_staged, self._own, revision.name, after)
             waiting = (RevisionState.PENDING, RevisionState.APPLYING)
-            if not await self._store.transition_revision(revision.id, RevisionState.APPLYING, expecting=waiting, by=by):
+            if not await self._store.revisions.transition(
+                revision.id, RevisionState.APPLYING, expecting=waiting, by=by
+            ):
                 raise UsageError(f"Change {revision.id} was answered elsewhere.")
             await asyncio.to_thread(folders.swap_folder, staged, target, gone=after is None)
         except OSError as error:
             raise StoreError(
                 f"The skill {revision.name} cannot be written: {error.strerror}.", f"Make {self._own} writable."
             ) from None
-        await self._store.transition_revision(
+        await self._store.revisions.transition(
             revision.id, RevisionState.APPLIED, expecting=(RevisionState.APPLYING,), by=by
         )
         await asyncio.to_thread(folders.clear_leftovers, self._own)

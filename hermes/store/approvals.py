@@ -1,10 +1,8 @@
 """Approval prompts that outlive their process, and the answers to them. Each answer is taken once."""
 
-import apsw
-import msgspec
 from msgspec import Struct
 
-from hermes.store.access import StoreAccess
+from hermes.store.repository import Repository, Transaction, reads, writes
 
 _FIELDS = "id, session_id, turn_id, call_id, tool, subject, rule, reason, cwd, seal, session_covers, always_covers"
 
@@ -35,91 +33,72 @@ class StoredApprovalAnswer(Struct, frozen=True):
     by: str
 
 
-class ApprovalAccess(StoreAccess):
+class ApprovalRepository(Repository):
     """Store operations for approvals. Those that change one return whether they did: of several at once
     only one does.
     """
 
-    async def create_approval(self, row: ApprovalRow) -> None:
+    @writes
+    def create(self, tx: Transaction, row: ApprovalRow) -> None:
         """Store an approval prompt; it is on disk when this returns."""
         values = tuple(getattr(row, name) for name in ApprovalRow.__struct_fields__)
         marks = ", ".join("?" * len(values))
-        await self._database.write(
-            lambda connection: connection.execute(
-                f"INSERT INTO approvals ({_FIELDS}, asked_at, expires_at) VALUES ({marks})", values
-            ).fetchall()
-        )
+        tx.execute(f"INSERT INTO approvals ({_FIELDS}, asked_at, expires_at) VALUES ({marks})", values)
 
-    async def find_open_approval(self, turn_id: str, call_id: str, fingerprint: str) -> str:
+    @reads
+    def find_open(self, tx: Transaction, turn_id: str, call_id: str, fingerprint: str) -> str:
         """Return the id of the prompt that this very call showed before its process died, answered or not; empty
         when there is none.
         """
-        found = await self._database.read(
-            lambda connection: (
-                connection.execute(
-                    "SELECT id FROM approvals WHERE turn_id = ? AND call_id = ? AND seal = ? AND state <> 'taken'"
-                    " AND expires_at > ? ORDER BY asked_at DESC LIMIT 1",
-                    (turn_id, call_id, fingerprint, self._clock.now()),
-                ).get
-            )
-        )
+        found = tx.execute(
+            "SELECT id FROM approvals WHERE turn_id = ? AND call_id = ? AND seal = ? AND state <> 'taken'"
+            " AND expires_at > ? ORDER BY asked_at DESC LIMIT 1",
+            (turn_id, call_id, fingerprint, tx.now),
+        ).get
         return str(found or "")
 
-    async def answer_approval(
-        self, approval_id: str, answer: StoredApprovalAnswer, *, session_id: str | None = None
+    @writes
+    def answer(
+        self, tx: Transaction, approval_id: str, answer: StoredApprovalAnswer, *, session_id: str | None = None
     ) -> bool:
         """Answer a pending prompt of the session (None: of any); return False when it is not pending any more."""
-        now = self._clock.now()
-
-        def write_answer(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "UPDATE approvals SET state = 'answered', scope = ?, answered_by = ?, answered_at = ?"
-                " WHERE id = ? AND state = 'pending' AND expires_at > ? AND (?6 IS NULL OR session_id = ?6)",
-                (answer.scope, answer.by, now, approval_id, now, session_id),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(write_answer)
-
-    async def take_approval_answer(self, approval_id: str) -> StoredApprovalAnswer | None:
-        """Take the answer, once; return None when there is none yet or it was taken. The prompt's text is deleted."""
-
-        def take_row(connection: apsw.Connection) -> StoredApprovalAnswer | None:
-            row = connection.execute(
-                "UPDATE approvals SET state = 'taken', subject = '', reason = '', session_covers = '',"
-                " always_covers = '' WHERE id = ? AND state = 'answered' RETURNING scope, answered_by",
-                (approval_id,),
-            ).fetchone()
-            return None if row is None else StoredApprovalAnswer(str(row[0]), str(row[1]))
-
-        return await self._database.write(take_row)
-
-    async def has_approval_answer(self, approval_id: str) -> bool:
-        """Return whether there is an answer that was not taken yet."""
-        state = await self._database.read(
-            lambda connection: connection.execute("SELECT state FROM approvals WHERE id = ?", (approval_id,)).get
+        return tx.change_any(
+            "UPDATE approvals SET state = 'answered', scope = ?, answered_by = ?, answered_at = ?"
+            " WHERE id = ? AND state = 'pending' AND expires_at > ? AND (?6 IS NULL OR session_id = ?6)",
+            (answer.scope, answer.by, tx.now, approval_id, tx.now, session_id),
         )
+
+    @writes
+    def take_answer(self, tx: Transaction, approval_id: str) -> StoredApprovalAnswer | None:
+        """Take the answer, once; return None when there is none yet or it was taken. The prompt's text is deleted."""
+        row = tx.execute(
+            "UPDATE approvals SET state = 'taken', subject = '', reason = '', session_covers = '',"
+            " always_covers = '' WHERE id = ? AND state = 'answered' RETURNING scope, answered_by",
+            (approval_id,),
+        ).fetchone()
+        return None if row is None else StoredApprovalAnswer(str(row[0]), str(row[1]))
+
+    @reads
+    def has_answer(self, tx: Transaction, approval_id: str) -> bool:
+        """Return whether there is an answer that was not taken yet."""
+        state = tx.execute("SELECT state FROM approvals WHERE id = ?", (approval_id,)).get
         return bool(state == "answered")
 
-    async def close_approval(self, approval_id: str, why: str) -> None:
+    @writes
+    def close(self, tx: Transaction, approval_id: str, why: str) -> None:
         """Close an unanswered prompt as denied; `why` is stored in place of who answered."""
-        await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE approvals SET state = 'taken', scope = 'deny', answered_by = ?, subject = '', reason = '',"
-                " session_covers = '', always_covers = '' WHERE id = ? AND state <> 'taken'",
-                (why, approval_id),
-            ).fetchall()
+        tx.execute(
+            "UPDATE approvals SET state = 'taken', scope = 'deny', answered_by = ?, subject = '', reason = '',"
+            " session_covers = '', always_covers = '' WHERE id = ? AND state <> 'taken'",
+            (why, approval_id),
         )
 
-    async def list_pending_approvals(self, session_id: str | None = None) -> list[ApprovalRow]:
+    @reads
+    def list_pending(self, tx: Transaction, session_id: str | None = None) -> list[ApprovalRow]:
         """Return prompts that wait for an answer, the oldest first."""
-        now = self._clock.now()
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                f"SELECT {_FIELDS}, asked_at, expires_at FROM approvals WHERE state = 'pending' AND expires_at > ?"
-                " AND (?2 IS NULL OR session_id = ?2) ORDER BY asked_at, id",
-                (now, session_id),
-            ).fetchall()
+        return tx.select_all(
+            ApprovalRow,
+            f"SELECT {_FIELDS}, asked_at, expires_at FROM approvals WHERE state = 'pending' AND expires_at > ?"
+            " AND (?2 IS NULL OR session_id = ?2) ORDER BY asked_at, id",
+            (tx.now, session_id),
         )
-        names = ApprovalRow.__struct_fields__
-        return [msgspec.convert(dict(zip(names, row, strict=True)), ApprovalRow) for row in rows]

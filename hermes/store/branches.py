@@ -8,158 +8,143 @@ originals, so search finds each message once, in the session in which it was sai
 import itertools
 import json
 
-import apsw
 import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.store import compactions, sessions, undo
-from hermes.store.access import StoreAccess
+from hermes.store.epochs import get_open_epoch
 from hermes.store.records import ARCHIVED, MessageState, NewSession, SessionRow
+from hermes.store.repository import Repository, Transaction, reads, writes
 
 BRANCHED = "branched"
 """The reason of an epoch that begins in a branch with fewer turns than the session it comes from."""
 _ALL_TURNS = 1_000_000_000
 
 
-def create_branch(
-    connection: apsw.Connection, session_id: str, name: str, *, title: str, turns: int | None, now: float
-) -> SessionRow:
-    """Create a session `name` that begins with the first `turns` turns of another one (None: all of it).
+class BranchRepository(Repository):
+    """The branches, and the tree of sessions."""
 
-    Messages that compressions have archived are copied into it as compacted. Raises NotFoundError, and
-    UsageError when there are not that many turns.
-    """
-    row = sessions.get_session(connection, session_id)
-    if row is None:
-        raise NotFoundError(f"There is no session {session_id}.")
-    there = len(undo.list_last_turns(connection, session_id, _ALL_TURNS))
-    kept_turns = there if turns is None else turns
-    if not 0 < kept_turns <= there:
-        raise UsageError(f"The conversation has {there} turns.", "Name one of them, counted from 1.")
-    fields = {one: getattr(row, one) for one in NewSession.__struct_fields__}
-    own = {
-        "id": name,
-        "parent_id": session_id,
-        "branched_at": kept_turns,
-        "title": title or _find_free_title(connection, row),
-    }
-    sessions.create_session(connection, msgspec.convert(fields | own, NewSession), now)
-    connection.execute(
-        "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason, ended_at, end_reason)"
-        " SELECT ?, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs WHERE session_id = ?",
-        (name, session_id),
-    )
-    _copy_messages(connection, session_id, name)
-    if kept_turns < there:
-        _drop_last_turns(connection, name, there - kept_turns, now)
-    connection.execute(
-        "UPDATE sessions SET message_count = (SELECT count(*) FROM messages WHERE session_id = ?1) WHERE id = ?1",
-        (name,),
-    )
-    made = sessions.get_session(connection, name)
-    assert made is not None
-    return made
+    @writes
+    def create(
+        self, tx: Transaction, session_id: str, name: str, *, title: str = "", turns: int | None = None
+    ) -> SessionRow:
+        """Create a session `name` that begins with the first `turns` turns of another one (None: all of it).
+
+        Messages that compressions have archived are copied into it as compacted. Raises NotFoundError, and
+        UsageError when there are not that many turns.
+        """
+        row = sessions.get_session(tx, session_id)
+        if row is None:
+            raise NotFoundError(f"There is no session {session_id}.")
+        there = len(undo.list_last_turns(tx, session_id, _ALL_TURNS))
+        kept_turns = there if turns is None else turns
+        if not 0 < kept_turns <= there:
+            raise UsageError(f"The conversation has {there} turns.", "Name one of them, counted from 1.")
+        fields = {one: getattr(row, one) for one in NewSession.__struct_fields__}
+        own = {
+            "id": name,
+            "parent_id": session_id,
+            "branched_at": kept_turns,
+            "title": title or _find_free_title(tx, row),
+        }
+        sessions.create_session(tx, msgspec.convert(fields | own, NewSession))
+        tx.execute(
+            "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason, ended_at, end_reason)"
+            " SELECT ?, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs WHERE session_id = ?",
+            (name, session_id),
+        )
+        _copy_messages(tx, session_id, name)
+        if kept_turns < there:
+            _drop_last_turns(tx, name, there - kept_turns)
+        tx.execute(
+            "UPDATE sessions SET message_count = (SELECT count(*) FROM messages WHERE session_id = ?1) WHERE id = ?1",
+            (name,),
+        )
+        made = sessions.get_session(tx, name)
+        assert made is not None
+        return made
+
+    @reads
+    def build_tree(self, tx: Transaction, limit: int) -> list[tuple[SessionRow, str | None]]:
+        """Return the sessions used last and all their relatives by branching, each with the
+        session that it branched from.
+        """
+        rows = {row.id: row for row in sessions.list_sessions(tx, limit) if row.end_reason != ARCHIVED}
+        waiting = list(rows.values())
+        found: dict[str, tuple[SessionRow, str | None]] = {}
+        while waiting:
+            row = waiting.pop()
+            if row.id in found:
+                continue
+            parent = _find_parent(tx, row)
+            found[row.id] = row, parent.id if parent is not None else None
+            waiting += [parent] if parent is not None else []
+            waiting += _list_branches(tx, row.id)
+        return sorted(found.values(), key=lambda pair: (pair[0].created_at, pair[0].id))
 
 
-def build_session_tree(connection: apsw.Connection, limit: int) -> list[tuple[SessionRow, str | None]]:
-    """Return the sessions used last and all their relatives by branching, each with the
-    session that it branched from.
-    """
-    rows = {row.id: row for row in sessions.list_sessions(connection, limit) if row.end_reason != ARCHIVED}
-    waiting = list(rows.values())
-    found: dict[str, tuple[SessionRow, str | None]] = {}
-    while waiting:
-        row = waiting.pop()
-        if row.id in found:
-            continue
-        parent = _find_parent(connection, row)
-        found[row.id] = row, parent.id if parent is not None else None
-        waiting += [parent] if parent is not None else []
-        waiting += _list_branches(connection, row.id)
-    return sorted(found.values(), key=lambda pair: (pair[0].created_at, pair[0].id))
-
-
-def _find_parent(connection: apsw.Connection, row: SessionRow) -> SessionRow | None:
+def _find_parent(tx: Transaction, row: SessionRow) -> SessionRow | None:
     """Return the session that a branch comes from, skipping archives that its own compressions left."""
     at: SessionRow | None = row
     while row.branched_at is not None and at is not None and at.parent_id is not None:
-        at = sessions.get_session(connection, at.parent_id)
+        at = sessions.get_session(tx, at.parent_id)
         if at is not None and at.end_reason != ARCHIVED:
             return at
     return None
 
 
-def _list_branches(connection: apsw.Connection, session_id: str) -> list[SessionRow]:
+def _list_branches(tx: Transaction, session_id: str) -> list[SessionRow]:
     """Return the branches of a session."""
-    below = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))]
-    tips = dict.fromkeys(sessions.find_tip(connection, one) for one in below)
-    rows = (sessions.get_session(connection, one) for one in tips if one != session_id)
+    below = [row[0] for row in tx.execute("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))]
+    tips = dict.fromkeys(sessions.find_tip(tx, one) for one in below)
+    rows = (sessions.get_session(tx, one) for one in tips if one != session_id)
     return [row for row in rows if row is not None and row.branched_at is not None]
 
 
-def _copy_messages(connection: apsw.Connection, source: str, target: str) -> None:
+def _copy_messages(tx: Transaction, source: str, target: str) -> None:
     """Copy the messages of a conversation, with its compactions."""
-    line = json.dumps(sessions.list_lineage(connection, source))
+    line = json.dumps(sessions.list_lineage(tx, source))
     old = [
         row[0]
-        for row in connection.execute(
+        for row in tx.execute(
             "SELECT id FROM messages WHERE session_id IN (SELECT value FROM json_each(?))"
             f" AND state <> {MessageState.UNDONE:d} ORDER BY id",
             (line,),
         )
     ]
-    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").get or 0
+    last = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").get or 0
     ids = dict(zip(old, itertools.count(int(last) + 1)))
-    connection.executemany(
+    tx.executemany(
         "INSERT INTO messages (id, session_id, epoch, turn_id, role, state, position, created_at, prompt_tokens,"
         " output_tokens, body) SELECT ?, ?, epoch, turn_id, role, state, position, created_at, prompt_tokens,"
         " output_tokens, body FROM messages WHERE id = ?",
         [(new, target, one) for one, new in ids.items()],
     )
-    for row in compactions.list_compactions(connection, source):
+    for row in compactions.list_compactions(tx, source):
         if not row.undone:
             covered, made = ([ids[one] for one in some if one in ids] for some in (row.covered, row.made))
-            connection.execute(
+            tx.execute(
                 "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
                 (target, row.epoch, json.dumps(covered), json.dumps(made), row.memo),
             )
 
 
-def _drop_last_turns(connection: apsw.Connection, name: str, count: int, now: float) -> None:
+def _drop_last_turns(tx: Transaction, name: str, count: int) -> None:
     """Remove the last turns from a branch, as if they had never been said in it."""
-    epoch = sessions.get_open_epoch(connection, name)
+    epoch = get_open_epoch(tx, name)
     assert epoch is not None
-    undo.undo_turns(connection, name, count, epoch.frame, now)
-    connection.execute("DELETE FROM undos WHERE session_id = ?", (name,))
-    connection.execute(f"DELETE FROM messages WHERE session_id = ? AND state = {MessageState.UNDONE:d}", (name,))
-    connection.execute("DELETE FROM compactions WHERE session_id = ? AND undone = 1", (name,))
-    connection.execute("UPDATE epochs SET begin_reason = ? WHERE session_id = ? AND ended_at IS NULL", (BRANCHED, name))
+    undo.undo_turns(tx, name, count, epoch.frame)
+    tx.execute("DELETE FROM undos WHERE session_id = ?", (name,))
+    tx.execute(f"DELETE FROM messages WHERE session_id = ? AND state = {MessageState.UNDONE:d}", (name,))
+    tx.execute("DELETE FROM compactions WHERE session_id = ? AND undone = 1", (name,))
+    tx.execute("UPDATE epochs SET begin_reason = ? WHERE session_id = ? AND ended_at IS NULL", (BRANCHED, name))
 
 
-def _find_free_title(connection: apsw.Connection, row: SessionRow) -> str:
+def _find_free_title(tx: Transaction, row: SessionRow) -> str:
     """Return a title that no other branch has."""
     plain = compactions.strip_title_number(row.title)
     for number in itertools.count(1):
         title = f"{plain} (branch)" if number == 1 else f"{plain} (branch {number})"
-        if connection.execute("SELECT 1 FROM sessions WHERE title = ?", (title.strip(),)).get is None:
+        if tx.execute("SELECT 1 FROM sessions WHERE title = ?", (title.strip(),)).get is None:
             return title.strip()
     raise AssertionError
-
-
-class BranchAccess(StoreAccess):
-    """Store operations for branches and the tree of sessions."""
-
-    async def branch_session(
-        self, session_id: str, name: str, *, title: str = "", turns: int | None = None
-    ) -> SessionRow:
-        """Create a session that begins with the first `turns` turns of another one (None: all of it)."""
-        now = self._clock.now()
-        return await self._database.write(
-            lambda connection: create_branch(connection, session_id, name, title=title, turns=turns, now=now)
-        )
-
-    async def build_session_tree(self, limit: int) -> list[tuple[SessionRow, str | None]]:
-        """Return the sessions used last and all their relatives by branching, each with the session that it branched
-        from.
-        """
-        return await self._database.read(lambda connection: build_session_tree(connection, limit))

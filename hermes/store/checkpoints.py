@@ -3,11 +3,10 @@
 import os
 from collections.abc import Iterable, Sequence
 
-import apsw
 import msgspec
 
 from hermes.core.checkpoints import Checkpoint, FileChange, FileState, Kind, NewCheckpoint
-from hermes.store.access import StoreAccess
+from hermes.store.repository import Repository, Transaction, reads, writes
 
 _FIELDS = "session_id, turn_id, folder, place, purpose, base, whole, id, at, open"
 _ROW = tuple[bytes, bytes, bytes | None]
@@ -18,171 +17,133 @@ _UPSERT = (
 )
 
 
-class CheckpointAccess(StoreAccess):
+class CheckpointRepository(Repository):
     """The `CheckpointLedger`, and queries about checkpoints."""
 
-    async def find_checkpoint(self, session_id: str, turn_id: str) -> Checkpoint | None:
+    @reads
+    def find(self, tx: Transaction, session_id: str, turn_id: str) -> Checkpoint | None:
         """Return the checkpoint of a turn, or None."""
         where = "session_id = ? AND turn_id = ? AND purpose = 'turn' ORDER BY id DESC LIMIT 1"
-        return next(iter(await self._select_checkpoints(where, session_id, turn_id)), None)
+        return next(iter(_select_checkpoints(tx, where, session_id, turn_id)), None)
 
-    async def get_checkpoint(self, checkpoint_id: int) -> Checkpoint | None:
+    @reads
+    def get(self, tx: Transaction, checkpoint_id: int) -> Checkpoint | None:
         """Return the checkpoint of this id, or None."""
-        return next(iter(await self._select_checkpoints("id = ?", checkpoint_id)), None)
+        return next(iter(_select_checkpoints(tx, "id = ?", checkpoint_id)), None)
 
-    async def list_checkpoints(self, session_id: str) -> list[Checkpoint]:
+    @reads
+    def list_of_session(self, tx: Transaction, session_id: str) -> list[Checkpoint]:
         """Return a session's checkpoints, the newest first."""
-        return await self._select_checkpoints("session_id = ? ORDER BY id DESC", session_id)
+        return _select_checkpoints(tx, "session_id = ? ORDER BY id DESC", session_id)
 
-    async def list_folder_checkpoints(self, folder: str) -> list[Checkpoint]:
-        """Return the checkpoints of a folder, of any session, the newest first."""
-        return await self._select_checkpoints("folder = ? ORDER BY id DESC", os.fsencode(folder))
-
-    async def list_checkpoint_changes(self, checkpoint_id: int) -> list[FileChange]:
+    @reads
+    def list_changes(self, tx: Transaction, checkpoint_id: int) -> list[FileChange]:
         """Return the file changes of a checkpoint, ordered by path."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT path, before, after FROM checkpoint_files WHERE checkpoint_id = ? ORDER BY path",
-                (checkpoint_id,),
-            ).fetchall()
-        )
+        rows = tx.execute(
+            "SELECT path, before, after FROM checkpoint_files WHERE checkpoint_id = ? ORDER BY path",
+            (checkpoint_id,),
+        ).fetchall()
         return [_to_change(*msgspec.convert(row, _ROW)) for row in rows]
 
-    async def add_checkpoint(self, new: NewCheckpoint, changes: Sequence[FileChange]) -> int:
+    @writes
+    def add(self, tx: Transaction, new: NewCheckpoint, changes: Sequence[FileChange]) -> int:
         """Store a checkpoint with its files, all or nothing; return its id."""
-        now = self._clock.now()
         values = (new.session_id, new.turn_id, os.fsencode(new.folder), new.place, new.purpose, new.base, new.whole)
 
-        def insert_checkpoint(connection: apsw.Connection) -> int:
-            made = connection.execute(
-                "INSERT INTO checkpoints (session_id, turn_id, folder, place, purpose, base, whole, at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                (*values, now),
-            ).get
-            number = msgspec.convert(made, int)
-            _upsert_changes(connection, number, changes)
-            return number
+        made = tx.execute(
+            "INSERT INTO checkpoints (session_id, turn_id, folder, place, purpose, base, whole, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            (*values, tx.now),
+        ).get
+        number = msgspec.convert(made, int)
+        _upsert_changes(tx, number, changes)
+        return number
 
-        return await self._database.write(insert_checkpoint)
-
-    async def extend_checkpoint(
-        self, checkpoint_id: int, changes: Sequence[FileChange], *, base: str | None = None, whole: bool = True
+    @writes
+    def extend(
+        self,
+        tx: Transaction,
+        checkpoint_id: int,
+        changes: Sequence[FileChange],
+        *,
+        base: str | None = None,
+        whole: bool = True,
     ) -> None:
         """Add files to a checkpoint; with `base` also the folder's listing. Files that are in it keep their first
         state.
         """
+        if tx.execute("SELECT 1 FROM checkpoints WHERE id = ?", (checkpoint_id,)).get is None:
+            return  # forgotten meanwhile, with its session
+        _upsert_changes(tx, checkpoint_id, changes)
+        if base is not None:
+            tx.execute("UPDATE checkpoints SET base = ?, whole = ? WHERE id = ?", (base, whole, checkpoint_id))
 
-        def add_changes(connection: apsw.Connection) -> None:
-            if connection.execute("SELECT 1 FROM checkpoints WHERE id = ?", (checkpoint_id,)).get is None:
-                return  # forgotten meanwhile, with its session
-            _upsert_changes(connection, checkpoint_id, changes)
-            if base is not None:
-                connection.execute(
-                    "UPDATE checkpoints SET base = ?, whole = ? WHERE id = ?", (base, whole, checkpoint_id)
-                )
-
-        await self._database.write(add_changes)
-
-    async def settle_checkpoint(self, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
+    @writes
+    def settle(self, tx: Transaction, checkpoint_id: int, changes: Sequence[FileChange]) -> None:
         """Store the states after the change and mark the checkpoint as complete. One that
         holds no change is deleted.
         """
-
-        def complete_checkpoint(connection: apsw.Connection) -> None:
-            if connection.execute("SELECT 1 FROM checkpoints WHERE id = ?", (checkpoint_id,)).get is None:
-                return
-            _upsert_changes(connection, checkpoint_id, changes)
-            connection.execute(
-                "DELETE FROM checkpoint_files WHERE checkpoint_id = ? AND before = after", (checkpoint_id,)
-            )
-            connection.execute("UPDATE checkpoints SET open = 0, base = '' WHERE id = ?", (checkpoint_id,))
-            connection.execute(
-                "DELETE FROM checkpoints WHERE id = ?1"
-                " AND NOT EXISTS (SELECT 1 FROM checkpoint_files WHERE checkpoint_id = ?1)",
-                (checkpoint_id,),
-            )
-
-        await self._database.write(complete_checkpoint)
-
-    async def get_folder_base(self, folder: str) -> str:
-        """Return the digest of the folder's last listing; empty when there is none."""
-        found = await self._database.read(
-            lambda connection: (
-                connection.execute("SELECT base FROM checkpoint_folders WHERE folder = ?", (os.fsencode(folder),)).get
-            )
+        if tx.execute("SELECT 1 FROM checkpoints WHERE id = ?", (checkpoint_id,)).get is None:
+            return
+        _upsert_changes(tx, checkpoint_id, changes)
+        tx.execute("DELETE FROM checkpoint_files WHERE checkpoint_id = ? AND before = after", (checkpoint_id,))
+        tx.execute("UPDATE checkpoints SET open = 0, base = '' WHERE id = ?", (checkpoint_id,))
+        tx.execute(
+            "DELETE FROM checkpoints WHERE id = ?1"
+            " AND NOT EXISTS (SELECT 1 FROM checkpoint_files WHERE checkpoint_id = ?1)",
+            (checkpoint_id,),
         )
+
+    @reads
+    def get_folder_base(self, tx: Transaction, folder: str) -> str:
+        """Return the digest of the folder's last listing; empty when there is none."""
+        found = tx.execute("SELECT base FROM checkpoint_folders WHERE folder = ?", (os.fsencode(folder),)).get
         return "" if found is None else str(found)
 
-    async def set_folder_base(self, folder: str, base: str) -> None:
+    @writes
+    def set_folder_base(self, tx: Transaction, folder: str, base: str) -> None:
         """Store the digest of the folder's last listing."""
-        row = (os.fsencode(folder), base, self._clock.now())
-        await self._database.write(
-            lambda connection: connection.execute(
-                "REPLACE INTO checkpoint_folders (folder, base, at) VALUES (?, ?, ?)", row
-            ).fetchall()
-        )
+        row = (os.fsencode(folder), base, tx.now)
+        tx.execute("REPLACE INTO checkpoint_folders (folder, base, at) VALUES (?, ?, ?)", row)
 
-    async def prune_checkpoints(self, folder: str, *, most: int, since: float) -> int:
+    @writes
+    def prune(self, tx: Transaction, folder: str, *, most: int, since: float) -> int:
         """Delete all but the newest checkpoints of a folder, and those older than `since`; return how many.
 
         Open ones stay unless they are older than `since`.
         """
+        gone = tx.change_rows(
+            "DELETE FROM checkpoints WHERE (open = 0 OR at < ?1) AND (at < ?1 OR id IN"
+            " (SELECT id FROM checkpoints WHERE folder = ?2 ORDER BY id DESC LIMIT -1 OFFSET ?3))",
+            (since, os.fsencode(folder), most),
+        )
+        tx.execute("DELETE FROM checkpoint_folders WHERE at < ?", (since,))
+        return gone + tx.changes()
 
-        def delete_old(connection: apsw.Connection) -> int:
-            connection.execute(
-                "DELETE FROM checkpoints WHERE (open = 0 OR at < ?1) AND (at < ?1 OR id IN"
-                " (SELECT id FROM checkpoints WHERE folder = ?2 ORDER BY id DESC LIMIT -1 OFFSET ?3))",
-                (since, os.fsencode(folder), most),
-            )
-            gone = connection.changes()
-            connection.execute("DELETE FROM checkpoint_folders WHERE at < ?", (since,))
-            return gone + connection.changes()
-
-        return await self._database.write(delete_old)
-
-    async def prune_oldest(self) -> bool:
+    @writes
+    def prune_oldest(self, tx: Transaction) -> bool:
         """Delete the oldest quarter of all complete checkpoints, or else every listing; return False when there is
         nothing to delete.
         """
+        return tx.change_any(
+            "DELETE FROM checkpoints WHERE id IN (SELECT id FROM checkpoints WHERE open = 0 ORDER BY id"
+            " LIMIT (SELECT (count(*) + 3) / 4 FROM checkpoints WHERE open = 0))"
+        ) or tx.change_any("DELETE FROM checkpoint_folders")
 
-        def delete_oldest(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "DELETE FROM checkpoints WHERE id IN (SELECT id FROM checkpoints WHERE open = 0 ORDER BY id"
-                " LIMIT (SELECT (count(*) + 3) / 4 FROM checkpoints WHERE open = 0))"
-            )
-            if connection.changes() == 0:
-                connection.execute("DELETE FROM checkpoint_folders")
-            return connection.changes() > 0
-
-        return await self._database.write(delete_oldest)
-
-    async def list_named_contents(self) -> tuple[set[str], set[str]]:
+    @reads
+    def list_named_contents(self, tx: Transaction) -> tuple[set[str], set[str]]:
         """Return every content digest that is referenced: those of files, and those of
         listings, which reference more.
         """
-
-        def select_digests(connection: apsw.Connection) -> tuple[set[str], set[str]]:
-            files: set[str] = set()
-            for row in connection.execute("SELECT before, after FROM checkpoint_files"):
-                files |= {
-                    state.mark for state in map(_decode_state, row) if state is not None and state.kind is Kind.FILE
-                }
-            bases = connection.execute(
-                "SELECT base FROM checkpoints WHERE base <> '' UNION SELECT base FROM checkpoint_folders"
-            )
-            return files, {str(row[0]) for row in bases}
-
-        return await self._database.read(select_digests)
-
-    async def _select_checkpoints(self, where: str, *values: str | int | bytes) -> list[Checkpoint]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(f"SELECT {_FIELDS} FROM checkpoints WHERE {where}", values).fetchall()
-        )
-        return [_to_checkpoint(row) for row in rows]
+        files: set[str] = set()
+        for row in tx.execute("SELECT before, after FROM checkpoint_files"):
+            files |= {state.mark for state in map(_decode_state, row) if state is not None and state.kind is Kind.FILE}
+        bases = tx.execute("SELECT base FROM checkpoints WHERE base <> '' UNION SELECT base FROM checkpoint_folders")
+        return files, {str(row[0]) for row in bases}
 
 
-def _upsert_changes(connection: apsw.Connection, number: int, changes: Iterable[FileChange]) -> None:
-    connection.executemany(
+def _upsert_changes(tx: Transaction, number: int, changes: Iterable[FileChange]) -> None:
+    tx.executemany(
         _UPSERT,
         [(number, os.fsencode(one.path), _encode_state(one.before), _encode_state(one.after)) for one in changes],
     )
@@ -206,3 +167,8 @@ def _to_checkpoint(row: tuple[object, ...]) -> Checkpoint:
     assert isinstance(folder, bytes)
     flags = {name: bool(values[name]) for name in ("whole", "open")}
     return msgspec.convert(values | flags | {"folder": os.fsdecode(folder)}, Checkpoint, strict=False)
+
+
+def _select_checkpoints(tx: Transaction, where: str, *values: str | int | bytes) -> list[Checkpoint]:
+    rows = tx.execute(f"SELECT {_FIELDS} FROM checkpoints WHERE {where}", values).fetchall()
+    return [_to_checkpoint(row) for row in rows]

@@ -1,10 +1,9 @@
 """Standing goals: what a session works towards until it is reached."""
 
-import apsw
 import msgspec
 from msgspec import Struct
 
-from hermes.store.access import StoreAccess
+from hermes.store.repository import Repository, Transaction, reads, writes
 
 
 class GoalRow(Struct, frozen=True, kw_only=True):
@@ -19,31 +18,25 @@ class GoalRow(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class GoalAccess(StoreAccess):
+class GoalRepository(Repository):
     """Store operations for goals, which are deleted with their session."""
 
-    async def get_goal(self, session_id: str) -> GoalRow | None:
+    @reads
+    def get(self, tx: Transaction, session_id: str) -> GoalRow | None:
         """Return the session's goal, or None."""
-        row = await self._database.read(
-            lambda connection: (
-                connection.execute("SELECT text, state, turns, why FROM goals WHERE session_id = ?", (session_id,)).get
-            )
-        )
+        row = tx.execute("SELECT text, state, turns, why FROM goals WHERE session_id = ?", (session_id,)).get
         if row is None:
             return None
         text, state, turns, why = msgspec.convert(row, tuple[str, str, int, str])
         return GoalRow(text=text, state=state, turns=turns, why=why)
 
-    async def set_goal(self, session_id: str, goal: GoalRow | None) -> None:
+    @writes
+    def replace(self, tx: Transaction, session_id: str, goal: GoalRow | None) -> None:
         """Store the session's goal, or delete it when it is None."""
-
-        def write_goal(connection: apsw.Connection) -> None:
-            if goal is None:
-                connection.execute("DELETE FROM goals WHERE session_id = ?", (session_id,))
-                return
-            connection.execute(
-                "REPLACE INTO goals (session_id, text, state, turns, why) VALUES (?, ?, ?, ?, ?)",
-                (session_id, goal.text, goal.state, goal.turns, goal.why),
-            )
-
-        await self._database.write(write_goal)
+        if goal is None:
+            tx.execute("DELETE FROM goals WHERE session_id = ?", (session_id,))
+            return
+        tx.execute(
+            "REPLACE INTO goals (session_id, text, state, turns, why) VALUES (?, ?, ?, ?, ?)",
+            (session_id, goal.text, goal.state, goal.turns, goal.why),
+        )

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-import apsw
 import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
-from hermes.store.access import StoreAccess
+from hermes.store.repository import Repository, Transaction, reads, writes
 
 MAX_JOBS = 1_000
 """The number of jobs in a home, done ones included; the oldest of these are deleted first."""
@@ -153,345 +152,263 @@ _JOB = ", ".join(JobRow.__struct_fields__)
 _INSTANT = ", ".join(InstantRow.__struct_fields__)
 
 
-class JobAccess(StoreAccess):
+class JobRepository(Repository):
     """Store operations for jobs. Those that change a state return whether they did: of
     several at once only one does.
     """
 
-    async def add_job(self, job: JobRow) -> None:
+    @writes
+    def add(self, tx: Transaction, job: JobRow) -> None:
         """Store a new job. Raises UsageError when its name is taken or there are too many."""
+        if tx.execute("SELECT 1 FROM jobs WHERE name = ?", (job.name,)).get is not None:
+            raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
+        count = int(tx.execute("SELECT count(*) FROM jobs").get)
+        if count >= MAX_JOBS:
+            _prune_done_jobs(tx, count - MAX_JOBS + 1)
+        values = msgspec.structs.astuple(job)
+        marks = ", ".join("?" * len(values))
+        tx.execute(f"INSERT INTO jobs ({_JOB}) VALUES ({marks})", values)
 
-        def insert_job(connection: apsw.Connection) -> None:
-            if connection.execute("SELECT 1 FROM jobs WHERE name = ?", (job.name,)).get is not None:
-                raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
-            count = int(connection.execute("SELECT count(*) FROM jobs").get)
-            if count >= MAX_JOBS:
-                _prune_done_jobs(connection, count - MAX_JOBS + 1)
-            values = msgspec.structs.astuple(job)
-            marks = ", ".join("?" * len(values))
-            connection.execute(f"INSERT INTO jobs ({_JOB}) VALUES ({marks})", values).fetchall()
-
-        await self._database.write(insert_job)
-
-    async def get_job(self, job_id: str) -> JobRow | None:
+    @reads
+    def get(self, tx: Transaction, job_id: str) -> JobRow | None:
         """Return the job of this id, or None."""
-        rows = await self._select_jobs("WHERE id = ?", (job_id,))
+        rows = _select_jobs(tx, "WHERE id = ?", (job_id,))
         return rows[0] if rows else None
 
-    async def find_jobs(self, name: str) -> list[JobRow]:
+    @reads
+    def find(self, tx: Transaction, name: str) -> list[JobRow]:
         """Return the job of exactly this name or id; else those whose id begins with it."""
-        exact = await self._select_jobs("WHERE name = ?1 OR id = ?1", (name,))
-        return exact or await self._select_jobs("WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 10", (name,))
+        exact = _select_jobs(tx, "WHERE name = ?1 OR id = ?1", (name,))
+        return exact or _select_jobs(tx, "WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 10", (name,))
 
-    async def list_jobs(self) -> list[JobRow]:
+    @reads
+    def list_all(self, tx: Transaction) -> list[JobRow]:
         """Return all jobs, in the order in which they were made."""
-        return await self._select_jobs("ORDER BY made_at, id", ())
+        return _select_jobs(tx, "ORDER BY made_at, id", ())
 
-    async def list_due_jobs(self, now: float, limit: int) -> list[JobRow]:
+    @reads
+    def list_due(self, tx: Transaction, now: float, limit: int) -> list[JobRow]:
         """Return the jobs that are due to be handled, the one that waits longest first."""
-        return await self._select_jobs("WHERE wake_at <= ? ORDER BY wake_at LIMIT ?", (now, limit))
+        return _select_jobs(tx, "WHERE wake_at <= ? ORDER BY wake_at LIMIT ?", (now, limit))
 
-    async def update_job(self, job: JobRow, *, forget_after: float | None = None) -> bool:
+    @writes
+    def update(self, tx: Transaction, job: JobRow, *, forget_after: float | None = None) -> bool:
         """Replace the stored job of this id when it still has this version, which goes up by one; return whether it
         had.
 
         `forget_after`: rows of missed instants later than this are deleted, since they were written while the clock was
         wrong.
         """
+        other = tx.execute("SELECT 1 FROM jobs WHERE name = ? AND id <> ?", (job.name, job.id)).get
+        if other is not None:
+            raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
+        tx.execute(
+            "UPDATE jobs SET name = :name, state = :state, schedule = :schedule, zone = :zone, anchor = :anchor,"
+            " spec = :spec, next_at = :next_at, wake_at = :wake_at, begun = :begun, version = version + 1"
+            " WHERE id = :id AND version = :version",
+            msgspec.structs.asdict(job),
+        )
+        changed = tx.changes() > 0
+        if changed and forget_after is not None:
+            tx.execute(
+                "DELETE FROM job_instants WHERE job_id = ? AND at > ? AND state = 'missed'", (job.id, forget_after)
+            )
+        return changed
 
-        def replace_job(connection: apsw.Connection) -> bool:
-            other = connection.execute("SELECT 1 FROM jobs WHERE name = ? AND id <> ?", (job.name, job.id)).get
-            if other is not None:
-                raise UsageError(N_("There is a job {name!r} already.", name=job.name), N_("Take another name."))
-            connection.execute(
-                "UPDATE jobs SET name = ?, state = ?, schedule = ?, zone = ?, anchor = ?, spec = ?, next_at = ?,"
-                " wake_at = ?, begun = ?, version = version + 1 WHERE id = ? AND version = ?",
-                (
-                    job.name,
-                    job.state,
-                    job.schedule,
-                    job.zone,
-                    job.anchor,
-                    job.spec,
-                    job.next_at,
-                    job.wake_at,
-                    job.begun,
-                    job.id,
-                    job.version,
-                ),
-            ).fetchall()
-            changed = connection.changes() > 0
-            if changed and forget_after is not None:
-                connection.execute(
-                    "DELETE FROM job_instants WHERE job_id = ? AND at > ? AND state = 'missed'", (job.id, forget_after)
-                ).fetchall()
-            return changed
-
-        return await self._database.write(replace_job)
-
-    async def remove_job(self, job_id: str) -> bool:
+    @writes
+    def remove(self, tx: Transaction, job_id: str) -> bool:
         """Delete a job with its history; return whether there was one."""
+        return tx.change_any("DELETE FROM jobs WHERE id = ?", (job_id,))
 
-        def delete_job(connection: apsw.Connection) -> bool:
-            connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,)).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(delete_job)
-
-    async def check_pending_jobs(self) -> PendingJobs:
+    @reads
+    def check_pending(self, tx: Transaction) -> PendingJobs:
         """Return whether there is anything to do, by one query of three indexes."""
-        found = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT (SELECT min(wake_at) FROM jobs WHERE wake_at IS NOT NULL),"
-                f" EXISTS (SELECT 1 FROM job_instants WHERE {_OPEN}),"
-                " EXISTS (SELECT 1 FROM job_instants WHERE delivery = 'owed')"
-            ).fetchall()
+        found = tx.select_all(
+            PendingJobs,
+            "SELECT (SELECT min(wake_at) FROM jobs WHERE wake_at IS NOT NULL),"
+            f" EXISTS (SELECT 1 FROM job_instants WHERE {_OPEN}),"
+            " EXISTS (SELECT 1 FROM job_instants WHERE delivery = 'owed')",
         )
-        return msgspec.convert(
-            dict(zip(PendingJobs.__struct_fields__, found[0], strict=True)), PendingJobs, strict=False
-        )
+        return found[0]
 
-    async def advance_cursor(self, step: CursorAdvance) -> bool:
+    @writes
+    def advance_cursor(self, tx: Transaction, step: CursorAdvance) -> bool:
         """Write the rows and move the cursor, in one transaction; return False when another process has moved it
         meanwhile.
         """
-        return await self._database.write(lambda connection: _advance_cursor(connection, step))
+        tx.execute(
+            "UPDATE jobs SET next_at = ?, wake_at = ?, state = iif(? IS NULL, 'done', state)"
+            " WHERE id = ? AND version = ? AND next_at = ? AND state = 'active'",
+            (step.next_at, step.wake_at, step.next_at, step.job_id, step.version, step.expecting),
+        )
+        if tx.changes() == 0:
+            return False
+        waiting, running = _count_open_instants(tx, step.job_id)
+        begun = 0
+        for one in step.rows:
+            row = one
+            if row.state is InstantState.DUE:
+                if _has_instant(tx, step.job_id, row.at):
+                    continue
+                why = _find_blocking_reason(step.overlap, waiting, running)
+                begun += not why
+                skipped = NewInstant(at=row.at, state=InstantState.SKIPPED, reason=why)
+                row = skipped if why else row
+            _insert_instant(tx, step.job_id, row)
+        if begun and step.overlap == "stop" and running:
+            why = N_("the next instant came")
+            tx.execute("UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, step.job_id))
+        if begun:
+            tx.execute(
+                "UPDATE jobs SET begun = begun + ?1, state = iif(begun + ?1 >= ?2, 'done', state),"
+                " next_at = iif(begun + ?1 >= ?2, NULL, next_at), wake_at = iif(begun + ?1 >= ?2, NULL, wake_at)"
+                " WHERE id = ?3",
+                (begun, step.repeat if step.repeat is not None else 1 << 60, step.job_id),
+            )
+        _prune_history(tx, step.job_id, step.keep)
+        return True
 
-    async def add_manual_instant(self, job_id: str, at: float) -> float:
+    @writes
+    def add_manual_instant(self, tx: Transaction, job_id: str, at: float) -> float:
         """Make a job due now, whatever its schedule says; return the instant of its row."""
+        moment = at
+        while _has_instant(tx, job_id, moment):
+            moment = round(moment + 0.001, 3)
+        _insert_instant(tx, job_id, NewInstant(at=moment, state=InstantState.DUE), by_hand=True)
+        return moment
 
-        def insert_instant(connection: apsw.Connection) -> float:
-            moment = at
-            while _has_instant(connection, job_id, moment):
-                moment = round(moment + 0.001, 3)
-            _insert_instant(connection, job_id, NewInstant(at=moment, state=InstantState.DUE), by_hand=True)
-            return moment
-
-        return await self._database.write(insert_instant)
-
-    async def claim_instant(self, job_id: str, at: float, *, owner: str, until: float) -> int | None:
+    @writes
+    def claim_instant(self, tx: Transaction, job_id: str, at: float, *, owner: str, until: float) -> int | None:
         """Claim a due instant whose job has no run; return the fence that its end must name, or None when it
         cannot be claimed.
         """
-        now = self._clock.now()
-        fence = await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE job_instants SET state = 'claimed', owner = ?1, until = ?2, fence = fence + 1, stop = '',"
-                    " began_at = ?3 WHERE job_id = ?4 AND at = ?5 AND state = 'due' AND NOT EXISTS"
-                    " (SELECT 1 FROM job_instants WHERE job_id = ?4 AND state = 'claimed') RETURNING fence",
-                    (owner, until, now, job_id, at),
-                ).get
-            )
-        )
+        fence = tx.execute(
+            "UPDATE job_instants SET state = 'claimed', owner = ?1, until = ?2, fence = fence + 1, stop = '',"
+            " began_at = ?3 WHERE job_id = ?4 AND at = ?5 AND state = 'due' AND NOT EXISTS"
+            " (SELECT 1 FROM job_instants WHERE job_id = ?4 AND state = 'claimed') RETURNING fence",
+            (owner, until, tx.now, job_id, at),
+        ).get
         return None if fence is None else int(fence)
 
-    async def renew_instant(self, job_id: str, at: float, *, fence: int, until: float) -> bool:
+    @writes
+    def renew_instant(self, tx: Transaction, job_id: str, at: float, *, fence: int, until: float) -> bool:
         """Extend a claim; return False when it was lost."""
-
-        def extend_claim(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "UPDATE job_instants SET until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
-                (until, job_id, at, fence),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(extend_claim)
-
-    async def end_instant(self, job_id: str, at: float, *, fence: int, end: InstantEnd) -> bool:
-        """End a claimed instant; return False, with nothing changed, when the claim was lost."""
-        now = self._clock.now()
-
-        def write_end(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "UPDATE job_instants SET state = ?, reason = ?, session_id = ?, nano = ?, output = ?, delivery = ?,"
-                " ended_at = ?, owner = ?, until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
-                (
-                    end.state,
-                    end.reason,
-                    end.session_id,
-                    end.nano,
-                    end.output,
-                    JobDeliveryState.OWED if end.owed else JobDeliveryState.NONE,
-                    now,
-                    end.deliverer,
-                    end.until,
-                    job_id,
-                    at,
-                    fence,
-                ),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(write_end)
-
-    async def release_instant(self, job_id: str, at: float, *, fence: int) -> bool:
-        """Make a claimed instant due again; return False when the claim was lost."""
-
-        def write_release(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "UPDATE job_instants SET state = 'due', owner = '', until = 0"
-                " WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
-                (job_id, at, fence),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(write_release)
-
-    async def skip_instant(self, job_id: str, at: float, why: str) -> None:
-        """Skip an instant that waits for a run."""
-        now = self._clock.now()
-        await self._database.write(
-            lambda connection: connection.execute(
-                "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ?"
-                " WHERE job_id = ? AND at = ? AND state = 'due'",
-                (why, now, job_id, at),
-            ).fetchall()
+        return tx.change_any(
+            "UPDATE job_instants SET until = ? WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
+            (until, job_id, at, fence),
         )
 
-    async def request_stop(self, job_id: str, why: str) -> int:
+    @writes
+    def end_instant(self, tx: Transaction, job_id: str, at: float, *, fence: int, end: InstantEnd) -> bool:
+        """End a claimed instant; return False, with nothing changed, when the claim was lost."""
+        delivery = JobDeliveryState.OWED if end.owed else JobDeliveryState.NONE
+        return tx.change_any(
+            "UPDATE job_instants SET state = :state, reason = :reason, session_id = :session_id, nano = :nano,"
+            " output = :output, delivery = :delivery, ended_at = :now, owner = :deliverer, until = :until"
+            " WHERE job_id = :job_id AND at = :at AND fence = :fence AND state = 'claimed'",
+            msgspec.structs.asdict(end)
+            | {"delivery": delivery, "now": tx.now, "job_id": job_id, "at": at, "fence": fence},
+        )
+
+    @writes
+    def release_instant(self, tx: Transaction, job_id: str, at: float, *, fence: int) -> bool:
+        """Make a claimed instant due again; return False when the claim was lost."""
+        return tx.change_any(
+            "UPDATE job_instants SET state = 'due', owner = '', until = 0"
+            " WHERE job_id = ? AND at = ? AND fence = ? AND state = 'claimed'",
+            (job_id, at, fence),
+        )
+
+    @writes
+    def skip_instant(self, tx: Transaction, job_id: str, at: float, why: str) -> None:
+        """Skip an instant that waits for a run."""
+        tx.execute(
+            "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ?"
+            " WHERE job_id = ? AND at = ? AND state = 'due'",
+            (why, tx.now, job_id, at),
+        )
+
+    @writes
+    def request_stop(self, tx: Transaction, job_id: str, why: str) -> int:
         """Ask the job's run to end, and skip what waits behind it; return the number of instants."""
-        now = self._clock.now()
+        tx.execute("UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, job_id))
+        stopped = tx.changes()
+        tx.execute(
+            "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ? WHERE job_id = ? AND state = 'due'",
+            (why, tx.now, job_id),
+        )
+        return stopped + tx.changes()
 
-        def write_stop(connection: apsw.Connection) -> int:
-            connection.execute(
-                "UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, job_id)
-            ).fetchall()
-            stopped = connection.changes()
-            connection.execute(
-                "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ?"
-                " WHERE job_id = ? AND state = 'due'",
-                (why, now, job_id),
-            ).fetchall()
-            return stopped + connection.changes()
-
-        return await self._database.write(write_stop)
-
-    async def get_instant(self, job_id: str, at: float) -> InstantRow | None:
+    @reads
+    def get_instant(self, tx: Transaction, job_id: str, at: float) -> InstantRow | None:
         """Return the row of exactly this instant, or None."""
-        rows = await self._select_instants("WHERE job_id = ? AND at = ?", (job_id, at))
+        rows = _select_instants(tx, "WHERE job_id = ? AND at = ?", (job_id, at))
         return rows[0] if rows else None
 
-    async def list_open_instants(self) -> list[InstantRow]:
+    @reads
+    def list_open_instants(self, tx: Transaction) -> list[InstantRow]:
         """Return the instants that wait for a run or have one, the earliest first."""
-        return await self._select_instants(f"WHERE {_OPEN} ORDER BY at, job_id", ())
+        return _select_instants(tx, f"WHERE {_OPEN} ORDER BY at, job_id", ())
 
-    async def list_undelivered_jobs(self) -> list[JobRow]:
+    @reads
+    def list_undelivered(self, tx: Transaction) -> list[JobRow]:
         """Return the jobs that have undelivered output."""
-        return await self._select_jobs("WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
+        return _select_jobs(tx, "WHERE id IN (SELECT job_id FROM job_instants WHERE delivery = 'owed')", ())
 
-    async def list_undelivered_instants(self, job_id: str, limit: int) -> list[InstantRow]:
+    @reads
+    def list_undelivered_instants(self, tx: Transaction, job_id: str, limit: int) -> list[InstantRow]:
         """Return a job's instants whose output is undelivered, the earliest first."""
-        return await self._select_instants(
-            "WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit)
+        return _select_instants(tx, "WHERE job_id = ? AND delivery = 'owed' ORDER BY at LIMIT ?", (job_id, limit))
+
+    @writes
+    def claim_delivery(self, tx: Transaction, row: InstantRow, *, owner: str, until: float) -> bool:
+        """Claim the delivery of an instant's output, in place of `row.owner`; return whether that succeeded."""
+        return tx.change_any(
+            "UPDATE job_instants SET owner = ?, until = ? WHERE job_id = ? AND at = ? AND owner = ?"
+            " AND delivery = 'owed'",
+            (owner, until, row.job_id, row.at, row.owner),
         )
 
-    async def claim_delivery(self, row: InstantRow, *, owner: str, until: float) -> bool:
-        """Claim the delivery of an instant's output, in place of `row.owner`; return whether that succeeded."""
-
-        def write_claim(connection: apsw.Connection) -> bool:
-            connection.execute(
-                "UPDATE job_instants SET owner = ?, until = ? WHERE job_id = ? AND at = ? AND owner = ?"
-                " AND delivery = 'owed'",
-                (owner, until, row.job_id, row.at, row.owner),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(write_claim)
-
-    async def settle_job_delivery(
-        self, job_id: str, ats: Sequence[float], delivery: JobDeliveryState, why: str = ""
+    @writes
+    def settle_delivery(
+        self, tx: Transaction, job_id: str, ats: Sequence[float], delivery: JobDeliveryState, why: str = ""
     ) -> None:
         """Record the delivery state of instants whose output was undelivered."""
+        for at in ats:
+            tx.execute(
+                "UPDATE job_instants SET delivery = ?, delivery_why = ?, owner = '', until = 0"
+                " WHERE job_id = ? AND at = ? AND delivery = 'owed'",
+                (delivery, why, job_id, at),
+            )
 
-        def write_delivery(connection: apsw.Connection) -> None:
-            for at in ats:
-                connection.execute(
-                    "UPDATE job_instants SET delivery = ?, delivery_why = ?, owner = '', until = 0"
-                    " WHERE job_id = ? AND at = ? AND delivery = 'owed'",
-                    (delivery, why, job_id, at),
-                ).fetchall()
-
-        await self._database.write(write_delivery)
-
-    async def list_job_history(
-        self, job_id: str | None, limit: int, *, state: InstantState | None = None
+    @reads
+    def list_history(
+        self, tx: Transaction, job_id: str | None, limit: int, *, state: InstantState | None = None
     ) -> list[InstantRow]:
         """Return the instants of a job, or of all jobs, the newest first; with `state` only those that ended so."""
-        return await self._select_instants(
+        return _select_instants(
+            tx,
             "WHERE (?1 IS NULL OR job_id = ?1) AND (?2 IS NULL OR state = ?2) ORDER BY at DESC, job_id LIMIT ?3",
             (job_id, state, limit),
         )
 
-    async def _select_jobs(self, where: str, values: tuple[object, ...]) -> list[JobRow]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(f"SELECT {_JOB} FROM jobs {where}", values).fetchall()
-        )
-        return [msgspec.convert(dict(zip(JobRow.__struct_fields__, row, strict=True)), JobRow) for row in rows]
 
-    async def _select_instants(self, where: str, values: tuple[object, ...]) -> list[InstantRow]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(f"SELECT {_INSTANT} FROM job_instants {where}", values).fetchall()
-        )
-        return [
-            msgspec.convert(dict(zip(InstantRow.__struct_fields__, row, strict=True)), InstantRow, strict=False)
-            for row in rows
-        ]
-
-
-def _prune_done_jobs(connection: apsw.Connection, count: int) -> None:
+def _prune_done_jobs(tx: Transaction, count: int) -> None:
     """Make room by deleting jobs that are done. Raises UsageError when there are not enough of them."""
-    connection.execute(
+    tx.execute(
         "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE state = 'done' AND NOT EXISTS"
         f" (SELECT 1 FROM job_instants WHERE job_id = jobs.id AND ({_OPEN} OR delivery = 'owed'))"
         " ORDER BY made_at LIMIT ?)",
         (count,),
-    ).fetchall()
-    if connection.changes() < count:
+    )
+    if tx.changes() < count:
         raise UsageError(N_("There are {n} jobs already.", n=MAX_JOBS), N_("Remove some first."))
 
 
-def _advance_cursor(connection: apsw.Connection, step: CursorAdvance) -> bool:
-    connection.execute(
-        "UPDATE jobs SET next_at = ?, wake_at = ?, state = iif(? IS NULL, 'done', state)"
-        " WHERE id = ? AND version = ? AND next_at = ? AND state = 'active'",
-        (step.next_at, step.wake_at, step.next_at, step.job_id, step.version, step.expecting),
-    ).fetchall()
-    if connection.changes() == 0:
-        return False
-    waiting, running = _count_open_instants(connection, step.job_id)
-    begun = 0
-    for one in step.rows:
-        row = one
-        if row.state is InstantState.DUE:
-            if _has_instant(connection, step.job_id, row.at):
-                continue
-            why = _find_blocking_reason(step.overlap, waiting, running)
-            begun += not why
-            skipped = NewInstant(at=row.at, state=InstantState.SKIPPED, reason=why)
-            row = skipped if why else row
-        _insert_instant(connection, step.job_id, row)
-    if begun and step.overlap == "stop" and running:
-        why = N_("the next instant came")
-        connection.execute(
-            "UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, step.job_id)
-        ).fetchall()
-    if begun:
-        connection.execute(
-            "UPDATE jobs SET begun = begun + ?1, state = iif(begun + ?1 >= ?2, 'done', state),"
-            " next_at = iif(begun + ?1 >= ?2, NULL, next_at), wake_at = iif(begun + ?1 >= ?2, NULL, wake_at)"
-            " WHERE id = ?3",
-            (begun, step.repeat if step.repeat is not None else 1 << 60, step.job_id),
-        ).fetchall()
-    _prune_history(connection, step.job_id, step.keep)
-    return True
-
-
-def _count_open_instants(connection: apsw.Connection, job_id: str) -> tuple[int, int]:
+def _count_open_instants(tx: Transaction, job_id: str) -> tuple[int, int]:
     """Return how many instants of a job wait for a run, and how many have one."""
     states = [
-        str(row[0])
-        for row in connection.execute(f"SELECT state FROM job_instants WHERE job_id = ? AND {_OPEN}", (job_id,))
+        str(row[0]) for row in tx.execute(f"SELECT state FROM job_instants WHERE job_id = ? AND {_OPEN}", (job_id,))
     ]
     return states.count(InstantState.DUE), states.count(InstantState.CLAIMED)
 
@@ -505,27 +422,33 @@ def _find_blocking_reason(overlap: str, waiting: int, running: int) -> str:
     return ""
 
 
-def _has_instant(connection: apsw.Connection, job_id: str, at: float) -> bool:
-    found = connection.execute(
-        "SELECT 1 FROM job_instants WHERE job_id = ?1 AND at <= ?2 AND through >= ?2", (job_id, at)
-    )
+def _has_instant(tx: Transaction, job_id: str, at: float) -> bool:
+    found = tx.execute("SELECT 1 FROM job_instants WHERE job_id = ?1 AND at <= ?2 AND through >= ?2", (job_id, at))
     return found.get is not None
 
 
-def _insert_instant(connection: apsw.Connection, job_id: str, row: NewInstant, *, by_hand: bool = False) -> None:
+def _insert_instant(tx: Transaction, job_id: str, row: NewInstant, *, by_hand: bool = False) -> None:
     through = row.at if row.through is None else row.through
     delivery = JobDeliveryState.OWED if row.owed else JobDeliveryState.NONE
-    connection.execute(
+    tx.execute(
         "INSERT OR IGNORE INTO job_instants (job_id, at, through, instants, state, reason, by_hand, delivery)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (job_id, row.at, through, row.instants, row.state, row.reason, by_hand, delivery),
-    ).fetchall()
+    )
 
 
-def _prune_history(connection: apsw.Connection, job_id: str, keep: int) -> None:
-    connection.execute(
+def _prune_history(tx: Transaction, job_id: str, keep: int) -> None:
+    tx.execute(
         "DELETE FROM job_instants WHERE job_id = ?1 AND at <="
         " (SELECT at FROM job_instants WHERE job_id = ?1 ORDER BY at DESC LIMIT 1 OFFSET ?2)"
         f" AND NOT {_OPEN} AND delivery <> 'owed'",
         (job_id, keep),
-    ).fetchall()
+    )
+
+
+def _select_jobs(tx: Transaction, where: str, values: tuple[object, ...]) -> list[JobRow]:
+    return tx.select_all(JobRow, f"SELECT {_JOB} FROM jobs {where}", values)
+
+
+def _select_instants(tx: Transaction, where: str, values: tuple[object, ...]) -> list[InstantRow]:
+    return tx.select_all(InstantRow, f"SELECT {_INSTANT} FROM job_instants {where}", values)

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Collection
 from enum import StrEnum
 from pathlib import Path
 
-import apsw
 import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import BusyError, StoreError
-from hermes.store.access import StoreAccess
+from hermes.store.repository import Repository, Transaction, reads, writes
 from hermes.util.file_lock import hold_file_lock
 
 _PATIENCE = 10.0
@@ -84,115 +83,99 @@ class UsefulnessCounts(Struct, frozen=True, kw_only=True):
     last_at: float = 0.0
 
 
-class RevisionAccess(StoreAccess):
+class RevisionRepository(Repository):
     """Store operations for revisions. Those that change a state return whether they did: of several at once only one
     does.
     """
 
-    async def add_revision(self, change: NewRevision, state: RevisionState) -> int:
+    @writes
+    def add(self, tx: Transaction, change: NewRevision, state: RevisionState) -> int:
         """Store a change, and return its id. It is on disk when this returns."""
-        now = self._clock.now()
-        values = (
-            change.kind,
-            change.name,
-            change.author,
-            change.reason,
-            msgspec.json.encode(change.sources).decode(),
-            change.session_id,
-            change.turn_id,
-            change.before,
-            change.after,
-            state,
-            now,
-        )
-        found = await self._database.write(
-            lambda connection: (
-                connection.execute(
-                    "INSERT INTO revisions (kind, name, author, reason, sources, session_id, turn_id, before, after,"
-                    " state, made_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                    values,
-                ).get
-            )
-        )
+        values = msgspec.structs.asdict(change) | {"sources": msgspec.json.encode(change.sources).decode()}
+        found = tx.execute(
+            "INSERT INTO revisions (kind, name, author, reason, sources, session_id, turn_id, before, after, state,"
+            " made_at) VALUES (:kind, :name, :author, :reason, :sources, :session_id, :turn_id, :before, :after,"
+            " :state, :made_at) RETURNING id",
+            values | {"state": state, "made_at": tx.now},
+        ).get
         return int(found)
 
-    async def transition_revision(
-        self, revision_id: int, state: RevisionState, *, expecting: Collection[RevisionState], by: str = ""
+    @writes
+    def transition(
+        self,
+        tx: Transaction,
+        revision_id: int,
+        state: RevisionState,
+        *,
+        expecting: Collection[RevisionState],
+        by: str = "",
     ) -> bool:
         """Set a change's state when it has one of `expecting`; return whether it had. `by` says who decided."""
-        now = self._clock.now()
-
-        def update_state(connection: apsw.Connection) -> bool:
-            marks = ", ".join("?" * len(expecting))
-            connection.execute(
-                "UPDATE revisions SET state = ?, decided_at = ?, decided_by = iif(?3 = '', decided_by, ?3)"
-                f" WHERE id = ?4 AND state IN ({marks})",
-                (state, now, by, revision_id, *expecting),
-            ).fetchall()
-            return connection.changes() > 0
-
-        return await self._database.write(update_state)
-
-    async def add_revision_sources(self, revision_id: int, sources: Collection[str]) -> None:
-        """Add untrusted sources to those that stood where a change was requested; each is stored once."""
-        if not sources:
-            return
-
-        def merge_sources(connection: apsw.Connection) -> None:
-            known = connection.execute("SELECT sources FROM revisions WHERE id = ?", (revision_id,)).get
-            joined = list(dict.fromkeys([*msgspec.json.decode(known or "[]"), *sources]))
-            told = msgspec.json.encode(joined).decode()
-            connection.execute("UPDATE revisions SET sources = ? WHERE id = ?", (told, revision_id)).fetchall()
-
-        await self._database.write(merge_sources)
-
-    async def get_revision(self, revision_id: int) -> Revision | None:
-        """Return the change of this id, or None."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                f"SELECT {_FIELDS} FROM revisions WHERE id = ?", (revision_id,)
-            ).fetchall()
+        marks = ", ".join("?" * len(expecting))
+        return tx.change_any(
+            "UPDATE revisions SET state = ?, decided_at = ?, decided_by = iif(?3 = '', decided_by, ?3)"
+            f" WHERE id = ?4 AND state IN ({marks})",
+            (state, tx.now, by, revision_id, *expecting),
         )
+
+    async def add_sources(self, revision_id: int, sources: Collection[str]) -> None:
+        """Add untrusted sources to those that stood where a change was requested; each is stored once."""
+        if sources:
+            await self._merge_sources(revision_id, sources)
+
+    @writes
+    def _merge_sources(self, tx: Transaction, revision_id: int, sources: Collection[str]) -> None:
+        known = tx.execute("SELECT sources FROM revisions WHERE id = ?", (revision_id,)).get
+        joined = list(dict.fromkeys([*msgspec.json.decode(known or "[]"), *sources]))
+        told = msgspec.json.encode(joined).decode()
+        tx.execute("UPDATE revisions SET sources = ? WHERE id = ?", (told, revision_id))
+
+    @reads
+    def get(self, tx: Transaction, revision_id: int) -> Revision | None:
+        """Return the change of this id, or None."""
+        rows = tx.execute(f"SELECT {_FIELDS} FROM revisions WHERE id = ?", (revision_id,)).fetchall()
         return _to_revision(rows[0]) if rows else None
 
-    async def list_revisions(
-        self, kind: str, *, name: str | None = None, states: Collection[RevisionState] = (), limit: int = 100
+    @reads
+    def list_newest(
+        self,
+        tx: Transaction,
+        kind: str,
+        *,
+        name: str | None = None,
+        states: Collection[RevisionState] = (),
+        limit: int = 100,
     ) -> list[Revision]:
         """Return changes of a kind, the newest first; of one `name` and in some `states` if these are given."""
         marks = ", ".join("?" * len(states))
         where = f" AND state IN ({marks})" if states else ""
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                f"SELECT {_FIELDS} FROM revisions WHERE kind = ?1 AND (?2 IS NULL OR name = ?2){where}"
-                " ORDER BY id DESC LIMIT ?",
-                (kind, name, *states, limit),
-            ).fetchall()
-        )
+        rows = tx.execute(
+            f"SELECT {_FIELDS} FROM revisions WHERE kind = ?1 AND (?2 IS NULL OR name = ?2){where}"
+            " ORDER BY id DESC LIMIT ?",
+            (kind, name, *states, limit),
+        ).fetchall()
         return [_to_revision(row) for row in rows]
 
-    async def count_use(self, kind: str, name: str, *, used: int = 0, helped: int = 0, failed: int = 0) -> None:
+    @writes
+    def count_use(
+        self, tx: Transaction, kind: str, name: str, *, used: int = 0, helped: int = 0, failed: int = 0
+    ) -> None:
         """Add to the use counts of a kept item."""
-        now = self._clock.now()
-        await self._database.write(
-            lambda connection: connection.execute(
-                "INSERT INTO usefulness (kind, name, used, helped, failed, last_at) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (kind, name) DO UPDATE SET used = used + excluded.used,"
-                " helped = helped + excluded.helped, failed = failed + excluded.failed, last_at = excluded.last_at",
-                (kind, name, used, helped, failed, now),
-            ).fetchall()
+        tx.execute(
+            "INSERT INTO usefulness (kind, name, used, helped, failed, last_at) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (kind, name) DO UPDATE SET used = used + excluded.used,"
+            " helped = helped + excluded.helped, failed = failed + excluded.failed, last_at = excluded.last_at",
+            (kind, name, used, helped, failed, tx.now),
         )
 
-    async def list_usefulness(self, kind: str) -> list[UsefulnessCounts]:
+    @reads
+    def list_usefulness(self, tx: Transaction, kind: str) -> list[UsefulnessCounts]:
         """Return the use counts of everything of a kind, by name."""
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT name, used, helped, failed, last_at FROM usefulness WHERE kind = ? ORDER BY name", (kind,)
-            ).fetchall()
+        return tx.select_all(
+            UsefulnessCounts,
+            "SELECT name, used, helped, failed, last_at FROM usefulness WHERE kind = ? ORDER BY name",
+            (kind,),
         )
-        return [
-            msgspec.convert(dict(zip(UsefulnessCounts.__struct_fields__, row, strict=True)), UsefulnessCounts)
-            for row in rows
-        ]
 
 
 def _to_revision(row: tuple[object, ...]) -> Revision:

@@ -1,8 +1,6 @@
-"""The cost of model calls, and reservations for those under way: functions over a connection."""
+"""The cost of model calls, and reservations for those under way."""
 
 from collections.abc import Callable, Sequence
-
-import apsw
 
 from hermes.core.money import NANO_PER_USD, Certainty, compute_affordable_output, compute_worst_cost
 from hermes.core.usage import Usage
@@ -19,6 +17,8 @@ from hermes.store.records import (
     SpendTotal,
     ToolTotal,
 )
+from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
+from hermes.util.process_identity import is_alive
 
 RESERVED = "reserved"
 """The certainty of a row whose call is under way."""
@@ -41,18 +41,29 @@ _SUMS = (
     "coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
     " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), sum(cost_usd)"
 )
+_MODEL, _SESSION, _MOMENT = "provider || '/' || model", "coalesce(session_id, '')", "at, 'unixepoch', 'localtime'"
+_KINDS = {
+    "": "''",
+    "model": _MODEL,
+    "session": _SESSION,
+    "session_model": f"{_SESSION} || ' ' || {_MODEL}",
+    "day": f"strftime('%Y-%m-%d', {_MOMENT})",
+    "hour": f"strftime('%w %H', {_MOMENT})",
+    "purpose": "purpose",
+}
+"""The expressions over a call's columns by which totals are summed."""
 
 
-def record_spend(connection: apsw.Connection, who: SpendOrigin, spent: CallSpend, now: float) -> None:
-    """Store a call that had no reservation."""
-    connection.execute(_INSERT, (*_make_origin_values(who, now), None, who.session_id, *_make_spend_values(spent)))
+def record_spend(tx: Transaction, who: SpendOrigin, spent: CallSpend) -> None:
+    """Store the cost of a call that had no reservation."""
+    tx.execute(_INSERT, (*_make_origin_values(who, tx.now), None, who.session_id, *_make_spend_values(spent)))
 
 
 def reserve_spend(
-    connection: apsw.Connection, who: SpendOrigin, request: SpendRequest, caps: Sequence[SpendCap], now: float
+    tx: Transaction, who: SpendOrigin, request: SpendRequest, caps: Sequence[SpendCap]
 ) -> SpendReservation | SpendRefusal:
     """Reserve the worst case of a call under every cap, its output lowered to what they leave; or nothing at all."""
-    standings = [get_cap_usage(connection, cap) for cap in caps]
+    standings = [get_cap_usage(tx, cap) for cap in caps]
     rooms = [_count_room(each, request, settled=False) for each in standings]
     room, later = min(rooms), min(_count_room(each, request, settled=True) for each in standings)
     tightest = standings[rooms.index(room)]
@@ -65,38 +76,38 @@ def reserve_spend(
     spent = Usage(input=request.prompt, output=fitting)
     nano = None if request.price is None else compute_worst_cost(request.prompt, fitting, request.price)
     values = (spent.input, spent.output, 0, 0, 0, None, nano, RESERVED)
-    connection.execute(_INSERT, (*_make_origin_values(who, now), who.owner, who.session_id, *values))
+    tx.execute(_INSERT, (*_make_origin_values(who, tx.now), who.owner, who.session_id, *values))
     lowered = tightest if fitting < request.output else None
-    return SpendReservation(id=connection.last_insert_rowid(), output=fitting, tightest=lowered)
+    return SpendReservation(id=tx.connection.last_insert_rowid(), output=fitting, tightest=lowered)
 
 
-def settle_spend(connection: apsw.Connection, reservation_id: int, spent: CallSpend) -> None:
-    """Store a call's cost in place of its reservation, even after its process was taken for dead."""
-    connection.execute(_UPDATE, (*_make_spend_values(spent), reservation_id))
+def settle_spend(tx: Transaction, reservation_id: int, spent: CallSpend | None) -> None:
+    """Store a call's cost in place of its reservation, even after its process was taken for dead; None means that
+    the call was not served.
+    """
+    if spent is None:
+        tx.execute("DELETE FROM spend WHERE id = ?", (reservation_id,))
+    else:
+        tx.execute(_UPDATE, (*_make_spend_values(spent), reservation_id))
 
 
-def release_spend(connection: apsw.Connection, reservation_id: int) -> None:
-    """Delete the reservation of a call that was not served."""
-    connection.execute("DELETE FROM spend WHERE id = ?", (reservation_id,))
-
-
-def settle_lost_spend(connection: apsw.Connection, is_alive: Callable[[str], bool], own: str) -> int:
+def settle_lost_spend(tx: Transaction, is_alive: Callable[[str], bool], own: str) -> int:
     """Settle reservations of processes that died at their worst case; return how many calls that are."""
     count = 0
-    owners = connection.execute(f"SELECT DISTINCT owner FROM spend WHERE {_OPEN} AND owner <> ?", (own,)).fetchall()
+    owners = tx.execute(f"SELECT DISTINCT owner FROM spend WHERE {_OPEN} AND owner <> ?", (own,)).fetchall()
     for (owner,) in owners:
         if not is_alive(str(owner)):
-            connection.execute(
+            tx.execute(
                 "UPDATE spend SET owner = NULL, certainty = ? WHERE owner = ?", (Certainty.UPPER_BOUND.value, owner)
             )
-            count += connection.changes()
+            count += tx.changes()
     return count
 
 
-def get_cap_usage(connection: apsw.Connection, cap: SpendCap) -> CapUsage:
+def get_cap_usage(tx: Transaction, cap: SpendCap) -> CapUsage:
     """Return what was spent and is reserved under a cap."""
     where, values = _build_cap_condition(cap)
-    rows = connection.execute(
+    rows = tx.execute(
         f"SELECT {_OPEN}, {_NANO}, coalesce(sum({_TOKENS}), 0) FROM spend WHERE {where} GROUP BY {_OPEN}", values
     )
     found = {bool(row[0]): (int(row[1]) * NANO_PER_USD + int(row[2]), int(row[3])) for row in rows}
@@ -104,72 +115,96 @@ def get_cap_usage(connection: apsw.Connection, cap: SpendCap) -> CapUsage:
     return CapUsage(cap=cap, nano=nano, tokens=tokens, held_nano=held_nano, held_tokens=held_tokens)
 
 
-def sum_usage(connection: apsw.Connection, since: float, *, session_id: str | None = None) -> Usage:
-    """Return the sum of model calls from `since` on, of one session or of all."""
-    where, values = _build_time_condition(since, session_id)
-    row = connection.execute(f"SELECT {_SUMS} FROM spend WHERE {where}", values).fetchone()
-    return Usage(*row) if row is not None else Usage()
-
-
 def list_spend_totals(
-    connection: apsw.Connection, since: float, *, session_id: str | None, by: str = "''"
+    tx: Transaction, since: float, *, session_id: str | None = None, by: str = ""
 ) -> list[SpendTotal]:
-    """Return sums of settled calls by an expression over their columns, the dearest first."""
+    """Return sums of settled calls from `since` on, the dearest first: one, or one for each `by` `model`,
+    `session`, `session_model`, `day`, `hour` or `purpose`.
+
+    The key of `session_model` is the session's id, a space, and the model's key; a day's is its local date,
+    an hour's its local day of the week (0 is Sunday), a space, and its two digits.
+    """
     where, values = _build_time_condition(since, session_id)
-    rows = connection.execute(
-        f"SELECT {by} AS kind, count(*), {_SUMS}, {_NANO},"
+    rows = tx.execute(
+        f"SELECT {_KINDS[by]} AS kind, count(*), {_SUMS}, {_NANO},"
         " count(*) FILTER (WHERE certainty = 'reported'), count(*) FILTER (WHERE certainty = 'upper_bound'),"
         " count(*) FILTER (WHERE certainty = 'unknown')"
         f" FROM spend WHERE {where} AND owner IS NULL GROUP BY kind ORDER BY total(nano) DESC, total({_TOKENS}) DESC",
         values,
     )
     return [
-        SpendTotal(
-            key=row[0],
-            calls=row[1],
-            usage=Usage(*row[2:8]),
-            nano=int(row[8]) * NANO_PER_USD + int(row[9]),
-            reported=row[10],
-            bounds=row[11],
-            uncounted=row[12],
+        to_value(SpendTotal, (*row[:2], Usage(*row[2:8]), row[8] * NANO_PER_USD + row[9], *row[10:])) for row in rows
+    ]
+
+
+class SpendingRepository(Repository):
+    """The cost of model calls, kept when their session is deleted, and reservations for calls under way."""
+
+    record = queues(as_method(record_spend))
+    settle = queues(as_method(settle_spend))
+    list_totals = reads(as_method(list_spend_totals))
+
+    @queues
+    def reserve(
+        self, tx: Transaction, who: SpendOrigin, request: SpendRequest, caps: Sequence[SpendCap]
+    ) -> SpendReservation | SpendRefusal:
+        """Queue the reservation of a call's worst case under every cap: all of them, or none.
+
+        Reservations of processes that died are settled first. One transaction, so several processes cannot
+        reserve the same room.
+        """
+        settle_lost_spend(tx, is_alive, who.owner)
+        return reserve_spend(tx, who, request, caps)
+
+    @writes
+    def settle_lost(self, tx: Transaction, own: str = "") -> int:
+        """Settle reservations of processes that died at their worst case; return how many calls that are."""
+        return settle_lost_spend(tx, is_alive, own)
+
+    @reads
+    def list_cap_usage(self, tx: Transaction, caps: Sequence[SpendCap]) -> list[CapUsage]:
+        """Return what was spent and is reserved under each cap."""
+        return [get_cap_usage(tx, cap) for cap in caps]
+
+    @reads
+    def sum_usage(self, tx: Transaction, since: float, *, session_id: str | None = None) -> Usage:
+        """Return the sum of model calls from `since` on, of one session or of all."""
+        where, values = _build_time_condition(since, session_id)
+        row = tx.execute(f"SELECT {_SUMS} FROM spend WHERE {where}", values).fetchone()
+        return Usage(*row) if row is not None else Usage()
+
+    @reads
+    def list_tool_totals(self, tx: Transaction, since: float) -> list[ToolTotal]:
+        """Return calls of tools by tool, the most used first, with the time of those whose end is known."""
+        return tx.select_all(
+            ToolTotal,
+            "SELECT tool, count(*), coalesce(total(done_at - intended_at), 0), count(done_at),"
+            " count(*) FILTER (WHERE state = 'uncertain')"
+            " FROM effects WHERE intended_at >= ? GROUP BY tool ORDER BY count(*) DESC, tool",
+            (since,),
         )
-        for row in rows
-    ]
 
+    @reads
+    def get_session_total(self, tx: Transaction, since: float) -> SessionTotal:
+        """Return the numbers of sessions with messages, of turns and of failed turns from `since` on."""
+        count = tx.execute(
+            "SELECT count(*) FROM sessions WHERE updated_at >= ? AND message_count > 0 AND end_reason <> 'compression'",
+            (since,),
+        ).get
+        row = tx.execute(
+            "SELECT count(*), count(*) FILTER (WHERE error <> '') FROM turns WHERE started_at >= ?", (since,)
+        ).fetchone()
+        turns, failed = row if row is not None else (0, 0)
+        return SessionTotal(sessions=int(str(count)), turns=turns, failed=failed)
 
-def list_tool_totals(connection: apsw.Connection, since: float) -> list[ToolTotal]:
-    """Return calls of tools by tool, the most used first, with the time of those whose end is known."""
-    rows = connection.execute(
-        "SELECT tool, count(*), coalesce(total(done_at - intended_at), 0), count(done_at),"
-        " count(*) FILTER (WHERE state = 'uncertain')"
-        " FROM effects WHERE intended_at >= ? GROUP BY tool ORDER BY count(*) DESC, tool",
-        (since,),
-    )
-    return [ToolTotal(tool=row[0], calls=row[1], seconds=row[2], ended=row[3], uncertain=row[4]) for row in rows]
-
-
-def get_session_total(connection: apsw.Connection, since: float) -> SessionTotal:
-    """Return the numbers of sessions with messages since then, and of turns begun since then, with the failed ones."""
-    count = connection.execute(
-        "SELECT count(*) FROM sessions WHERE updated_at >= ? AND message_count > 0 AND end_reason <> 'compression'",
-        (since,),
-    ).get
-    row = connection.execute(
-        "SELECT count(*), count(*) FILTER (WHERE error <> '') FROM turns WHERE started_at >= ?", (since,)
-    ).fetchone()
-    turns, failed = row if row is not None else (0, 0)
-    return SessionTotal(sessions=int(str(count)), turns=turns, failed=failed)
-
-
-def list_open_calls(connection: apsw.Connection) -> list[OpenCall]:
-    """Return the calls that hold a reservation now, the oldest first."""
-    rows = connection.execute(
-        f"SELECT at, provider, model, coalesce(session_id, ''), nano, {_TOKENS} FROM spend WHERE {_OPEN} ORDER BY id"
-    )
-    return [
-        OpenCall(at=row[0], provider=row[1], model=row[2], session_id=row[3], nano=row[4], tokens=row[5])
-        for row in rows
-    ]
+    @reads
+    def list_open_calls(self, tx: Transaction) -> list[OpenCall]:
+        """Return the calls that hold a reservation now, the oldest first."""
+        return tx.select_all(
+            OpenCall,
+            f"SELECT at, provider, model, coalesce(session_id, ''), nano, {_TOKENS} FROM spend"
+            f" WHERE {_OPEN} ORDER BY id",
+        )
 
 
 def _count_room(standing: CapUsage, request: SpendRequest, *, settled: bool) -> int:

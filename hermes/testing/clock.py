@@ -64,7 +64,7 @@ class ManualClock:
                 await _run_woken_tasks()
         self._elapsed = end
 
-    async def wait_for_sleepers(self, number: int = 1, *, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - a test's limit
+    async def wait_for_sleepers(self, number: int = 1, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - a test's limit
         """Return once so many tasks sleep on this clock. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
             while len(self.sleepers) < number:

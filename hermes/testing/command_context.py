@@ -120,7 +120,7 @@ class RecordingContext:
         await command_registry(Surface.TERMINAL).run_command(self, name, text.strip())
         return "\n".join(self.shown_texts[before:])
 
-    async def wait_for_text(self, text: str, *, timeout: float = 5.0) -> str:  # noqa: ASYNC109 - a test's limit
+    async def wait_for_text(self, text: str, *, timeout: float = 60.0) -> str:  # noqa: ASYNC109 - a test's limit
         """Return the first shown text that contains this one, once there is one. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
             while not (found := [one for one in self.shown_texts if text in one]):

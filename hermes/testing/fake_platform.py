@@ -131,7 +131,7 @@ class FakeChat(ABC):
         """The same as one text."""
         return "\n".join(one.text for one in self.shown(chat, thread))
 
-    async def until(self, seen: Callable[[], object], *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - a test's limit
+    async def until(self, seen: Callable[[], object], *, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - a test's limit
         """Wait until something is so; looks again whenever something was sent. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
             while not seen():

@@ -77,7 +77,7 @@ class Rig:
                 self._changed.set()
             await asyncio.sleep(0.02)
 
-    async def until(self, seen: Callable[[], object], seconds: float = 10.0) -> None:
+    async def until(self, seen: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait until something is so; looks again whenever something came in. Raises `TimeoutError`."""
         async with asyncio.timeout(seconds):
             while not seen():

@@ -155,7 +155,7 @@ class RequestRecorder:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_until(self, condition: Callable[[], bool], *, timeout: float = 5.0, what: str = "") -> None:  # noqa: ASYNC109 - a test's limit, not an operation's
+    async def wait_until(self, condition: Callable[[], bool], *, timeout: float = 60.0, what: str = "") -> None:  # noqa: ASYNC109 - a test's limit, not an operation's
         """Return once `condition()` holds; it is checked whenever something happens here. Raises `TimeoutError`."""
         try:
             async with asyncio.timeout(timeout):
@@ -164,17 +164,17 @@ class RequestRecorder:
         except TimeoutError:
             raise TimeoutError(f"{what or 'condition'} not met in {timeout} s; requests: {self.requests}") from None
 
-    async def wait_for(self, count: int, *, timeout: float = 5.0) -> RecordedRequest:  # noqa: ASYNC109
+    async def wait_for(self, count: int, *, timeout: float = 60.0) -> RecordedRequest:  # noqa: ASYNC109
         """Return the `count`-th request (from 1) once it has arrived."""
         await self.wait_until(lambda: len(self.requests) >= count, timeout=timeout, what=f"{count} requests")
         return self.requests[count - 1]
 
-    async def wait_closed(self, request: RecordedRequest, *, timeout: float = 5.0) -> float:  # noqa: ASYNC109
+    async def wait_closed(self, request: RecordedRequest, *, timeout: float = 60.0) -> float:  # noqa: ASYNC109
         """Wait until the client has closed `request` early, and return the moment."""
         await self.wait_until(lambda: request.closed_early_at is not None, timeout=timeout, what=f"close of {request}")
         return request.closed_early_at or 0.0
 
-    async def wait_held(self, request: RecordedRequest, *, timeout: float = 5.0) -> None:  # noqa: ASYNC109
+    async def wait_held(self, request: RecordedRequest, *, timeout: float = 60.0) -> None:  # noqa: ASYNC109
         """Return when the reply to `request` has reached its `hold_at`."""
         await self.wait_until(lambda: request.held, timeout=timeout, what=f"hold of {request}")
 

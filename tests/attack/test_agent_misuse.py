@@ -92,6 +92,6 @@ def test_a_session_id_that_cannot_name_a_file_is_refused(home: TempHome, name: s
 def test_an_agent_that_is_never_closed_lets_the_interpreter_end_quietly(home: TempHome, last: str) -> None:
     script = f"from hermes import AIAgent\nagent = AIAgent()\nprint(agent.chat('x'))\n{last}\n"
     done = subprocess.run(
-        [sys.executable, "-c", script], env=home.environ, cwd=home.cwd, capture_output=True, timeout=20, check=False
+        [sys.executable, "-c", script], env=home.environ, cwd=home.cwd, capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"answer\n", b"")

@@ -16,7 +16,7 @@ async def shell(script: str, answer: str = "fine", **environ: str) -> tuple[Prog
         with TempHome.for_server(server.url) as home:
             home.more |= environ
             program = f'hermes() {{ "{sys.executable}" -m hermes "$@"; }}\n'
-            done = await home.run("bash", "-c", program + script, timeout=30)
+            done = await home.run("bash", "-c", program + script, timeout=60)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     return done, server

@@ -43,7 +43,7 @@ async def resumed(home: TempHome) -> ProgramResult:
 
 
 async def until_exists(home: TempHome, name: str, end: bytes = b"") -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (home.cwd / name).exists() or not (home.cwd / name).read_bytes().endswith(end):  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.01)
 
@@ -83,7 +83,7 @@ async def test_a_signal_leaves_no_process_behind(number: signal.Signals) -> None
             async with running(home, "-z", "work") as process:
                 await until_exists(home, "began", b"\n")
                 process.send_signal(number)
-                _, err = await asyncio.wait_for(process.communicate(), 20)
+                _, err = await asyncio.wait_for(process.communicate(), 60)
                 assert (process.returncode, err) == (130, b"hermes: Stopped.\n")
             assert not process_tree.filter_alive(process_tree.find_processes(int((home.cwd / "began").read_text())))
 
@@ -115,7 +115,7 @@ async def test_a_session_deleted_under_a_running_turn_says_so() -> None:
                 name = listed.stdout.split()[0]
                 deleted = await home.run(sys.executable, "-m", "hermes", "sessions", "delete", name, "--yes")
                 server.release()
-                _, err = await asyncio.wait_for(process.communicate(), 20)
+                _, err = await asyncio.wait_for(process.communicate(), 60)
         assert b"Traceback" not in err
         assert deleted.code == 75, "a session that is open elsewhere cannot be deleted"
 
@@ -133,5 +133,5 @@ async def test_a_home_that_vanishes_is_not_passed_over_in_silence(loss: str) -> 
                 else:
                     shutil.rmtree(home.hermes)
                 server.release()
-                _, err = await asyncio.wait_for(process.communicate(), 20)
+                _, err = await asyncio.wait_for(process.communicate(), 60)
             assert process.returncode != 0 or b"hermes:" in err

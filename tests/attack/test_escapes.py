@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from escapes import ALL, BWRAP, LANDLOCK, Escape
 
 from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.local import LocalBackend
@@ -27,6 +26,7 @@ from hermes.execution.sandbox.policy import SandboxPolicy
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import Places
+from tests.attack.escape_attempts import ALL, BWRAP, LANDLOCK, Escape
 from tests.requirements import require_sandbox
 
 CANARY = "canary" + hashlib.sha256(b"sandbox").hexdigest()[:20]
@@ -236,7 +236,7 @@ async def attempt(world: World, escape: Escape, backend: SandboxBackend | LocalB
                 pty=escape.pty,
                 network=NetworkMode.OFF if number in escape.offline else NetworkMode.ON,
             )
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 running = await backend.start(command, output.extend)
                 ending.push_async_callback(running.stop)  # what it leaves runs while the next one does
                 ended = await running.wait()

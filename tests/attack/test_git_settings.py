@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from attack.obedient import NO, ONCE, SESSION, Scene, says, scene
+
+from tests.attack.obedient_scene import NO, ONCE, SESSION, Scene, says, scene
 
 
 def repository(one: Scene) -> Path:

@@ -5,17 +5,16 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from test_crash import running, until_exists
 
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
+from tests.attack.test_crash import running, until_exists
 
 ANY = {"command_allowlist": ["*"]}
 HELD = ReplyDelivery(hold_at=0)
@@ -98,13 +97,13 @@ async def test_one_of_many_resumes_and_the_others_name_it(dead: bool) -> None:
                 owner = first
                 if dead:
                     await server.wait_held(await server.wait_for(2))
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(60):
                         while sum(one.returncode is not None for one in many) < 3:  # noqa: ASYNC110 - of other processes
                             await asyncio.sleep(0.01)
                     (owner,) = [one for one in many if one.returncode is None]
                 for one in many:
                     if one is not owner:
-                        _, err = await asyncio.wait_for(one.communicate(), 20)
+                        _, err = await asyncio.wait_for(one.communicate(), 60)
                         assert one.returncode == 75
                         assert re.search(rf"\bpid {owner.pid}\b", err.decode()), err
                 if dead:
@@ -114,16 +113,15 @@ async def test_one_of_many_resumes_and_the_others_name_it(dead: bool) -> None:
 
 
 async def test_a_normal_end_leaves_what_was_detached_and_the_session_free() -> None:
-    command = "(setsid sh -c 'echo $$ > began; exec sleep 60' >/dev/null 2>&1 &)"
+    command = "(setsid sh -c 'echo $$ > began; exec sleep 600' >/dev/null 2>&1 &)"
     replies: list[Reply] = [Say(calls=(Call("terminal", {"command": command}),)), Say("ok"), Say("on")]
     async with ScriptedServer(replies) as server:
         with TempHome.for_server(server.url, more_config=ANY) as home:
             assert (await home.run(sys.executable, "-m", "hermes", "-z", "serve")).code == 0
             pid = int((home.cwd / "began").read_text())
             try:
-                assert alive(home.cwd) == ["sleep\00060\000"]
-                started = time.monotonic()
+                assert alive(home.cwd) == ["sleep\000600\000"]
                 assert (await home.run(sys.executable, "-m", "hermes", "-z", "go on", "--continue")).code == 0
-                assert time.monotonic() - started < 5
+                assert alive(home.cwd) == ["sleep\000600\000"]  # it was not waited for
             finally:
                 os.kill(pid, signal.SIGKILL)

@@ -36,7 +36,7 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
                             asyncio.get_running_loop().call_soon(actor.stop)
 
                 unsubscribe = actor.subscribe(stop)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     ended = await actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
                     unsubscribe()
                     assert ended.reason in NAMED
@@ -44,7 +44,7 @@ async def test_a_stop_at_any_event_ends_by_name(kind: type[Event], stops: int) -
                 assert again.reason is ExitReason.TEXT_RESPONSE
                 session = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_open_turns(session) == []
+            assert await store.turns.list_open(session) == []
             await store.close()
         check_prefixes(server.requests)
 
@@ -55,7 +55,7 @@ async def test_a_stop_before_the_first_step_ends_by_name() -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session()
                 waiting = actor.post(InboundMessage(text="go", cwd=str(home.cwd)))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await waiting).reason is ExitReason.INTERRUPTED

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from attack.obedient import ONCE, SESSION, Scene, says, scene
 
 from hermes.core.events import ApprovalAsked
 from hermes.tools.permissions.evaluate import evaluate_call
+from tests.attack.obedient_scene import ONCE, SESSION, Scene, says, scene
 
 PAYLOAD = "touch {home}/pwned\n"
 PYTHON = "open('{home}/pwned', 'w').close()\n"
@@ -101,7 +101,7 @@ async def test_a_file_that_changes_while_the_person_thinks_is_asked_about_again(
 
 def says_no(one: Scene) -> object:
     """The second question is answered with no."""
-    from attack.obedient import NO
+    from tests.attack.obedient_scene import NO
 
     assert one.asked[0].subject == one.asked[1].subject
     return NO

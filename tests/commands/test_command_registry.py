@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from chats import chat
 
 from hermes.cli.plain.command_context import PlainCommandContext, PlainTerminal
 from hermes.cli.plain.terminal import InputSignal
@@ -21,6 +20,7 @@ from hermes.core.errors import HermesError
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.testing.script import Say
+from tests.commands.chat_surfaces import chat
 
 pytestmark = pytest.mark.slow
 

@@ -1,10 +1,10 @@
 """`/cron`: jobs from within a chat."""
 
 import pytest
-from chats import chat
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.testing.script import Say
+from tests.commands.chat_surfaces import chat
 
 
 async def test_jobs_are_made_run_and_removed_in_a_chat() -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 import yaml
-from chats import chat
 
 from hermes.core.errors import BusyError, ConfigError, NotFoundError, UsageError
 from hermes.core.events import EpochBegan
@@ -10,6 +9,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.runtime.mailbox import InboundMessage
 from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Ending, ReplyDelivery, Say
+from tests.commands.chat_surfaces import chat
 
 HI = [Say("one"), Say("two"), Say("three"), Say("four")]
 

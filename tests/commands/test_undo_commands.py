@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from chats import chat
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.testing.script import Call, Reply, Say
+from tests.commands.chat_surfaces import chat
 
 
 def write(path: str, content: str) -> Say:

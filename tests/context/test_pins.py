@@ -1,6 +1,6 @@
 """What is kept of the person's words, and what counts as a standing instruction or a file."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +16,7 @@ from hermes.context.pins import (
 from hermes.core.messages import PERSON, Message, Role, program_message, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.records import MessageState, StoredMessage
+from tests.cpu_cost import measure_growth
 
 LOOKUP = OriginalsLookup("s")
 
@@ -165,9 +166,11 @@ def test_files_are_listed_the_newest_first() -> None:
 
 @pytest.mark.parametrize("piece", ["@", "+", "-", "-\\", "-/", "@/", "~/@", "a:/@", "a.", "./", "..", "\\"])
 def test_files_are_found_in_time(piece: str) -> None:
-    begun = time.perf_counter()
-    collect_paths(rows_of(user_message(piece * (20_000 // len(piece)))))
-    assert time.perf_counter() - begun < 0.5
+    def make_search(size: int) -> Callable[[], object]:
+        rows = rows_of(user_message(piece * (size // len(piece))))
+        return lambda: collect_paths(rows)
+
+    assert measure_growth(make_search, 2_000, 32_000) < 48  # linear is 16, quadratic would be 256
 
 
 def test_a_file_is_found_whatever_stands_before_it() -> None:

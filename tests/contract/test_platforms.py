@@ -112,7 +112,7 @@ async def test_nothing_is_acknowledged_before_the_next_is_asked_for(rig: Rig) ->
     said = await rig.fake.say("on the way")
     platform = await rig.open()
     event = ""
-    async with asyncio.timeout(10), contextlib.aclosing(platform.receive()) as batches:
+    async with asyncio.timeout(60), contextlib.aclosing(platform.receive()) as batches:
         async for batch in batches:
             if event := next((one.event_id for one in batch.arrivals if one.message_id == said), ""):
                 break  # as if the machine stopped before it is on disk
@@ -310,7 +310,7 @@ async def test_a_wrong_token_is_refused(rig: Rig) -> None:
         pytest.skip(f"{rig.descriptor.title} has no secrets")
     with pytest.raises(PlatformRefusedError) as error:
         platform = await rig.open(**wrong)
-        async with asyncio.timeout(10), contextlib.aclosing(platform.receive()) as batches:
+        async with asyncio.timeout(60), contextlib.aclosing(platform.receive()) as batches:
             async for _ in batches:
                 pass
     assert not any(value in str(error.value) for value in wrong.values())
@@ -320,7 +320,7 @@ async def test_without_a_server_it_is_lost_and_not_refused(rig: Rig) -> None:
     await rig.fake.down()
     with pytest.raises((PlatformError, OSError, aiohttp.ClientError)) as error:
         platform = await rig.open()
-        async with asyncio.timeout(10), contextlib.aclosing(platform.receive()) as batches:
+        async with asyncio.timeout(60), contextlib.aclosing(platform.receive()) as batches:
             async for _ in batches:
                 pass
     assert not isinstance(error.value, PlatformRefusedError)
@@ -346,6 +346,6 @@ async def test_closing_leaves_nothing_open(name: str, tmp_path: Path) -> None:
         await rig.shut()
         await asyncio.wait({sending})
         assert sending.exception() is None or isinstance(sending.exception(), SendError | PlatformError)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while _open_things() != before:  # noqa: ASYNC110 - nothing tells when the system has closed them
             await asyncio.sleep(0.01)

@@ -61,7 +61,7 @@ from hermes.testing.script import Call, Reply, Say
 from hermes.testing.server import ScriptedServer
 from tests.corpus.kinds import ENUMS, KINDS, OPTIONS, PACKED, UNIONS
 from tests.corpus.values import structs_and_enums, union_members, values_of
-from tests.gateway.running import home_for, running
+from tests.gateway.gateway_rig import home_for, running
 from tests.vendors.ntfy import Fake
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -450,7 +450,7 @@ async def test_a_new_guest_takes_part_in_what_an_old_gateway_holds() -> None:
     attach, post = asked_of(3)[:2]
     inbound = msgspec.convert(post["inbound"], InboundMessage)
     with TempHome({}) as home:
-        async with old_gateway(home, 3) as heard, asyncio.timeout(20):
+        async with old_gateway(home, 3) as heard, asyncio.timeout(60):
             wire = await connect_socket(home.hermes / "run" / "gateway.sock")
             assert wire is not None
             wire.send(AttachFrame(session_id=str(attach["session_id"]), asks=True, language="en"))
@@ -523,10 +523,10 @@ async def test_a_new_gateway_understands_an_old_command_line() -> None:
     replies = [Say("for the chat"), Say("for the caller"), reset, Say("not reset")]
     async with ScriptedServer(replies) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}) as home:
-            async with running(home) as it, asyncio.timeout(30):
+            async with running(home) as it, asyncio.timeout(60):
                 await chat.say("hello from the chat")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.wait_until_idle(10)
+                await it.gateway.outbox.wait_until_idle(60)
                 with closing(database(home)) as opened:
                     (session_id,) = opened.execute("SELECT session_id FROM chat_sessions").fetchone()
 

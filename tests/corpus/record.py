@@ -13,7 +13,8 @@ from functools import reduce
 from pathlib import Path
 
 import msgspec
-from values import union_members, values_of
+
+from tests.corpus.values import union_members, values_of
 
 UNIONS = {
     "part": "hermes.core.parts:Part",

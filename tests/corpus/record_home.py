@@ -75,7 +75,7 @@ async def relay(path: Path, said: list[dict[str, object]]) -> AsyncIterator[None
 
 async def talk(home: Any, chat: Any, out: Path) -> None:
     """Have a gateway answer a chat, and the command line talk with that gateway."""
-    running, frames = old("tests.gateway.running").running, old("hermes.app.ports.frames")
+    running, frames = old("tests.gateway.gateway_rig").running, old("hermes.app.ports.frames")
     remote, inbound = old("hermes.app.ports.remote"), old("hermes.runtime.mailbox").Inbound
     said: list[dict[str, object]] = []
     async with running(home) as it:
@@ -193,7 +193,7 @@ async def main() -> None:
         old("hermes.testing.server").ScriptedServer(replies) as server,
         old("hermes.testing.chats.ntfy").Fake() as chat,
     ):
-        with old("tests.gateway.running").home_for(server, {"ntfy": chat}) as home:
+        with old("tests.gateway.gateway_rig").home_for(server, {"ntfy": chat}) as home:
             await work(home, server, out)
             await talk(home, chat, out)
             await wait(home, out)

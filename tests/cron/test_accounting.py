@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .year import lived
+from tests.cron.fake_year import lived
 
 pytestmark = pytest.mark.slow
 

@@ -42,7 +42,7 @@ async def test_a_run_is_a_session_of_its_own_with_what_the_job_names() -> None:
                 await desk.add_job(wish)
                 row = await desk.run_job("one")
                 assert (row["state"], row["text"], row["reason"]) == ("ran", "It is done.", "")
-                session = await desk.base.store.get_session(str(row["session_id"]))
+                session = await desk.base.store.sessions.get(str(row["session_id"]))
                 assert session is not None and session.source == "cron"
         (request,) = server.requests
         assert request.json["model"] == "other-model"
@@ -79,7 +79,7 @@ async def test_a_run_without_a_sign_of_life_is_stopped() -> None:
                 await desk.add_job(JobRequest(schedule="@daily", prompt="x", name="one"))
                 (stored,) = await desk.jobs.list_jobs()
                 spec = json.loads(stored.spec) | {"idle_seconds": 0.4}
-                await desk.base.store.update_job(structs.replace(stored, spec=json.dumps(spec).encode()))
+                await desk.base.store.jobs.update(structs.replace(stored, spec=json.dumps(spec).encode()))
                 row = await desk.run_job("one")
     assert row["state"] == "failed" and "no sign of life" in str(row["reason"])
 

@@ -16,8 +16,7 @@ from hermes.cron.jobs import JobRequest
 from hermes.cron.runner import JobRunOutcome
 from hermes.store.jobs import InstantEnd, InstantState, JobState
 from hermes.util.process_identity import identify_this_process
-
-from .rig import Rig, refused, rigged
+from tests.cron.scheduler_rig import Rig, refused, rigged
 
 START = datetime(2026, 3, 2, 8, 59, tzinfo=UTC).timestamp()
 NINE = START + 60
@@ -39,7 +38,7 @@ async def test_a_due_instant_runs_and_is_delivered(rig: Rig) -> None:
     assert rig.runner.ran == [("morning", NINE)]
     assert await rig.rows(job) == [(NINE, "ran", "")]
     assert rig.courier.texts == [("telegram:7", "done")]
-    found = await rig.store.get_job(job.id)
+    found = await rig.store.jobs.get(job.id)
     assert found is not None and found.next_at == NINE + DAY
     await rig.ticked()
     assert len(rig.runner.ran) == len(rig.courier.sent) == 1
@@ -101,7 +100,7 @@ async def test_a_one_shot_is_late_by_two_minutes_at_most(rig: Rig) -> None:
     await rig.ticked()
     assert [state for _, state, _ in await rig.rows(early)] == ["ran"]
     assert [state for _, state, _ in await rig.rows(late)] == ["ran", "missed"]
-    assert {row.state for row in await rig.store.list_jobs()} == {JobState.DONE}
+    assert {row.state for row in await rig.store.jobs.list_all()} == {JobState.DONE}
 
 
 async def test_overlap_skip(rig: Rig) -> None:
@@ -185,12 +184,12 @@ async def test_what_nobody_reaches_stays_owed(rig: Rig) -> None:
     rig.courier.here = False
     await rig.clock.advance(60)
     await rig.ticked()
-    (row,) = await rig.store.list_job_history(job.id, 10)
+    (row,) = await rig.store.jobs.list_history(job.id, 10)
     assert row.delivery == "owed"
     rig.courier.here = True
     await rig.again().tick()
     assert rig.courier.texts == [("telegram:7", "done")]
-    (row,) = await rig.store.list_job_history(job.id, 10)
+    (row,) = await rig.store.jobs.list_history(job.id, 10)
     assert row.delivery == "delivered"
 
 
@@ -201,7 +200,7 @@ async def test_what_nobody_reaches_for_a_week_is_given_up_and_holds_nothing_up(r
     await rig.jobs.pause_job("one")
     await rig.clock.advance(7 * DAY + 60)
     await rig.ticked()
-    (row,) = await rig.store.list_job_history(here.id, 10)
+    (row,) = await rig.store.jobs.list_history(here.id, 10)
     assert row.delivery == "failed" and "for a week" in row.delivery_why and not rig.courier.sent
 
 
@@ -209,11 +208,11 @@ async def test_a_job_that_cannot_be_read_holds_nothing_up(rig: Rig) -> None:
     for name in ("broken", "fine"):
         await rig.add("0 9 * * *", name=name)
     broken = (await rig.jobs.find_job("broken")).row
-    assert await rig.store.update_job(structs.replace(broken, zone="Europe/Atlantis"))
+    assert await rig.store.jobs.update(structs.replace(broken, zone="Europe/Atlantis"))
     await rig.clock.advance(60)
     await rig.ticked()
     assert [name for name, _ in rig.runner.ran] == ["fine"]
-    assert (await rig.store.check_pending_jobs()).wake_at == NINE + 3_600
+    assert (await rig.store.jobs.check_pending()).wake_at == NINE + 3_600
 
 
 async def test_a_delivery_that_is_refused_says_so(rig: Rig) -> None:
@@ -221,7 +220,7 @@ async def test_a_delivery_that_is_refused_says_so(rig: Rig) -> None:
     rig.courier.down = True
     await rig.clock.advance(60)
     await rig.ticked()
-    (row,) = await rig.store.list_job_history(job.id, 10)
+    (row,) = await rig.store.jobs.list_history(job.id, 10)
     assert row.state == "ran" and row.delivery == "failed" and "The outbox is full" in row.delivery_why
 
 
@@ -232,7 +231,7 @@ async def test_repeat_ends_it(rig: Rig) -> None:
         await rig.ticked()
         await rig.clock.advance(3_600)
     assert [state for _, state, _ in await rig.rows(job)] == ["ran"] * 3
-    found = await rig.store.get_job(job.id)
+    found = await rig.store.jobs.get(job.id)
     assert found is not None and found.state is JobState.DONE and found.next_at is None
 
 
@@ -270,7 +269,7 @@ async def test_a_clock_that_was_far_ahead_is_forgiven_by_resume(rig: Rig) -> Non
     job = await rig.add("0 9 * * *", name="daily")
     rig.clock.set_now(START + 4_000 * DAY)
     await rig.ticked()
-    rows = await rig.store.list_job_history(job.id, 10_000)
+    rows = await rig.store.jobs.list_history(job.id, 10_000)
     assert sum(row.instants for row in rows) == 4_000 and len(rows) <= 1_001
     rig.clock.set_now(START)
     await rig.jobs.resume_job("daily")
@@ -328,9 +327,9 @@ async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_en
     dead = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
     jobs = [await rig.add("0 9 * * *", name=name) for name in ("dead", "living")]
     for job, owner in zip(jobs, (f"{dead} x", f"{identify_this_process()} other"), strict=True):
-        at = await rig.store.add_manual_instant(job.id, START)
-        assert await rig.store.claim_instant(job.id, at, owner=owner, until=START + 60) == 1
-        assert await rig.store.claim_instant(job.id, at, owner="me", until=START + 60) is None
+        at = await rig.store.jobs.add_manual_instant(job.id, START)
+        assert await rig.store.jobs.claim_instant(job.id, at, owner=owner, until=START + 60) == 1
+        assert await rig.store.jobs.claim_instant(job.id, at, owner="me", until=START + 60) is None
     await rig.clock.advance(59)
     await rig.ticked()
     assert [[row[1] for row in await rig.rows(job)] for job in jobs] == [["claimed"], ["claimed"]]
@@ -342,13 +341,13 @@ async def test_a_claim_is_taken_over_only_when_its_process_and_its_lease_have_en
 
 async def test_an_end_that_names_an_old_claim_counts_for_nothing(rig: Rig) -> None:
     job = await rig.add("0 9 * * *")
-    at = await rig.store.add_manual_instant(job.id, START)
-    assert await rig.store.claim_instant(job.id, at, owner="one", until=START) == 1
-    assert await rig.store.release_instant(job.id, at, fence=1)
-    assert await rig.store.claim_instant(job.id, at, owner="two", until=START) == 2
-    assert not await rig.store.end_instant(job.id, at, fence=1, end=InstantEnd(state=InstantState.RAN))
-    assert not await rig.store.renew_instant(job.id, at, fence=1, until=START + 60)
-    assert await rig.store.end_instant(job.id, at, fence=2, end=InstantEnd(state=InstantState.RAN))
+    at = await rig.store.jobs.add_manual_instant(job.id, START)
+    assert await rig.store.jobs.claim_instant(job.id, at, owner="one", until=START) == 1
+    assert await rig.store.jobs.release_instant(job.id, at, fence=1)
+    assert await rig.store.jobs.claim_instant(job.id, at, owner="two", until=START) == 2
+    assert not await rig.store.jobs.end_instant(job.id, at, fence=1, end=InstantEnd(state=InstantState.RAN))
+    assert not await rig.store.jobs.renew_instant(job.id, at, fence=1, until=START + 60)
+    assert await rig.store.jobs.end_instant(job.id, at, fence=2, end=InstantEnd(state=InstantState.RAN))
 
 
 async def test_run_ticks_by_itself(rig: Rig) -> None:

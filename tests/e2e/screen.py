@@ -46,7 +46,7 @@ class Screen:
 
     async def _until(self, condition: Callable[[], bool], text: str) -> None:
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not condition():
                     self._news.clear()
                     await self._news.wait()
@@ -68,13 +68,13 @@ class Screen:
                 writable = asyncio.Event()
                 asyncio.get_running_loop().add_writer(self.master, writable.set)
                 try:
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(60):
                         await writable.wait()
                 finally:
                     asyncio.get_running_loop().remove_writer(self.master)
 
     async def end(self) -> int:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.process.wait()
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from certificates import certificate
 
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Call, Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.certificates import certificate
 
 GOOD: dict[str, object] = {"default": "m", "provider": "custom", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
 

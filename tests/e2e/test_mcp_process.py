@@ -10,9 +10,9 @@ from pathlib import Path
 from hermes.testing.home import TempHome
 from hermes.testing.script import Call, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
-from tests.tools.test_mcp import until
+from tests.mcp.test_servers import until
 
-PROGRAM = Path(__file__).parent.parent / "tools" / "mcp_program.py"
+PROGRAM = Path(__file__).parent.parent / "mcp" / "broken_server.py"
 CANARY = "canary-" + os.urandom(8).hex()
 
 
@@ -54,13 +54,11 @@ async def test_where_nobody_can_be_asked_a_new_tool_is_refused() -> None:
 
 
 async def test_a_server_that_never_answers_delays_nothing() -> None:
-    config = servers(args=["-I", str(PROGRAM), "mute"])
+    config = servers(args=["-I", str(PROGRAM), "mute"], connect_timeout=600, timeout=600)
     async with ScriptedServer([Say("hello")]) as server:
         with TempHome.for_server(server.url, more_config=config) as home:
-            began = asyncio.get_running_loop().time()
             done = await home.run(sys.executable, "-m", "hermes", "-z", "go")
-            assert (done.code, done.stdout) == (0, "hello\n")
-            assert asyncio.get_running_loop().time() - began < 5
+            assert (done.code, done.stdout) == (0, "hello\n")  # within the time that `run` has
 
 
 async def test_nothing_of_a_server_outlives_a_killed_hermes() -> None:

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 import yaml
-from screen import Screen, on_a_terminal
 
 from hermes.admin.models.setup import normalize_address
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Fail, Reply, Say
 from hermes.testing.server import ScriptedServer
+from tests.e2e.screen import Screen, on_a_terminal
 
 ENGLISH = {"LANG": "en_US.UTF-8"}
 SETUP = (

@@ -20,7 +20,7 @@ NEEDED = pytest.mark.needs("tmux")
 _ROOM = "/dev/shm"
 POLL = 0.02
 """Seconds between two looks at a screen that has not changed to what is waited for."""
-DEADLINE = 10.0
+DEADLINE = 60.0
 TERM = "tmux-256color"
 MODES = "cursor_flag alternate_on mouse_any_flag keypad_flag keypad_cursor_flag insert_flag origin_flag wrap_flag"
 FRESH_MODES = "1 0 0 0 0 0 0 1"

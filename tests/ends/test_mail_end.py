@@ -21,7 +21,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.ends.servers import Program, dovecot, free_port, opensmtpd, tell
-from tests.gateway.running import running, said
+from tests.gateway.gateway_rig import running, said
 
 HERE = bool(os.environ.get("HERMES_ENDS")) and all(Path(f"/usr/sbin/{one}").exists() for one in ("dovecot", "smtpd"))
 pytestmark = pytest.mark.skipif(
@@ -75,7 +75,7 @@ class Ends(Struct):
                 found.append(email.message_from_bytes(raw[1], policy=email.policy.default))  # type: ignore[arg-type]
         return found  # type: ignore[return-value]
 
-    async def until(self, seen: Callable[[list[EmailMessage]], object], seconds: float = 30.0) -> list[EmailMessage]:
+    async def until(self, seen: Callable[[list[EmailMessage]], object], seconds: float = 120.0) -> list[EmailMessage]:
         """Look into Ann's mailbox until something is so."""
         async with asyncio.timeout(seconds):
             while not seen(mails := await asyncio.to_thread(self.mails)):  # noqa: ASYNC110 - another process
@@ -140,13 +140,13 @@ async def test_real_mail_servers() -> None:
                 tell(f"files of {len(content)} bytes went both ways whole, in one thread")
 
                 await end.imap.kill()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     while not any("tried again" in line for line in it.lines):  # noqa: ASYNC110 - nothing tells
                         await asyncio.sleep(0.05)
                 await end.imap.start()
                 began = time.monotonic()
                 await asyncio.to_thread(end.put, "Are you there?")
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(300):
                     while len(server.requests) < 3:  # noqa: ASYNC110 - the request is another task's
                         await asyncio.sleep(0.02)
                 tell(f"dovecot was killed; a mail was read {time.monotonic() - began:.1f} s after its new start")
@@ -154,7 +154,7 @@ async def test_real_mail_servers() -> None:
                 # It does not come through: opensmtpd has lost its connection to the mailboxes, and waits a minute.
                 await end.smtp.kill()
                 await asyncio.to_thread(end.put, "Once more.")
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(120):
                     while len(server.requests) < 4:  # noqa: ASYNC110 - the request is another task's
                         await asyncio.sleep(0.02)
                 began = time.monotonic()

@@ -14,7 +14,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.script import ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from tests.ends.servers import Program, free_port, synapse, tell
-from tests.gateway.running import running, said
+from tests.gateway.gateway_rig import running, said
 
 PYTHON = Path(os.environ.get("HERMES_SYNAPSE", "/nowhere"))
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="run by `make ends`: Synapse is not installed")
@@ -33,7 +33,7 @@ class Person:
         if event.sender == "@bot:localhost":
             self.events.append(event)
 
-    async def until(self, seen: Callable[[], object], seconds: float = 30.0) -> None:
+    async def until(self, seen: Callable[[], object], seconds: float = 120.0) -> None:
         async with asyncio.timeout(seconds):
             while not seen():
                 await self.client.sync(timeout=500)
@@ -133,12 +133,12 @@ async def test_a_real_homeserver(tmp_path: Path) -> None:
             tell("a picture went out whole")
 
             await person.say("think about it")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while len(server.requests) < 4:  # noqa: ASYNC110 - the request is another process's
                     await asyncio.sleep(0.05)
             await program.kill()
             gate.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while not any("tried again" in line for line in it.lines):  # noqa: ASYNC110 - nothing tells
                     await asyncio.sleep(0.05)
             began = time.monotonic()

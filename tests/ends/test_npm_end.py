@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.testing.script import Say
-from tests.gateway.api_rig import api
+from tests.gateway.platforms.api_server_rig import api
 
 FOLDER = os.environ.get("OPENAI_NODE", "")
 SCRIPT = """

@@ -71,7 +71,7 @@ class Account:
 
     async def until(self, count: int) -> list[InboundEvent]:
         """Wait until so much was heard."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.heard) < count:
                 self._news.clear()
                 await self._news.wait()
@@ -79,7 +79,7 @@ class Account:
 
     async def standing(self, times: int = 1) -> None:
         """Wait until the connection has stood so often."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.stood < times:
                 self._news.clear()
                 await self._news.wait()

@@ -10,7 +10,7 @@ from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
-from tests.gateway.running import home_for, running, said
+from tests.gateway.gateway_rig import home_for, running, said
 from tests.vendors.ntfy import Fake
 from tests.vendors.telegram import Fake as Telegram
 
@@ -29,7 +29,7 @@ async def test_a_message_is_answered() -> None:
 
 async def test_pieces_become_one_turn() -> None:
     async with ScriptedServer([Say("One answer.")]) as server, Fake() as chat:
-        with home_for(server, {"ntfy": chat}, batch_seconds=0.3) as home:
+        with home_for(server, {"ntfy": chat}, batch_seconds=2) as home:
             async with running(home):
                 for piece in ("first", "second", "third"):
                     await chat.say(piece)
@@ -70,7 +70,7 @@ async def test_a_lost_answer_is_not_sent_twice_where_the_platform_can_tell() -> 
             async with running(home) as it:
                 await chat.say("hello")
                 await chat.until(chat.shown)
-                await it.gateway.outbox.wait_until_idle(10)
+                await it.gateway.outbox.wait_until_idle(60)
     assert len(chat.shown()) == 1
 
 

@@ -30,7 +30,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import Clock
-from tests.gateway.running import Running, home_for, running
+from tests.gateway.gateway_rig import Running, home_for, running
 from tests.vendors.telegram import Fake
 
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ async def test_the_owner_is_one_person_on_every_account() -> None:
         assert await on.asks("hello", "1020") == "one"
         (row,) = [one for one in await on.desk.list_people() if one["id"] == "owner"]
         assert {one["account"] for one in row["accounts"]} == {"1020", on.chat.person}  # type: ignore[attr-defined]
-        assert {one.user_id for one in await on.running.app.services.store.list_sessions(9)} == {""}
+        assert {one.user_id for one in await on.running.app.services.store.sessions.list_recent(9)} == {""}
         with pytest.raises(UsageError):
             await on.desk.remove_person("owner")
 
@@ -225,7 +225,7 @@ async def test_money_of_a_day_is_each_persons_own() -> None:
         for _ in range(20):
             if "spend" in await on.asks("go on", ANNA):
                 break
-            await on.running.gateway.outbox.wait_until_idle(10)
+            await on.running.gateway.outbox.wait_until_idle(60)
         requests = len(on.server.requests)
         assert 0 < requests < 9
         before = len(on.chat.shown(ANNA))

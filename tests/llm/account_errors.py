@@ -1,6 +1,8 @@
 """Errors about keys, money and limits, as vendors really send them; see `vendor_errors.Case`."""
 
-from vendor_errors import (
+from hermes.core.outcomes import FailureKind as Kind
+from hermes.core.outcomes import Scope
+from tests.llm.vendor_errors import (
     BOTH,
     CHAT,
     MESSAGES,
@@ -15,9 +17,6 @@ from vendor_errors import (
     quota,
     router,
 )
-
-from hermes.core.outcomes import FailureKind as Kind
-from hermes.core.outcomes import Scope
 
 EXCEEDED = "You exceeded your current quota, please check your plan and billing details."
 ORGANISATION_TPM = (

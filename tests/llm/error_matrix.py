@@ -1,6 +1,6 @@
 """Every class of failure on every wire, each way it can come, against the scripted server: what Hermes does about it.
 
-`python tests/llm/error_matrix.py` prints it as a table.
+`python -m tests.llm.error_matrix` prints it as a table.
 """
 
 import asyncio
@@ -12,29 +12,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-
-from account_errors import ACCOUNT_ERRORS  # noqa: E402 - runs as a script too
-from certificates import certificate  # noqa: E402
-from request_errors import REQUEST_ERRORS  # noqa: E402
-from vendor_errors import ALL, Case  # noqa: E402
-
-from hermes.core.events import Event, Retrying  # noqa: E402
-from hermes.core.frame import EpochFrame  # noqa: E402
-from hermes.core.messages import user_message  # noqa: E402
-from hermes.core.outcomes import FailureKind as Kind  # noqa: E402
-from hermes.core.outcomes import Scope  # noqa: E402
-from hermes.core.protocols import HttpTimeouts  # noqa: E402
-from hermes.core.stream import Answer, Failure  # noqa: E402
-from hermes.llm.client import ModelClient  # noqa: E402
-from hermes.llm.key_pool import KeyLease  # noqa: E402
-from hermes.llm.lineage import Lineage  # noqa: E402
-from hermes.providers.http import create_http_transport  # noqa: E402
-from hermes.providers.resolve import ModelChoice, resolve_endpoint  # noqa: E402
-from hermes.testing.clock import ManualClock  # noqa: E402
-from hermes.testing.recorded import RecordedRequest  # noqa: E402
-from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel, StreamError  # noqa: E402
-from hermes.testing.server import ScriptedServer  # noqa: E402
+from hermes.core.events import Event, Retrying
+from hermes.core.frame import EpochFrame
+from hermes.core.messages import user_message
+from hermes.core.outcomes import FailureKind as Kind
+from hermes.core.outcomes import Scope
+from hermes.core.protocols import HttpTimeouts
+from hermes.core.stream import Answer, Failure
+from hermes.llm.client import ModelClient
+from hermes.llm.key_pool import KeyLease
+from hermes.llm.lineage import Lineage
+from hermes.providers.http import create_http_transport
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.testing.clock import ManualClock
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel, StreamError
+from hermes.testing.server import ScriptedServer
+from tests.certificates import certificate
+from tests.llm.account_errors import ACCOUNT_ERRORS
+from tests.llm.request_errors import REQUEST_ERRORS
+from tests.llm.vendor_errors import ALL, Case
 
 CASES = (*ACCOUNT_ERRORS, *REQUEST_ERRORS)
 KEYS = ("key-" + "1" * 20, "key-" + "2" * 20)
@@ -209,7 +206,7 @@ async def call(line: Line, folder: Path, *, always: bool) -> Seen:
         frame = EpochFrame(provider="custom", model="m", wire=endpoint.wire, encoder_version=1, system="s")
         lineage = Lineage(frame, endpoint)
         lineage.append_messages([user_message("hi")])
-        timeouts = HttpTimeouts(connect=2.0, read=0.05 if line.way == "silence" else 5.0)
+        timeouts = HttpTimeouts(connect=60.0, read=0.05 if line.way == "silence" else 60.0)
         client = ModelClient(
             endpoint, create_http_transport({}), clock, keys=TwoKeys(), retries=PAUSES, timeouts=timeouts
         )

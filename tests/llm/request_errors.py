@@ -1,6 +1,7 @@
 """Errors about servers and requests, as vendors really send them; see `vendor_errors.Case`."""
 
-from vendor_errors import (
+from hermes.core.outcomes import FailureKind as Kind
+from tests.llm.vendor_errors import (
     BOTH,
     CHAT,
     MESSAGES,
@@ -14,8 +15,6 @@ from vendor_errors import (
     page,
     router,
 )
-
-from hermes.core.outcomes import FailureKind as Kind
 
 TPM = "tokens per min (TPM): Limit 30000, Used 28802, Requested 2500. Please try again in 2.604s."
 GROQ_TPM = "service tier `on_demand` on tokens per minute (TPM): Limit 12000,"

@@ -4,7 +4,19 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from cached_talk import (
+
+from hermes.core.messages import Message, Origin, Role, user_message
+from hermes.core.parts import ReasoningPart, TextPart
+from hermes.llm.client import ModelClient
+from hermes.llm.lineage import Lineage
+from hermes.llm.side_task import SideTask
+from hermes.providers.resolve import ModelChoice, resolve_endpoint
+from hermes.providers.wire import Endpoint
+from hermes.testing.prefix import check_prefixes
+from hermes.testing.recorded import RecordedRequest
+from hermes.testing.script import Call, Say
+from hermes.testing.server import ScriptedServer
+from tests.llm.caching_model import (
     NATIVE,
     PICTURE,
     PROXIED,
@@ -19,18 +31,6 @@ from cached_talk import (
     talking,
     unmarked,
 )
-
-from hermes.core.messages import Message, Origin, Role, user_message
-from hermes.core.parts import ReasoningPart, TextPart
-from hermes.llm.client import ModelClient
-from hermes.llm.lineage import Lineage
-from hermes.llm.side_task import SideTask
-from hermes.providers.resolve import ModelChoice, resolve_endpoint
-from hermes.providers.wire import Endpoint
-from hermes.testing.prefix import check_prefixes
-from hermes.testing.recorded import RecordedRequest
-from hermes.testing.script import Call, Say
-from hermes.testing.server import ScriptedServer
 
 EACH = pytest.mark.parametrize("kind", [NATIVE, PROXIED], ids=["anthropic", "openrouter"])
 MARK = {"type": "ephemeral"}

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from cached_talk import NATIVE, PROXIED, TOOLS, CachingModel, Talk, endpoint, talking
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -14,6 +13,7 @@ from hermes.core.parts import TextPart
 from hermes.llm.cache_watch import AnsweredRequest, PrefixFingerprint
 from hermes.llm.lineage import Lineage
 from hermes.testing.server import ScriptedServer
+from tests.llm.caching_model import NATIVE, PROXIED, TOOLS, CachingModel, Talk, endpoint, talking
 
 LONG = "Be brief. " * 2_000
 EACH = pytest.mark.parametrize("kind", [NATIVE, PROXIED, ("custom", "m")], ids=["anthropic", "openrouter", "unmarked"])

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from loopback import Loopback, Reply, loopback
 
 from hermes.llm.context_length import find_context_length
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
+from tests.providers.loopback_server import Loopback, Reply, loopback
 
 
 def says(value: object, status: int = 200) -> Reply:

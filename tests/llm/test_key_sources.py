@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -42,26 +41,23 @@ async def test_a_program_that_fails_is_explained_without_its_output(tmp_path: Pa
 
 
 async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    started = time.monotonic()
     pid = tmp_path / "pid"
-    text = program(tmp_path, f"sleep 60 & echo $! > {pid}; wait")
-    with pytest.raises(ConfigError, match="did not end within"):
-        await CommandKeySource(text, {"PATH": os.defpath}, patience=0.3).read_key()
-    assert time.monotonic() - started < 5
+    text = program(tmp_path, f"sleep 600 & echo $! > {pid}; wait")
+    with pytest.raises(ConfigError, match="did not end within 2 s"):
+        async with asyncio.timeout(60):
+            await CommandKeySource(text, {"PATH": os.defpath}, patience=2).read_key()
     status = Path(f"/proc/{pid.read_text().strip()}/status")
     assert not status.exists() or "State:\tZ" in status.read_text()
 
 
 async def test_a_program_that_leaves_a_daemon_gives_its_key_at_once_and_the_daemon_ends(tmp_path: Path) -> None:
-    started = time.monotonic()
     pid = tmp_path / "pid"
-    text = program(tmp_path, f"sleep 60 & echo $! > {pid}; echo {SECRET}")
-    assert await CommandKeySource(text, {"PATH": os.defpath}, patience=5).read_key() == SECRET
-    assert time.monotonic() - started < 2
-    status = Path(f"/proc/{pid.read_text().strip()}/status")
-    while status.exists() and "State:\tZ" not in status.read_text():
-        assert time.monotonic() - started < 4
-        await asyncio.sleep(0.01)
+    text = program(tmp_path, f"sleep 600 & echo $! > {pid}; echo {SECRET}")
+    async with asyncio.timeout(60):
+        assert await CommandKeySource(text, {"PATH": os.defpath}, patience=600).read_key() == SECRET
+        status = Path(f"/proc/{pid.read_text().strip()}/status")
+        while status.exists() and "State:\tZ" not in status.read_text():  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.01)
 
 
 async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
@@ -121,11 +117,9 @@ _HANGS = _READ.replace('"me")', '"me", patience=0.2)')
 
 async def test_a_keyring_that_hangs_holds_up_neither_the_caller_nor_the_exit(tmp_path: Path) -> None:
     (tmp_path / "keyring").mkdir()
-    (tmp_path / "keyring" / "__init__.py").write_text("import time\ndef get_password(*_):\n    time.sleep(60)\n")
+    (tmp_path / "keyring" / "__init__.py").write_text("import time\ndef get_password(*_):\n    time.sleep(600)\n")
     (tmp_path / "keyring" / "errors.py").write_text("class KeyringError(Exception): pass\n")
-    started = time.monotonic()
     with TempHome() as home:
         home.more["PYTHONPATH"] = os.pathsep.join([str(tmp_path), home.environ["PYTHONPATH"]])
         done = await home.run(sys.executable, "-c", _HANGS)
     assert (done.code, done.stdout.strip()) == (0, "The keyring did not answer within 0.2 s. Is it locked?")
-    assert time.monotonic() - started < 20

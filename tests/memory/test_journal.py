@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from memory.books import MODEL, M, journal
 
 from hermes.core.errors import HermesError, NotFoundError, UsageError
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation, change_from_revision
 from hermes.store.revisions import NewRevision, RevisionAuthor, RevisionState
 from hermes.testing.home import TempHome
+from tests.memory.memory_rig import MODEL, M, journal
 
 
 def add(text: str) -> MemoryOperation:
@@ -138,9 +138,9 @@ async def test_what_a_dead_process_was_at_is_settled_by_the_file(tmp_path: Path,
         if written:
             await write(memories, add("new"))
         row = NewRevision(kind="memory", name="memory", author=RevisionAuthor.MODEL, before=None, after=b"new")
-        number = await memories._store.add_revision(row, RevisionState.PENDING)
+        number = await memories._store.revisions.add(row, RevisionState.PENDING)
         expecting = (RevisionState.PENDING,)
-        await memories._store.transition_revision(number, RevisionState.APPLYING, expecting=expecting, by=by)
+        await memories._store.revisions.transition(number, RevisionState.APPLYING, expecting=expecting, by=by)
         await memories.settle_interrupted()
         undone = (
             RevisionState.UNDONE if by.startswith("undo") else RevisionState.PENDING if by else RevisionState.REJECTED

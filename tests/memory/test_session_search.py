@@ -37,8 +37,8 @@ async def fill(home: TempHome) -> dict[str, list[int]]:
             ),
         ],
     }.items():
-        await store.create_session(NewSession(id=name, title=f"about {name}"))
-        ids[name] = await store.append_messages(name, 1, None, messages)
+        await store.sessions.create(NewSession(id=name, title=f"about {name}"))
+        ids[name] = await store.messages.append(name, 1, None, messages)
     await store.close()
     return ids
 

@@ -4,14 +4,14 @@ import json
 import re
 
 import pytest
-from loopback import chat_chunk
-from scenes import decode, endpoint
 
 from hermes.core.messages import FinishReason
 from hermes.core.parts import ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import Answer, CallStarted, ReasoningDelta, TextDelta
 from hermes.core.usage import MAX_CALL_TOKENS, Usage
 from hermes.providers.wire import WireError
+from tests.providers.loopback_server import chat_chunk
+from tests.providers.wire_scenes import decode, endpoint
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
 

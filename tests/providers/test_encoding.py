@@ -4,16 +4,27 @@ import json
 
 import msgspec
 import pytest
-from canonical import prefix_elements
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes import PICTURE, TOOLS, WIRES, body, called, elements, endpoint, frame, origin, transcript
 
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.llm.lineage import Lineage
 from hermes.providers.encoding import encode_call_arguments
 from hermes.providers.wires import load_wire
+from tests.providers.canonical_prefix import prefix_elements
+from tests.providers.wire_scenes import (
+    PICTURE,
+    TOOLS,
+    WIRES,
+    body,
+    called,
+    elements,
+    endpoint,
+    frame,
+    origin,
+    transcript,
+)
 
 CHAT, OPENAI, CLAUDE = endpoint("custom"), endpoint("openai"), endpoint("anthropic")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}

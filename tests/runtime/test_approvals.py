@@ -30,8 +30,8 @@ async def opened(folder: Path, *sessions: str) -> AsyncIterator[Store]:
     try:
         for name in sessions:
             row = NewSession(id=name, source="cli", provider="p", model="m", cwd="/")
-            if await store.get_session(name) is None:
-                await store.create_session(row)
+            if await store.sessions.get(name) is None:
+                await store.sessions.create(row)
         yield store
     finally:
         await store.close()
@@ -56,12 +56,12 @@ async def test_a_question_is_on_disk_when_it_is_shown_and_its_words_go_with_the_
     async with opened(tmp_path, "s") as store:
         approvals = asker(store)
         task, name = await shown(approvals)
-        (row,) = await store.list_pending_approvals()
+        (row,) = await store.approvals.list_pending()
         assert (row.id, row.subject, row.turn_id) == (name, "rm -r old", "t1")
         assert approvals.answer(name, scope=AnswerScope.ONCE, by="person")
         assert (await task).allowed
         assert not approvals.answer(name, scope=AnswerScope.ONCE, by="person")
-        assert await store.list_pending_approvals() == []
+        assert await store.approvals.list_pending() == []
         await approvals.close()
     assert b"rm -r old" not in (tmp_path / "hermes.db").read_bytes()
 
@@ -71,28 +71,28 @@ async def test_of_many_answers_at_once_one_counts_and_it_is_taken_once(tmp_path:
         approvals = asker(store)
         task, name = await shown(approvals)
         scopes = [StoredApprovalAnswer("once", "person"), StoredApprovalAnswer("deny", "person")] * 8
-        said = await asyncio.gather(*(other.answer_approval(name, one) for one in scopes))
+        said = await asyncio.gather(*(other.approvals.answer(name, one) for one in scopes))
         assert said.count(True) == 1
         answer = await task
         assert answer.scope == scopes[said.index(True)].scope
-        assert await asyncio.gather(*(other.take_approval_answer(name) for _ in range(8))) == [None] * 8
+        assert await asyncio.gather(*(other.approvals.take_answer(name) for _ in range(8))) == [None] * 8
 
 
 async def test_another_sessions_question_is_not_answered(tmp_path: Path) -> None:
     async with opened(tmp_path, "s", "mallory") as store:
         task, name = await shown(asker(store))
         assert not asker(store, "mallory").answer(name, scope=AnswerScope.ONCE, by="mallory")
-        assert not await store.answer_approval(name, StoredApprovalAnswer("once", "mallory"), session_id="mallory")
-        assert await store.answer_approval(name, StoredApprovalAnswer("deny", "person"), session_id="s")
+        assert not await store.approvals.answer(name, StoredApprovalAnswer("once", "mallory"), session_id="mallory")
+        assert await store.approvals.answer(name, StoredApprovalAnswer("deny", "person"), session_id="s")
         assert not (await task).allowed
 
 
 async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.create_approval(asker(store)._make_row(ASKED))
+        await store.approvals.create(asker(store)._make_row(ASKED))
     async with opened(tmp_path) as store:
-        (row,) = await store.list_pending_approvals()
-        assert await store.answer_approval(row.id, StoredApprovalAnswer("once", "person"))
+        (row,) = await store.approvals.list_pending()
+        assert await store.approvals.answer(row.id, StoredApprovalAnswer("once", "person"))
         again = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2"})
         assert (await asker(store).ask(again, lambda _: None)).allowed
         # It was for one call, once: the same call again is another question, as is what has changed meanwhile.
@@ -102,8 +102,8 @@ async def test_a_question_whose_process_died_is_the_same_question_afterwards(tmp
 
 async def test_an_answer_is_not_for_a_call_that_has_changed(tmp_path: Path) -> None:
     async with opened(tmp_path, "s") as store:
-        await store.create_approval(asker(store)._make_row(ASKED))
-        assert await store.answer_approval("a1", StoredApprovalAnswer("once", "person"))
+        await store.approvals.create(asker(store)._make_row(ASKED))
+        assert await store.approvals.answer("a1", StoredApprovalAnswer("once", "person"))
         changed = ApprovalRequest(**{**_fields(ASKED), "approval_id": "a2", "fingerprint": "s2"})
         assert (await asker(store, seconds=0.1).ask(changed, lambda _: None)).by == TIMED_OUT
 
@@ -113,7 +113,7 @@ async def test_no_answer_in_time_is_a_no_for_good(tmp_path: Path) -> None:
         approvals = asker(store, seconds=0.05)
         answer = await approvals.ask(ASKED, lambda _: None)
         assert (answer.allowed, answer.by) == (False, TIMED_OUT)
-        assert not await store.answer_approval("a1", StoredApprovalAnswer("once", "person"))
+        assert not await store.approvals.answer("a1", StoredApprovalAnswer("once", "person"))
 
 
 async def test_nobody_there_is_a_no_and_nothing_is_stored(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_nobody_there_is_a_no_and_nothing_is_stored(tmp_path: Path) -> Non
         approvals.can_ask = False
         answer = await approvals.ask(ASKED, lambda _: None)
         assert (answer.allowed, answer.by, approvals.unasked) == (False, NOBODY, 1)
-        assert await store.list_pending_approvals() == []
+        assert await store.approvals.list_pending() == []
 
 
 async def test_a_stopped_turn_takes_its_question_back(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_stopped_turn_takes_its_question_back(tmp_path: Path) -> None:
         task.cancel()
         await asyncio.wait({task})
         await approvals.close()
-        assert not await store.answer_approval(name, StoredApprovalAnswer("once", "person"))
+        assert not await store.approvals.answer(name, StoredApprovalAnswer("once", "person"))
 
 
 def _fields(request: ApprovalRequest) -> dict[str, str]:

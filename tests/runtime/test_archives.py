@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from planted import is_summary
 
 from hermes.admin.sessions import open_session_admin
 from hermes.core.errors import BusyError
@@ -23,6 +22,7 @@ from hermes.testing.request_checks import find_problems
 from hermes.testing.script import Call, Fail, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.runtime.planted_conversation import is_summary
 
 pytestmark = pytest.mark.slow
 
@@ -60,23 +60,23 @@ async def test_each_compression_leaves_a_parent_and_the_session_goes_on_under_it
                 await say(actor, [9])
             store = await Store.open(home.hermes, SystemClock())
             try:
-                live, second, first = [await store.get_session(one) for one in await store.list_lineage(name)]
+                live, second, first = [await store.sessions.get(one) for one in await store.sessions.list_lineage(name)]
                 assert live and second and first
                 assert (live.id, live.parent_id, second.parent_id, first.parent_id) == (name, second.id, first.id, None)
                 assert (live.title, second.title, first.title) == ("question 0 (3)", "question 0 (2)", "question 0")
                 assert (live.end_reason, second.end_reason, first.end_reason) == ("", "compression", "compression")
-                own = await store.read_transcript(name)
-                assert live.message_count == len(await store.read_transcript(name, everything=True)) - (
+                own = await store.messages.read(name)
+                assert live.message_count == len(await store.messages.read(name, everything=True)) - (
                     second.message_count + first.message_count
                 )
-                rows = await store.read_transcript(name, everything=True)
+                rows = await store.messages.read(name, everything=True)
                 assert [text for text in words(rows) if text.startswith("question")] == [
                     f"question {number}" for number in range(10)
                 ]
                 assert len(words(rows)) == 20 and "question 4" not in words(own)
-                assert "question 3" in words(await store.read_transcript(first.id, everything=True))
+                assert "question 3" in words(await store.messages.read(first.id, everything=True))
                 assert not await store.check_integrity()
-                latest = await store.get_latest_session()
+                latest = await store.sessions.get_latest()
                 assert latest is not None and latest.id == name
             finally:
                 await store.close()
@@ -113,10 +113,10 @@ async def test_undoing_brings_the_originals_back_and_the_parent_goes() -> None:
                 assert actor.conversation.messages[: len(before)] == before
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            row = await store.get_session(name)
+            row = await store.sessions.get(name)
             assert row is not None and (row.parent_id, row.title) == (None, "question 0")
-            assert [one.id for one in await store.list_sessions(10)] == [name]
-            assert [one.message for one in await store.read_transcript(name)][: len(before)] == before
+            assert [one.id for one in await store.sessions.list_recent(10)] == [name]
+            assert [one.message for one in await store.messages.read(name)][: len(before)] == before
             await store.close()
 
 
@@ -131,7 +131,7 @@ async def test_a_turn_goes_on_in_the_session_whose_earlier_part_has_moved() -> N
                 assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, "done")
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert len(await store.list_lineage(name)) == 2 and not await store.list_open_turns(name)
+            assert len(await store.sessions.list_lineage(name)) == 2 and not await store.turns.list_open(name)
             await store.close()
         assert find_problems(server.requests[-1]) == []
 
@@ -147,7 +147,7 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
                 await say(actor, range(5, 9))
                 assert await actor.compress()
                 store = await Store.open(home.hermes, SystemClock())
-                _, second, first = await store.list_lineage(name)
+                _, second, first = await store.sessions.list_lineage(name)
                 await store.close()
                 async with open_session_admin(home.environ) as sessions:
                     with pytest.raises(BusyError):
@@ -155,10 +155,10 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
             async with open_session_admin(home.environ) as sessions:
                 await sessions.delete_session(second)
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_lineage(name) == [name]
-            left = words(await store.read_transcript(name))
+            assert await store.sessions.list_lineage(name) == [name]
+            left = words(await store.messages.read(name))
             assert "question 0" in left and "question 8" in left and "question 6" not in left
-            assert [one.id for one in await store.list_sessions(10)] == [name]
+            assert [one.id for one in await store.sessions.list_recent(10)] == [name]
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
@@ -166,7 +166,7 @@ async def test_an_archive_is_deleted_alone_and_the_session_with_all_of_them() ->
             async with open_session_admin(home.environ) as sessions:
                 await sessions.delete_session(name)
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_sessions(10) == []
+            assert await store.sessions.list_recent(10) == []
             await store.close()
 
 
@@ -176,13 +176,13 @@ async def test_the_command_line_continues_where_the_conversation_goes_on() -> No
             lines = b"question a\nquestion b\nquestion c\nquestion d\n/compress\n"
             await home.run(sys.executable, "-m", "hermes", stdin=lines)
             store = await Store.open(home.hermes, SystemClock())
-            live, archive = [row.id for row in await store.list_sessions(10)]
+            live, archive = [row.id for row in await store.sessions.list_recent(10)]
             await store.close()
             for more in (["--continue"], ["--resume", archive], ["--resume", live]):
                 done = await home.run(sys.executable, "-m", "hermes", "-z", f"on {more[0]}", *more)
                 assert done.code == 0, done.stderr
             store = await Store.open(home.hermes, SystemClock())
-            said = words(await store.read_transcript(live))
+            said = words(await store.messages.read(live))
             assert [text for text in said if text.startswith("on ")] == ["on --continue", "on --resume", "on --resume"]
-            assert [row.id for row in await store.list_sessions(10)] == [live, archive]
+            assert [row.id for row in await store.sessions.list_recent(10)] == [live, archive]
             await store.close()

@@ -35,7 +35,7 @@ async def seen(actor: SessionActor, kind: type[Event]) -> Event:
     unsubscribe = actor.subscribe(
         lambda event: found.set_result(event) if isinstance(event, kind) and not found.done() else None
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         try:
             return await found
         finally:
@@ -109,14 +109,14 @@ async def test_a_waiting_message_is_on_disk_and_is_answered_by_the_next_process(
                 await seen(actor, Queued)
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            assert len(await store.list_inbox(name)) == 1
+            assert len(await store.inbox.list_waiting(name)) == 1
             await store.close()
             async with live(server, home, name) as actor:
                 assert actor.unfinished == 1
                 assert (await actor.post(InboundMessage(text="b"))).text == "new"
                 await actor.idle()
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_inbox(name) == []
+            assert await store.inbox.list_waiting(name) == []
             await store.close()
         assert "do not forget me" in server.requests[1].last_user_text
         assert "b" in server.requests[2].last_user_text
@@ -137,7 +137,7 @@ async def test_a_full_mailbox_says_so() -> None:
                 assert actor.busy, "words that were refused stop nothing"
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
-            waiting = [InboundMessage.decode(row.body).text for row in await store.list_inbox(name)]
+            waiting = [InboundMessage.decode(row.body).text for row in await store.inbox.list_waiting(name)]
             await store.close()
             assert waiting == ["b"] * LIMIT, "what is refused is not stored"
             async with live(server, home, name) as actor:
@@ -149,7 +149,7 @@ async def test_a_stop_at_the_first_moment_keeps_the_message() -> None:
         with TempHome.for_server(server.url) as home:
             async with live(server, home) as actor:
                 first = actor.post(InboundMessage(text="keep me"))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while not actor.stop():  # noqa: ASYNC110 - no event tells of it
                         await asyncio.sleep(0)
                     assert (await first).reason is ExitReason.INTERRUPTED
@@ -178,6 +178,6 @@ async def test_an_interrupting_message_keeps_its_place_after_a_crash() -> None:
                 name = actor.session_id
             store = await Store.open(home.hermes, SystemClock())
             for text, first in (("a", False), ("b", False), ("urgent", True), ("more urgent", True)):
-                await store.enqueue_message(name, text, InboundMessage(text=text).encode(), first=first)
-            assert [row.id for row in await store.list_inbox(name)] == ["more urgent", "urgent", "a", "b"]
+                await store.inbox.enqueue(name, text, InboundMessage(text=text).encode(), first=first)
+            assert [row.id for row in await store.inbox.list_waiting(name)] == ["more urgent", "urgent", "a", "b"]
             await store.close()

@@ -17,8 +17,8 @@ from hermes.core.protocols import Intent
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.store.messages import TranscriptEntry
 from hermes.store.store import Store
-from hermes.store.transcript import TranscriptEntry
 from hermes.store.turns import TurnOwner
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
@@ -58,15 +58,15 @@ async def leave(home: TempHome, left: Left) -> str:
     entries = [
         TranscriptEntry(session_id=name, epoch=1, turn_id="turn_1", messages=(one,), fence=1) for one in left.messages
     ]
-    await store.start_turn(entries[0])
+    await store.messages.start_turn(entries[0])
     for entry in entries[1:]:
-        await store.append_entry(entry)
+        await store.messages.append_entry(entry)
     if left.intents:
-        await store.record_intents("turn_1", left.intents, fence=1)
+        await store.turns.record_intents("turn_1", left.intents, fence=1)
     for result in left.done:
-        await store.record_result("turn_1", result, fence=1)
+        await store.turns.record_result("turn_1", result, fence=1)
     if left.stopping:
-        await store.mark_stopping(TurnOwner("turn_1", 1))
+        await store.turns.mark_stopping(TurnOwner("turn_1", 1))
     await store.close()
     return name
 
@@ -91,11 +91,11 @@ async def resumed(left: Left, replies: list[Reply], *, more: str = "") -> Outcom
                 actor.subscribe(events.append)
                 ending = actor.post(InboundMessage(text=more)) if more else actor.resume()
                 assert ending is not None
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     ended = await ending
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.list_open_turns(name) == []
-            turn = await store.get_turn("turn_1")
+            assert await store.turns.list_open(name) == []
+            turn = await store.turns.get("turn_1")
             assert turn is not None and turn.fence == 2
             await store.close()
         check_prefixes(server.requests)
@@ -192,12 +192,12 @@ async def test_who_was_taken_for_dead_can_write_no_more() -> None:
         with TempHome.for_server(server.url) as home:
             name = await leave(home, Left([ASKED]))
             store = await Store.open(home.hermes, SystemClock())
-            assert await store.adopt_turn("turn_1") == 2
+            assert await store.turns.adopt("turn_1") == 2
             entry = TranscriptEntry(session_id=name, epoch=1, turn_id="turn_1", messages=(said("late"),), fence=1)
             for write in (
-                store.append_entry(entry),
-                store.record_intents("turn_1", [Intent("c", "terminal", "", False)], fence=1),
-                store.end_turn("turn_1", ExitReason.TEXT_RESPONSE, fence=1),
+                store.messages.append_entry(entry),
+                store.turns.record_intents("turn_1", [Intent("c", "terminal", "", False)], fence=1),
+                store.turns.end("turn_1", ExitReason.TEXT_RESPONSE, fence=1),
             ):
                 with pytest.raises(StoreError, match="another one went on"):
                     await write
@@ -211,11 +211,11 @@ async def test_words_do_not_overtake_those_that_a_dead_process_has_left_waiting(
         with TempHome.for_server(server.url) as home:
             name = await leave(home, Left([ASKED, batch]))
             store = await Store.open(home.hermes, SystemClock())
-            await store.enqueue_message(name, "letter_1", InboundMessage(text="earlier").encode())
+            await store.inbox.enqueue(name, "letter_1", InboundMessage(text="earlier").encode())
             await store.close()
             async with App(home.environ, SessionOptions(cwd=str(home.cwd))) as app:
                 actor = await app.open_session(name)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     assert (await actor.post(InboundMessage(text="later"))).text == "the later"
         said = [request.last_user_text.partition("\n")[0] for request in server.requests]
         assert said == ["hi", "do it", "earlier", "later"]
@@ -227,13 +227,13 @@ async def test_who_was_taken_for_dead_begins_no_epoch_either() -> None:
         with TempHome.for_server(server.url) as home:
             name = await leave(home, Left([ASKED]))
             store = await Store.open(home.hermes, SystemClock())
-            epoch = await store.get_open_epoch(name)
+            epoch = await store.epochs.get_open(name)
             assert epoch is not None
-            await store.adopt_turn("turn_1")
+            await store.turns.adopt("turn_1")
             with pytest.raises(StoreError, match="another one went on"):
-                await store.begin_epoch(name, epoch.frame, "late", TurnOwner("turn_1", 1))
-            await store.mark_stopping(TurnOwner("turn_1", 1))
-            turn = await store.get_turn("turn_1")
+                await store.epochs.begin(name, epoch.frame, "late", TurnOwner("turn_1", 1))
+            await store.turns.mark_stopping(TurnOwner("turn_1", 1))
+            turn = await store.turns.get("turn_1")
             assert turn is not None and not turn.stopping
             await store.close()
 

@@ -1,14 +1,12 @@
 """What commands would really do: quoting, wrappers, nesting and data."""
 
-import gc
-import time
-
 import pytest
 
 from hermes.safety.globs import covers_subject, escape_pattern
 from hermes.safety.paths import Places
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import CommandFinding, Verdict
+from tests.safety.measured_apart import ScaledText, measure_texts
 
 PLACES = Places(home="/home/ann", hermes="/home/ann/.hermes", workspace="/home/ann/proj")
 
@@ -337,32 +335,15 @@ REPEATED = [
 AROUND = ["{}", "cat <<'EOF'\n{}\nEOF\n", "rm {}", "find {}", "psql -c '{}'", "python -c '{}'", "git commit -m '{}'"]
 
 
-def cost(text: str) -> float:
-    """CPU seconds of judging a text, the least of three tries, without collecting what other tests left behind."""
-    tries = []
-    gc.disable()
-    try:
-        for _ in range(3):
-            started = time.process_time()
-            judge(text, "/home/ann/proj", PLACES)
-            tries.append(time.process_time() - started)
-    finally:
-        gc.enable()
-    return min(tries)
-
-
-def costs(piece: str, around: str) -> tuple[float, float] | None:
-    """The costs of a short and a long text when the long one's is too high; None when it is fine."""
-    short, long = (cost(around.replace("{}", piece * (size // len(piece)))) for size in (4_000, 64_000))
-    return None if long < 0.002 or long / short < 24 else (short, long)
-
-
 @pytest.mark.parametrize("piece", REPEATED)
 def test_the_cost_grows_no_faster_than_the_text(piece: str) -> None:
-    for around in AROUND:
-        # Sixteen times the text costs sixteen times as much, and not much more: the square would be 256 times. A busy
-        # machine's caches can spoil one pair of measurements, not three.
-        spoilt = 0
-        while (pair := costs(piece, around)) is not None:
-            spoilt += 1
-            assert spoilt < 3, (around, pair)
+    texts = [ScaledText(piece, around) for around in AROUND]
+    # Sixteen times the text costs sixteen times as much, and not much more: the square would be 256 times. A busy
+    # machine's caches can spoil one pair of measurements, not three.
+    for _ in range(3):
+        costs = zip(texts, measure_texts(texts), strict=True)
+        spoilt = [(text, cost) for text, cost in costs if cost.growth >= 24 and cost.units >= 4]
+        texts = [text for text, _ in spoilt]
+        if not texts:
+            return
+    raise AssertionError(spoilt)

@@ -1,7 +1,5 @@
 """The bars of the analyser on every corpus that is here, and on any text."""
 
-import gc
-import time
 from pathlib import Path
 
 import pytest
@@ -10,9 +8,15 @@ from hypothesis import strategies as st
 
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import Verdict
+from tests.cpu_cost import count_cpu_units
+from tests.safety.corpus_score import PLACES, judged, score
+from tests.safety.measured_apart import ScaledText, measure_texts
 
-from .score import PLACES, judged, score
+MAX_BEYOND_BUDGET = 150
+"""Units of CPU time that judging a text takes at most beyond its budget: what is under way when it is used up.
 
+Measured: up to 46.
+"""
 CORPORA = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
 
 
@@ -25,34 +29,28 @@ def test_the_bars_hold(corpus: Path) -> None:
     assert not found.mentions > 0.01, found
 
 
-def least(text: str) -> float:
-    """CPU seconds of judging a text, the least of three tries."""
-    tries = []
-    gc.disable()
-    try:
-        for _ in range(3):
-            started = time.process_time()
-            analyze_command(text, PLACES.workspace, PLACES)
-            tries.append(time.process_time() - started)
-    finally:
-        gc.enable()
-    return min(tries)
+def judge_often(text: str) -> None:
+    for _ in range(100):
+        analyze_command(text, PLACES.workspace, PLACES)
 
 
 def test_a_command_costs_little() -> None:
-    # A hundred times the cost of what a table look-up and a few objects take; measured: 7 us and 16 us.
-    assert least("git status") < 0.002
-    assert least("git status && ls -la | head -5") < 0.005
+    # Five times what is measured: a table look-up and a few objects a command.
+    assert count_cpu_units(lambda: judge_often("git status")) < 15
+    assert count_cpu_units(lambda: judge_often("git status && ls -la | head -5")) < 80
 
 
 def test_large_texts_are_judged_within_bounds() -> None:
-    heredoc = "cat > f <<'EOF'\n" + "a line with words, $signs and (brackets)\n" * 500 + "EOF\n"
-    script = 'if [ -f x ]; then\n  cp -r build/$x out && mv a b\nfi\nfoo=$(ls | wc -l)\necho "$foo"\n' * 1400
-    assert least(heredoc) < 0.02
-    assert least(script) < 0.6
-    # The budget is CPU time: a neighbour of the machine may eat up one try, as with `least`.
-    judged = {analyze_command(heredoc, PLACES.workspace, PLACES).overall_verdict(sandboxed=False) for _ in range(5)}
-    assert Verdict.ALLOW in judged
+    heredoc = ScaledText("a line with words, $signs and (brackets)\n", "cat > f <<'EOF'\n{}EOF\n")
+    script = ScaledText(
+        'if [ -f x ]; then\n  cp -r build/$x out && mv a b\nfi\nfoo=$(ls | wc -l)\necho "$foo"\n',
+    )
+    for text in (heredoc, script):
+        (cost,) = measure_texts([text])
+        assert cost.growth < 24  # linear is 16, quadratic would be 256
+        assert cost.units - cost.budget_units < MAX_BEYOND_BUDGET
+        # The budget is CPU time, of which the heredoc takes a tenth: a neighbour of the machine may eat up one try.
+        assert text is script or Verdict.ALLOW.value in cost.verdicts
 
 
 PIECES = st.sampled_from(
@@ -131,8 +129,8 @@ def test_no_text_breaks_it(text: str) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=6).map("".join))
 def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
-    short, long = (least(piece * max(1, size // len(piece))) for size in (4_000, 64_000))
-    assert long < 0.05 or long < short * 40, (piece, short, long)
+    (cost,) = measure_texts([ScaledText(piece)])
+    assert cost.units < 100 or cost.growth < 40, (piece, cost)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +141,9 @@ def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
     ],
 )  # fmt: skip
 def test_the_worst_texts_stay_within_their_budget(piece: str) -> None:
-    # Measured: 36 to 47 ms for 64 KB; the budget is of this thread's CPU time.
-    assert least((piece * 65_536)[:65_536]) < 0.1
+    (cost,) = measure_texts([ScaledText(piece)])
+    assert cost.growth < 24  # linear is 16, quadratic would be 256
+    assert cost.units - cost.budget_units < MAX_BEYOND_BUDGET
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Strangers' text: fences that cannot be forged, and nothing in it that cannot be seen or that a terminal obeys."""
 
 import re
-import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hermes.core.parts import Provenance, Source
 from hermes.safety.fencing import fence_untrusted_text, reveal_hidden_text, show_control_characters
+from tests.cpu_cost import measure_growth
 
 WEB = Provenance(Source.WEB, "https://example.com/a")
 
@@ -101,7 +102,8 @@ def test_nothing_active_is_left(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["\u200b", "<", "< ", "\x1b[", "<|", tags("a"), "\u202e", "untrusted<", "\x1b[0;"])
 def test_time_grows_with_the_text(piece: str) -> None:
-    text = (piece * 65_536)[:65_536]
-    started = time.process_time()
-    fence_untrusted_text(text, WEB)
-    assert time.process_time() - started < 0.2
+    def make_work(size: int) -> Callable[[], object]:
+        text = (piece * size)[:size]
+        return lambda: fence_untrusted_text(text, WEB)
+
+    assert measure_growth(make_work, 4_096, 65_536) < 48  # linear is 16, quadratic would be 256

@@ -4,8 +4,7 @@ import pytest
 
 from hermes.safety.shell.commands import analyze_command
 from hermes.safety.shell.findings import EffectKind, Verdict
-
-from .score import PLACES
+from tests.safety.corpus_score import PLACES
 
 SENDS = [
     ("getent hosts data.x.example", "data.x.example"),

@@ -1,12 +1,12 @@
 """A person's own rules: their examples are checked, and the strictest of all that is said counts."""
 
 import pytest
-from attack.obedient import ONCE, SESSION, says, scene
 
 from hermes.core.errors import ConfigError
 from hermes.safety.globs import covers_subject
 from hermes.safety.policy import PolicyRule, check_rules, find_policy_findings
 from hermes.safety.shell.findings import Verdict
+from tests.attack.obedient_scene import ONCE, SESSION, says, scene
 
 
 def test_a_rule_whose_examples_do_not_hold_is_refused() -> None:

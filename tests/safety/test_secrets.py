@@ -5,8 +5,7 @@ import codecs
 import json
 import random
 import string
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.safety.secrets.redactor import PlaceholderRefusal, RedactingStream, Redactor
+from tests.cpu_cost import measure_growth
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -232,18 +232,11 @@ PATTERNS = (
 
 @pytest.mark.parametrize("unit", PATTERNS)
 def test_work_grows_with_the_text_whatever_is_in_it(unit: str) -> None:
-    def spent(size: int) -> float:
+    def make_redaction(size: int) -> Callable[[], object]:
         text = (unit * (size // len(unit) + 1))[:size]
-        best = 1.0
-        for _ in range(2):
-            begun = time.process_time()
-            REDACTOR.redact(text)
-            best = min(best, time.process_time() - begun)
-        return best
+        return lambda: REDACTOR.redact(text)
 
-    small, large = spent(16_384), spent(131_072)
-    assert large < 0.02 + 20 * small
-    assert large < 0.4
+    assert measure_growth(make_redaction, 16_384, 131_072, tries=3) < 20  # linear is 8, quadratic would be 64
 
 
 @pytest.mark.parametrize("before", ["x\n", "x\t", 'a"', "\\", "C:\\new ", "é\n", "\x01", "\\\n"])

@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from certificates import certificate
-from making import put, text
-from tools.websites import moved, page, site
 
 from hermes.admin.skills import open_skill_admin
 from hermes.core.errors import ToolError, UsageError
@@ -21,6 +18,9 @@ from hermes.skills.install import package_from_bytes, package_from_path
 from hermes.testing.home import ProgramResult, TempHome
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer
+from tests.certificates import certificate
+from tests.skills.skill_folders import put, text
+from tests.web.web_sites import moved, page, site
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ async def test_the_chat_knows_skills() -> None:
 
 
 async def test_many_lookups_at_once_agree(tmp_path: Path) -> None:
-    from making import catalogue
+    from tests.skills.skill_folders import catalogue
 
     for number in range(30):
         put(tmp_path / "skills", f"skill-{number}")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
-from making import put, text
 
 from hermes.admin.skills import open_skill_admin
 from hermes.core.parts import Provenance, Source, TextPart
@@ -16,6 +15,7 @@ from hermes.testing.home import TempHome
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.skills.skill_folders import put, text
 
 CREATE = {"action": "create", "name": "plain", "content": text("plain", body="Step one.\n\nStep two.")}
 SECRET = "gh" + "p_9xKq2LmVt7RzBw4NcYh6PsDf3GjA8eUoTiZ1"

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("store_contract")
+pytest.register_assert_rewrite("tests.store.store_contract")

@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
         yield client
 
 

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from certificates import certificate
 
+from hermes.testing.answer_plan import plan_answer
+from hermes.testing.http_connection import ClientConnection, send_answer
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Ending, Fail, Reply, ReplyDelivery, Say, ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.certificates import certificate
 
 Body = Callable[..., dict[str, object]]
+IMPATIENT = httpx2.Timeout(60, read=0.2)
+"""Gives up reading soon, and nothing else: a busy machine is slow to connect."""
 
 
 def say(**how: object) -> Say:
@@ -58,9 +62,25 @@ async def test_waits(http: httpx2.AsyncClient, chat: Body, how: dict[str, float]
     async with ScriptedServer([say(**how)]) as server:
         start = time.monotonic()
         answer = await http.post(server.url + "/chat/completions", json=chat())
-        took = time.monotonic() - start
-    assert least <= took <= most + 0.5
+        assert least <= time.monotonic() - start
     assert answer.content.endswith(b"[DONE]\n\n")
+    connection = PauseRecorder(asyncio.get_running_loop(), lambda _: None)
+    await send_answer(plan_answer(say(**how), server.requests[0]), connection, hold=asyncio.Event().wait)
+    assert least <= round(sum(connection.pauses), 3) <= most
+
+
+class PauseRecorder(ClientConnection):
+    """Notes the waits that it is asked for instead of waiting, and sends nothing."""
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)  # type: ignore[arg-type]
+        self.pauses: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    async def write(self, data: bytes) -> None:
+        assert data
 
 
 @pytest.mark.parametrize("ending", [Ending.CUT, Ending.RESET])
@@ -98,16 +118,12 @@ async def test_no_head_at_all(http: httpx2.AsyncClient, chat: Body, streamed: bo
 async def test_a_hang_ends_when_the_client_closes(http: httpx2.AsyncClient, chat: Body, how: dict[str, int]) -> None:
     async with ScriptedServer([say(ending=Ending.HANG, **how)]) as server:
         with pytest.raises(httpx2.ReadTimeout):
-            await http.post(server.url + "/chat/completions", json=chat(), timeout=0.1)
-        left = time.monotonic()
-        closed = await server.wait_closed(server.requests[0])
-        assert closed - left < 0.05
+            await http.post(server.url + "/chat/completions", json=chat(), timeout=IMPATIENT)
+        await server.wait_closed(await server.wait_for(1))  # which would hang for ever
 
 
-@pytest.mark.parametrize("how", [{"pace": 5.0}, {"delay": 5.0}, {"body_delay": 5.0}, {"hold_at": 2}])
-async def test_closing_early_is_noticed_within_50_ms(
-    http: httpx2.AsyncClient, chat: Body, how: dict[str, float]
-) -> None:
+@pytest.mark.parametrize("how", [{"pace": 600.0}, {"delay": 600.0}, {"body_delay": 600.0}, {"hold_at": 2}])
+async def test_closing_early_is_noticed_at_once(http: httpx2.AsyncClient, chat: Body, how: dict[str, float]) -> None:
     async def ask() -> None:
         async with http.stream("POST", server.url + "/chat/completions", json=chat()) as response:
             async for _ in response.aiter_raw():
@@ -117,8 +133,7 @@ async def test_closing_early_is_noticed_within_50_ms(
         task = asyncio.create_task(ask())
         request = await server.wait_for(1)
         task.cancel()
-        left = time.monotonic()
-        assert await server.wait_closed(request) - left < 0.05
+        await server.wait_closed(request)  # not at the end of the wait
         assert request.answered_at is None
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -134,7 +149,7 @@ async def test_closing_ends_the_models_thinking(http: httpx2.AsyncClient, chat: 
 
     async with ScriptedServer(ScriptedModel(think)) as server:
         with pytest.raises(httpx2.ReadTimeout):
-            await http.post(server.url + "/chat/completions", json=chat(), timeout=0.1)
+            await http.post(server.url + "/chat/completions", json=chat(), timeout=IMPATIENT)
         assert thinking.is_set()
         await server.wait_closed(server.requests[0])
 
@@ -213,7 +228,7 @@ async def test_the_key_is_checked(http: httpx2.AsyncClient, chat: Body) -> None:
 async def test_too_many_connections(http: httpx2.AsyncClient, chat: Body) -> None:
     async with ScriptedServer([say(ending=Ending.HANG)]) as server:
         server.max_connections = 1
-        first = asyncio.create_task(http.post(server.url + "/chat/completions", json=chat(), timeout=1))
+        first = asyncio.create_task(http.post(server.url + "/chat/completions", json=chat(), timeout=60))
         await server.wait_for(1)
         assert (await http.post(server.url + "/chat/completions", json=chat())).status_code == 503
         first.cancel()
@@ -243,10 +258,10 @@ async def test_tls(chat: Body, tmp_path: Path) -> None:
             with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
                 await client.post(server.url + "/chat/completions", json=chat())
         trusted = ssl.create_default_context(cafile=file)
-        async with httpx2.AsyncClient(trust_env=False, verify=trusted, timeout=0.2) as client:
+        async with httpx2.AsyncClient(trust_env=False, verify=trusted, timeout=60) as client:
             assert (await client.post(server.url + "/chat/completions", json=chat())).status_code == 200
             with pytest.raises(httpx2.ReadTimeout):
-                await client.post(server.url + "/chat/completions", json=chat())
+                await client.post(server.url + "/chat/completions", json=chat(), timeout=IMPATIENT)
         await server.wait_closed(server.requests[1])
 
 

@@ -16,8 +16,7 @@ from hermes.tools.permissions.policy_gate import PolicyGate
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, PathUse, Redirect, tool
-
-from .conftest import Journal, Person, Session
+from tests.tools.tool_session import Journal, Person, Session
 
 
 class Meeting:
@@ -37,7 +36,7 @@ class Meeting:
         self.somebody.set()
         if self.inside >= self.wanted:
             self.full.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self.full.wait()
         self.inside -= 1
 
@@ -252,7 +251,7 @@ async def test_cancelling_leaves_a_result_for_every_call(tools: Session, meeting
     ]
     batch = CallBatch(parts)
     task = asyncio.create_task(tools.executor().run(batch, tools.context, tools.journal, tools.events.append))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await meeting.somebody.wait()
         while batch.get_result(0) is None:  # noqa: ASYNC110 - a batch tells nobody
             await asyncio.sleep(0)

@@ -13,8 +13,7 @@ from hermes.tools.registry import Toolbox, ToolRegistry
 from hermes.tools.session import ToolContext
 from hermes.tools.tool import Parallel, tool
 from hermes.tools.toolsets import Toolset
-
-from .conftest import Listener, Session, make_context
+from tests.tools.tool_session import Listener, Session, make_context
 
 DEFAULT = ["read_file", "write_file", "patch", "search_files", "terminal", "process", "todo", "clarify"]
 WEB = ["web_search", "web_extract"]

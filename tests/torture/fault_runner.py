@@ -1,6 +1,6 @@
 """Plays fault scripts: real sockets, a real program in this process, a real store; then judges what came of it.
 
-`python tests/torture/fault_runner.py [--count 2000] [--seed 0]`; `--only SEED` plays one script and tells its story.
+`python -m tests.torture.fault_runner [--count 2000] [--seed 0]`; `--only SEED` plays one script and tells its story.
 """
 
 import argparse
@@ -10,28 +10,24 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import apsw
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
-
-from faults import FAULTS, READ_SECONDS, Script, Turn, script_of  # noqa: E402 - runs as a script too
-
-from hermes.core.events import EpochBegan, Event, TurnEnded  # noqa: E402
-from hermes.core.protocols import HttpTimeouts  # noqa: E402
-from hermes.core.stream import TextDelta  # noqa: E402
-from hermes.runtime.actor import SessionActor  # noqa: E402
-from hermes.runtime.mailbox import InboundMessage  # noqa: E402
-from hermes.sessions.app import App  # noqa: E402
-from hermes.sessions.options import SessionOptions  # noqa: E402
-from hermes.store.store import Store  # noqa: E402
-from hermes.testing.clock import ManualClock  # noqa: E402
-from hermes.testing.home import TempHome  # noqa: E402
-from hermes.testing.prefix import PrefixError, check_prefixes  # noqa: E402
-from hermes.testing.request_checks import find_problems  # noqa: E402
-from hermes.testing.server import ScriptedServer  # noqa: E402
-from hermes.util.clock import SystemClock  # noqa: E402
+from hermes.core.events import EpochBegan, Event, TurnEnded
+from hermes.core.protocols import HttpTimeouts
+from hermes.core.stream import TextDelta
+from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import InboundMessage
+from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
+from hermes.store.store import Store
+from hermes.testing.clock import ManualClock
+from hermes.testing.home import TempHome
+from hermes.testing.prefix import PrefixError, check_prefixes
+from hermes.testing.request_checks import find_problems
+from hermes.testing.server import ScriptedServer
+from hermes.util.clock import SystemClock
+from tests.torture.fault_scripts import FAULTS, READ_SECONDS, Script, Turn, script_of
 
 AN_HOUR = 3600.0
 TURN_SECONDS = 60.0
@@ -155,8 +151,8 @@ def _judge_end(played: Played, number: int, turn: Turn, ended: TurnEnded) -> Non
 async def _judge_store(played: Played, home: TempHome, session_id: str) -> None:
     store = await Store.open(home.hermes, SystemClock())
     try:
-        open_turns = await store.list_open_turns(session_id)
-        rows = await store.read_transcript(session_id)
+        open_turns = await store.turns.list_open(session_id)
+        rows = await store.messages.read(session_id)
     finally:
         await store.close()
     if open_turns:
@@ -255,7 +251,7 @@ def tell(played: Played) -> None:
         _say(f"  {line}")
     for number, turn in enumerate(script.turns):
         _say(f"  turn {number}: {', '.join(turn.faults)} -> {turn.reason.value}")
-    _say(f"  again: python tests/torture/fault_runner.py --only {script.seed}")
+    _say(f"  again: python -m tests.torture.fault_runner --only {script.seed}")
 
 
 def _say(line: str) -> None:

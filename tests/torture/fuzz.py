@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of what reads a stranger's text: the analyser of commands, and the redactor.
 
-    python tests/torture/fuzz.py analyser --minutes 30
-    python tests/torture/fuzz.py redactor --minutes 30
+    python -m tests.torture.fuzz analyser --minutes 30
+    python -m tests.torture.fuzz redactor --minutes 30
 
 Needs atheris. A crash, a finding without words, or a held secret that gets through ends it at once with the input that
 did it. Inputs that take long are kept, and timed again at the end without the instruments; texts are up to 64 KiB, and
@@ -134,7 +134,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seeds(folder / "seeds")
-        again = [sys.executable, __file__, asked.target, "--minutes", str(asked.minutes), "--folder", name]
+        again = [
+            sys.executable,
+            "-m",
+            "tests.torture.fuzz",
+            asked.target,
+            "--minutes",
+            str(asked.minutes),
+            "--folder",
+            name,
+        ]
         ended = subprocess.run(again, capture_output=True, text=True, timeout=seconds + 300, check=False)
         lines = ended.stderr.splitlines()
         say("\n".join(line for line in lines[-3:] if line))

@@ -16,9 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.testing.fake_platform import FakeChat
 from hermes.testing.home import TempHome
@@ -162,7 +159,7 @@ class Campaign:
             await asyncio.sleep(0.2)
         await asyncio.sleep(1.0)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await process.wait()
         await reader
 

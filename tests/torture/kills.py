@@ -1,6 +1,6 @@
 """Kill -9 at random instants of turns with effects, then resume.
 
-    python tests/torture/kills.py [--count 3000] [--seed 1] [--jobs 2] [--seconds 0] [--backend local]
+    python -m tests.torture.kills [--count 3000] [--seed 1] [--jobs 2] [--seconds 0] [--backend local]
 
 Real `hermes` processes talk to a model that keeps no state: each message carries the plan of its turn, and what is to
 be done next follows from the request alone. A process is killed at a random instant of its life, the one that resumes
@@ -17,12 +17,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import MARK, end_marked, hermes, kill, marked, say, stored
 
 from hermes.core.messages import Message
 from hermes.core.parts import ToolStatus
@@ -34,6 +28,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import MARK, end_marked, hermes, kill, marked, say, stored
 
 ANY = {"command_allowlist": ["*"], "agent": {"api_max_retries": 1}}
 EFFECTS = "effects"
@@ -276,13 +271,13 @@ async def check(world: World) -> None:
         texts: list[str] = []
         effects: dict[str, str] = {}
         begins: list[str] = []
-        for session in await store.list_sessions(limit=1000):
-            export = await store.export_session(session.id)
+        for session in await store.sessions.list_recent(limit=1000):
+            export = await store.messages.export_session(session.id)
             assert export is not None
             begins += [epoch.begin_reason for epoch in export.epochs]
-            made = {one for row in await store.list_compactions(session.id) for one in row.made}
+            made = {one for row in await store.compactions.list_all(session.id) for one in row.made}
             calls = {call.call_id: call.arguments for row in export.messages for call in row.message.tool_calls()}
-            if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
+            if await store.turns.list_open(session.id) or await store.inbox.list_waiting(session.id):
                 world.problems.append(f"session {session.id} is not at rest")
             for row in export.messages:
                 # Words that join a turn stand beside its results, and with them in a cleared copy.

@@ -1,7 +1,7 @@
 """A conversation of hundreds of turns with tools, memory and skills, and a new process every so many turns.
 
-    python tests/torture/long_talk.py --turns 200                                    the scripted model, three wires
-    python tests/torture/long_talk.py --turns 200 --url http://127.0.0.1:8080/v1     a real llama-server
+    python -m tests.torture.long_talk --turns 200                                    the scripted model, three wires
+    python -m tests.torture.long_talk --turns 200 --url http://127.0.0.1:8080/v1     a real llama-server
 
 Reported are the requests, the pairs that were compared, the epochs with their reasons, and the hit rate: of the
 scripted model the share of each request's bytes that stood in the one before, of a real server what it says itself.
@@ -13,11 +13,8 @@ import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct, field
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from hermes.config.trusted_folders import set_trust
 from hermes.core.events import EpochBegan, Event, RequestEnded, RequestStarted

@@ -1,6 +1,6 @@
 """Several processes resume one session at once: one does the work.
 
-    python tests/torture/resume_race.py [--count 200] [--processes 8] [--seed 1]
+    python -m tests.torture.resume_race [--count 200] [--processes 8] [--seed 1]
 
 A process is killed in the middle of its turn, then so many start together with words of their own. While the one that
 has the session is held at its first request, the others must end with exit code 75, nothing printed, and a line that
@@ -17,12 +17,6 @@ import sys
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import end_marked, hermes, kill, say
 
 from hermes.store.store import Store
 from hermes.testing.conversation import StepRole
@@ -32,6 +26,7 @@ from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import end_marked, hermes, kill, say
 
 ANY = {"command_allowlist": ["*"]}
 CALL = Say(calls=(Call("terminal", {"command": "echo x >> effects; echo > began; sleep 60"}),))
@@ -94,7 +89,7 @@ async def _resume_together(
         waiting = [asyncio.create_task(one.communicate()) for one in many]
         async with asyncio.timeout(60):
             if model.held:
-                await server.wait_held(await server.wait_for(2, timeout=30))
+                await server.wait_held(await server.wait_for(2, timeout=60))
                 while sum(task.done() for task in waiting) < processes - 1:
                     await asyncio.wait([task for task in waiting if not task.done()], return_when="FIRST_COMPLETED")
                 model.held = False
@@ -126,10 +121,10 @@ async def _judge_home(home: TempHome, ended: list[Ended]) -> list[str]:
     problems = []
     store = await Store.open(home.hermes, SystemClock())
     try:
-        (session,) = await store.list_sessions(10)
+        (session,) = await store.sessions.list_recent(10)
         problems += await store.check_integrity()
-        texts = [row.message.text for row in await store.read_transcript(session.id)]
-        if await store.list_open_turns(session.id) or await store.list_inbox(session.id):
+        texts = [row.message.text for row in await store.messages.read(session.id)]
+        if await store.turns.list_open(session.id) or await store.inbox.list_waiting(session.id):
             problems.append("the session is not at rest")
     finally:
         await store.close()

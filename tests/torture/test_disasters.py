@@ -5,7 +5,6 @@ import shutil
 import sys
 
 import pytest
-from world import hermes
 
 from hermes.core.events import Event, MessageAppended, RequestStarted, Retrying, ToolStarted, TurnStarted
 from hermes.core.outcomes import ExitReason
@@ -20,6 +19,7 @@ from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Fail, Reply, ReplyDelivery, Say
 from hermes.testing.server import ScriptedServer
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import hermes
 
 HOUR, YEAR = 3600.0, 365.25 * 86_400
 MOMENTS = (TurnStarted, MessageAppended, RequestStarted, Retrying, TextDelta, ToolStarted)
@@ -31,7 +31,7 @@ async def texts_of(home: TempHome) -> list[str]:
     store = await Store.open(home.hermes, SystemClock())
     try:
         assert await store.check_integrity() == []
-        rows = [row for one in await store.list_sessions(100) for row in await store.read_transcript(one.id)]
+        rows = [row for one in await store.sessions.list_recent(100) for row in await store.messages.read(one.id)]
         return [row.message.text for row in rows]
     finally:
         await store.close()
@@ -56,7 +56,7 @@ async def test_the_clock_jumps_at_every_moment_of_a_turn(jump: float) -> None:
             async with App(home.environ, SessionOptions(cwd=str(home.cwd)), clock=clock) as app:
                 actor = await app.open_session()
                 actor.subscribe(jump_now)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     for text in ("one", "two"):
                         ended = await actor.post(InboundMessage(text=text, cwd=str(home.cwd)))
                         assert (ended.reason, ended.text) == (ExitReason.TEXT_RESPONSE, text)
@@ -107,12 +107,12 @@ async def test_a_home_deleted_while_a_tool_runs_is_said() -> None:
     async with ScriptedServer([Say(calls=(Call("terminal", {"command": command}),)), Say("late")]) as server:
         with TempHome.for_server(server.url, more_config=ANY) as home:
             async with hermes(home, "-z", "work") as process:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while not (home.cwd / "began").exists():  # noqa: ASYNC110 - of another process
                         await asyncio.sleep(0.01)
                 shutil.rmtree(home.hermes)
                 (home.cwd / "go").touch()
-                _, err = await asyncio.wait_for(process.communicate(), 20)
+                _, err = await asyncio.wait_for(process.communicate(), 60)
             assert process.returncode not in (0, None)
             assert b"removed or replaced" in err and b"Traceback" not in err
 
@@ -131,7 +131,7 @@ async def test_a_config_changed_under_a_turn_counts_for_the_next_one(broken: boo
                 else:
                     home.write_config({**before, "model": {**before["model"], "default": "another"}})  # type: ignore[dict-item]
                 server.release()
-                out, _ = await asyncio.wait_for(process.communicate(), 20)
+                out, _ = await asyncio.wait_for(process.communicate(), 60)
                 assert (process.returncode, out) == (0, b"first answer\n")
             done = await home.run(sys.executable, "-m", "hermes", "-z", "second", "--continue")
             if broken:
@@ -142,8 +142,8 @@ async def test_a_config_changed_under_a_turn_counts_for_the_next_one(broken: boo
             said = "\n".join(await texts_of(home))
             assert all(words in said for words in ("first", "first answer", "second", "second answer"))
             store = await Store.open(home.hermes, SystemClock())
-            (session,) = await store.list_sessions(10)
-            export = await store.export_session(session.id)
+            (session,) = await store.sessions.list_recent(10)
+            export = await store.messages.export_session(session.id)
             await store.close()
         assert export is not None
         assert [epoch.begin_reason for epoch in export.epochs[1:]] == ([] if broken else ["another model"])

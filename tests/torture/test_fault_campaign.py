@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from fault_runner import campaign, play
-from faults import FAULTS, IN_A_ROW, Script, script_of
 
 from hermes.core.outcomes import ExitReason
+from tests.torture.fault_runner import campaign, play
+from tests.torture.fault_scripts import FAULTS, IN_A_ROW, Script, script_of
 
 PROMISED = frozenset(ExitReason) - {
     ExitReason.GUARDRAIL_HALT,

@@ -2,10 +2,8 @@
 
 import random
 
-import condensing
-import kills
-import resume_race
-import writers
+from tests.torture import compression_kills as condensing
+from tests.torture import kills, resume_race, writers
 
 
 async def test_kills_at_random_instants_lose_nothing_and_repeat_nothing() -> None:

@@ -1,7 +1,8 @@
 """A long talk: what was sent stands, over restarts too, and every miss stands at a named epoch."""
 
 import pytest
-from long_talk import WIRES, scripted_talk
+
+from tests.torture.long_talk import WIRES, scripted_talk
 
 TURNS = 200
 

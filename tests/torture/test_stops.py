@@ -1,10 +1,10 @@
 """What a stop does in each situation; how long it may take is measured by `make stops`."""
 
 import pytest
-import stops
 
 from hermes.testing.script import ScriptedModel
 from hermes.testing.server import ScriptedServer
+from tests.torture import stop_campaign as stops
 
 
 @pytest.mark.parametrize("title", [one for one, case in stops.SITUATIONS.items() if case.ends < 1])

@@ -1,6 +1,6 @@
 """Many processes write one home at once, some are killed: nothing acknowledged is lost, nobody waits for long.
 
-    python tests/torture/writers.py [--processes 32] [--seconds 60] [--kills 40] [--seed 1] [--pace 0.05]
+    python -m tests.torture.writers [--processes 32] [--seconds 60] [--kills 40] [--seed 1] [--pace 0.05]
 
 Each process keeps a session going with the store's own calls: a turn, messages, effects, the turn's end, a row of the
 inbox. What was acknowledged goes to a pipe, with the time that it took. Killed ones are replaced, and what they had
@@ -19,21 +19,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import say
-
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
+from hermes.store.messages import TranscriptEntry
 from hermes.store.records import NewSession, TurnRowState
 from hermes.store.store import Store
-from hermes.store.transcript import TranscriptEntry
 from hermes.testing.home import TempHome
 from hermes.util.clock import SystemClock
+from tests.torture.marked_world import say
 
 LONGEST = 1.0
 FRAME = EpochFrame(provider="p", model="m", wire="chat_completions", encoder_version=1, system="s", tools=())
@@ -50,10 +46,10 @@ class Writer:
     async def run(self) -> None:
         """Write until killed."""
         began = time.monotonic()
-        await self._store.create_session(NewSession(id=self._session, source="torture"))
+        await self._store.sessions.create(NewSession(id=self._session, source="torture"))
         self._log("session", self._session, began)
         began = time.monotonic()
-        epoch = await self._store.begin_epoch(self._session, FRAME, "a new session")
+        epoch = await self._store.epochs.begin(self._session, FRAME, "a new session")
         self._log("epoch", f"{self._session}/{epoch}", began)
         number = 0
         while True:
@@ -68,25 +64,25 @@ class Writer:
             return TranscriptEntry(session_id=self._session, epoch=epoch, turn_id=turn, messages=messages, fence=1)
 
         began = time.monotonic()
-        await store.start_turn(entry(user_message(f"{turn}:asked " + "words " * random.randint(1, 200))))
+        await store.messages.start_turn(entry(user_message(f"{turn}:asked " + "words " * random.randint(1, 200))))
         self._log("message", f"{turn}:asked", began)
         call = ToolCallPart(call_id="c", name="terminal", arguments="{}")
         said = Message(role=Role.ASSISTANT, parts=(TextPart(text=f"{turn}:said"), call))
         began = time.monotonic()
-        await store.append_entry(entry(said))
+        await store.messages.append_entry(entry(said))
         self._log("message", f"{turn}:said", began)
         began = time.monotonic()
-        await store.record_intents(turn, [Intent("c", "terminal", "{}", False)], fence=1)
+        await store.turns.record_intents(turn, [Intent("c", "terminal", "{}", False)], fence=1)
         self._log("effect", turn, began)
         result = ToolResultPart(call_id="c", name="terminal", text=f"{turn}:result " + "x" * random.randint(0, 4000))
         began = time.monotonic()
-        await store.record_result(turn, result, fence=1)
+        await store.turns.record_result(turn, result, fence=1)
         self._log("done", turn, began)
         began = time.monotonic()
-        await store.enqueue_message(self._session, f"{turn}:letter", b"{}")
+        await store.inbox.enqueue(self._session, f"{turn}:letter", b"{}")
         self._log("letter", f"{turn}:letter", began)
         began = time.monotonic()
-        await store.end_turn(turn, ExitReason.TEXT_RESPONSE, fence=1)
+        await store.turns.end(turn, ExitReason.TEXT_RESPONSE, fence=1)
         self._log("ended", turn, began)
 
     def _log(self, kind: str, name: str, began: float) -> None:
@@ -191,14 +187,14 @@ async def compare(home: TempHome, known: Acknowledged) -> list[str]:
         letters: set[str] = set()
         for session in known.names.get("epoch", set()):
             name = session.partition("/")[0]
-            texts |= {row.message.text.split()[0] for row in await store.read_transcript(name)}
-            letters |= {row.id for row in await store.list_inbox(name)}
+            texts |= {row.message.text.split()[0] for row in await store.messages.read(name)}
+            letters |= {row.id for row in await store.inbox.list_waiting(name)}
         for kind, there in (("message", texts), ("letter", letters)):
             missing = known.names.get(kind, set()) - there
             problems += [f"{kind} {one} is lost" for one in sorted(missing)[:5]]
         for turn in known.names.get("effect", set()):
-            row = await store.get_turn(turn)
-            effects = await store.list_effects(turn)
+            row = await store.turns.get(turn)
+            effects = await store.turns.list_effects(turn)
             if row is None or len(effects) != 1:
                 problems.append(f"turn {turn} or its effect is lost")
             elif turn in known.names.get("done", set()) and effects[0].state.value != "done":

@@ -112,7 +112,7 @@ class News:
     async def _post(self) -> None:
         """Hand updates to the webhook, one after the other, each until it is taken."""
         headers = {"X-Telegram-Bot-Api-Secret-Token": str(self.webhook["secret"])}
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
             while True:
                 self.arrived.clear()
                 waiting, self.again = [*self.again, *self.updates.values()], []

@@ -393,7 +393,7 @@ async def _import_sessions(
     reading = old.iterate_sessions()
     while (session := await asyncio.to_thread(_next_session, reading)) is not None:
         looked += 1
-        fresh = await store.import_session(_clean_session(session, redactor, old.title))
+        fresh = await store.imported_sessions.add(_clean_session(session, redactor, old.title))
         if fresh is None:
             clash += 1
         elif fresh:
@@ -407,7 +407,7 @@ async def _import_sessions(
             SkippedItem(tr("{n} sessions", n=clash), tr("they were gone on with here, or their id is taken"))
         )
     if messages:
-        await store.update_search_index()
+        await store.search.update_index()
     return sessions, messages, known
 
 

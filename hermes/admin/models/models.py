@@ -191,7 +191,7 @@ async def probe_model(environ: Mapping[str, str], selection: ModelSelection) -> 
     async with _open_selection(environ, selection) as (model, credentials), open_existing_store(home) as store:
         meter: Meter = Unmetered()
         if store is not None and not home.find_foreign_file():
-            meter = ProcessBudget(settings, SessionOptions(), store, clock).create_meter("", SessionOptions())
+            meter = ProcessBudget(settings, SessionOptions(), store.spending, clock).create_meter("", SessionOptions())
         keys = credentials.keys_for_endpoint(model.endpoint, model.choice)
         client = ModelClient(model.endpoint, model.transport, clock, keys=keys, meter=meter, retries=0)
         began = time.monotonic()

@@ -11,7 +11,7 @@ from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentit
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
-from hermes.core.chats import AuditEntry, KnownPerson, PlatformHandle
+from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PlatformHandle
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
@@ -41,14 +41,14 @@ class PeopleAdmin:
     """
 
     def __init__(self, store: Store, settings: Settings, by: PersonIdentity = OWNER_IDENTITY) -> None:
-        self._store = store.chats
+        self._store = store
         self._settings = settings
         self._by = by
 
     async def list_people(self) -> list[Plain]:
         """List everybody who was paired or added, or who is named by an account's settings."""
-        known = {one.id: one for one in await self._store.list_people()}
-        handles = await self._store.list_handles()
+        known = {one.id: one for one in await self._store.people.list_all()}
+        handles = await self._store.people.list_handles()
         found: dict[str, Plain] = {}
         for one in (KnownPerson(id=OWNER_ID, name="", role=PersonRole.OWNER), *known.values()):
             own = [_handle_row(each) for each in handles if each.person == one.id]
@@ -86,17 +86,17 @@ class PeopleAdmin:
                 N_("{id!r} cannot be a person's id.", id=person_id[:80]),
                 N_("Use letters, digits, `_`, `-`, `.`, `:` and `@`, 128 at most."),
             )
-        if person_id == OWNER_ID or await self._store.get_person(person_id) is not None:
+        if person_id == OWNER_ID or await self._store.people.get(person_id) is not None:
             raise UsageError(N_("There is a person {id!r} already.", id=person_id))
         given = self._parse_role(role)
-        await self._store.upsert_person(person_id, name=name, role=given)
+        await self._store.people.upsert(person_id, name=name, role=given)
         await self._audit("person added", f"{person_id} as {given}")
         return await self.find_person(person_id)
 
     async def rename_person(self, name: str, new: str) -> Plain:
         """Change a person's display name; identity does not depend on it."""
         person_id = await self._find_changeable(name)
-        await self._store.upsert_person(person_id, name=new)
+        await self._store.people.upsert(person_id, name=new)
         await self._audit("person renamed", f"{person_id}: {new}")
         return await self.find_person(person_id)
 
@@ -105,7 +105,7 @@ class PeopleAdmin:
         person_id, given = await self._find_changeable(name), self._parse_role(role)
         if self._role_in_settings(person_id) is not None:
             raise _named_by_settings_error(person_id)
-        await self._store.upsert_person(person_id, role=given)
+        await self._store.people.upsert(person_id, role=given)
         await self._audit("role given", f"{person_id}: {given}")
         return await self.find_person(person_id)
 
@@ -118,24 +118,24 @@ class PeopleAdmin:
                 near or N_("`hermes gateway` says which are."),
             )
         person_id = await self._find_changeable(name, owner=True)
-        before = await self._store.find_person_by_account(platform, account)
+        before = await self._store.people.find_by_account(platform, account)
         if before is not None and before.id != person_id:
             raise UsageError(
                 N_("{platform} {account} is {id} already.", platform=platform, account=account, id=before.id),
                 N_("`hermes people unlink {platform} {account}` first.", platform=platform, account=account),
             )
-        await self._store.upsert_person(person_id, role=PersonRole.OWNER if person_id == OWNER_ID else None)
-        await self._store.link_account(PlatformHandle(platform=platform, account=account, person=person_id))
+        await self._store.people.upsert(person_id, role=PersonRole.OWNER if person_id == OWNER_ID else None)
+        await self._store.people.link_account(PlatformHandle(platform=platform, account=account, person=person_id))
         await self._audit("account linked", f"{person_id}: {platform} {account}")
         return await self.find_person(person_id)
 
     async def unlink_account(self, platform: str, account: str) -> str:
         """Unlink an account and return whose it was. Raises NotFoundError."""
-        before = await self._store.find_person_by_account(platform, account)
+        before = await self._store.people.find_by_account(platform, account)
         if before is None:
             raise NotFoundError(N_("{platform} {account} is nobody's.", platform=platform, account=account))
         await self._find_changeable(before.id, owner=True)
-        await self._store.unlink_account(platform, account)
+        await self._store.people.unlink_account(platform, account)
         await self._audit("account unlinked", f"{before.id}: {platform} {account}")
         return before.id
 
@@ -146,7 +146,7 @@ class PeopleAdmin:
         person who is named by the settings.
         """
         person_id = await self.find_removable_person(name)
-        await self._store.remove_person(person_id)
+        await self._store.people.remove(person_id)
         await self._audit("person removed", person_id)
         return person_id
 
@@ -176,16 +176,12 @@ class PeopleAdmin:
         if person_id:  # somebody whom the settings name gets a row, which accounts can be joined to
             row = await self.find_person(person_id)
             given = PersonRole(str(row["role"]))
-            await self._store.upsert_person(person_id, role=given)
+            await self._store.people.upsert(person_id, role=given)
         if platform and platform not in self._settings.platforms:
             raise NotFoundError(N_("No account {name!r} is set up under `platforms:`.", name=platform))
         code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
-        made = await self._store.offer_pairing_code(
-            code,
-            platform=platform,
-            role=given.value,
-            name=name,
-            person_id=person_id,
+        made = await self._store.people.offer_pairing_code(
+            NewPairingCode(code=code, platform=platform, role=given.value, person=person_id, name=name),
             seconds=CODE_LIFETIME_SECONDS,
             most=MAX_PENDING_CODES,
         )
@@ -199,24 +195,28 @@ class PeopleAdmin:
 
     async def list_codes(self) -> list[Plain]:
         """List the pending codes; none of them can be read."""
-        rows: list[Plain] = [to_builtins(one) for one in await self._store.list_pairing_codes()]
+        rows: list[Plain] = [to_builtins(one) for one in await self._store.people.list_pairing_codes()]
         return rows
 
     async def revoke_code(self, code_id: str) -> None:
         """Revoke a pending code. Raises NotFoundError."""
-        waiting = next((one for one in await self._store.list_pairing_codes() if one.id == code_id.lower()), None)
+        waiting = next(
+            (one for one in await self._store.people.list_pairing_codes() if one.id == code_id.lower()), None
+        )
         if waiting is None:
             raise NotFoundError(
                 N_("No code {id!r} waits.", id=code_id), N_("`hermes pairing list` shows those that do.")
             )
         if not self._by.is_owner and waiting.role not in _UNPRIVILEGED_ROLES:
             self._require_owner("that code")
-        await self._store.revoke_pairing_code(waiting.id)
+        await self._store.people.revoke_pairing_code(waiting.id)
         await self._audit("code revoked", waiting.id)
 
     async def list_audit(self, *, person: str = "", platform: str = "", limit: int = 50) -> list[Plain]:
         """List the audit entries of actions from chats, the newest first."""
-        deeds = await self._store.list_audit_entries(person=person or None, platform=platform or None, limit=limit)
+        deeds = await self._store.people.list_audit_entries(
+            person=person or None, platform=platform or None, limit=limit
+        )
         rows: list[Plain] = [to_builtins(one) for one in deeds]
         return rows
 
@@ -264,7 +264,7 @@ class PeopleAdmin:
         return next((role for one, role, _ in self._people_in_settings(()) if one == person_id), None)
 
     async def _audit(self, what: str, detail: str) -> None:
-        await self._store.add_audit_entry(
+        await self._store.people.add_audit_entry(
             AuditEntry(platform="", account="", person=self._by.id, what=what, detail=detail)
         )
 

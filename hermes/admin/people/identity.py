@@ -115,14 +115,14 @@ class PersonResolver:
     """Finds the person behind an account, from the settings and from pairings."""
 
     def __init__(self, app: "App") -> None:
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._settings = app.services.settings.gateway
 
     async def resolve_sender(self, account: AccountSettings, platform: str, sender: Sender) -> PersonIdentity | None:
         """Return the person of an account, or None for an unknown sender."""
         if not sender.id or (sender.bot and not account.allow_bots):
             return None
-        known = await self._store.find_person_by_account(platform, sender.id)
+        known = await self._store.people.find_by_account(platform, sender.id)
         named = _configured_role(account, sender.id)
         if named is PersonRole.OWNER or (known is not None and known.id == OWNER_ID):
             return PersonIdentity(OWNER_ID, PersonRole.OWNER, sender.name)
@@ -136,7 +136,7 @@ class PersonResolver:
             return OWNER_IDENTITY
         if person_id.startswith(_GROUP_PREFIX):
             return PersonIdentity(person_id, _stored_role(person_id.removeprefix(_GROUP_PREFIX).partition(":")[0]))
-        known = await self._store.get_person(person_id)
+        known = await self._store.people.get(person_id)
         if known is not None:
             return PersonIdentity(known.id, _stored_role(known.role), known.name)
         named = _configured_role(account, person_id.partition(":")[2])

@@ -27,11 +27,11 @@ async def format_recap(app: App, port: SessionPort, terminal_style: TerminalStyl
     if isinstance(port, SessionActor):
         messages = port.conversation.messages
     else:
-        messages = [row.message for row in await app.services.store.read_transcript(port.session_id)]
+        messages = [row.message for row in await app.services.store.messages.read(port.session_id)]
     said = [one for one in _find_last_messages(messages, MAX_MESSAGES) if one.text.strip()]
     if not said:
         return []
-    row = await app.services.store.get_session(port.session_id)
+    row = await app.services.store.sessions.get(port.session_id)
     title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 60) or port.session_id
     earlier = len(messages) - len(said)
     more = " " + tr_plural("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
@@ -86,7 +86,7 @@ async def load_status(app: App, port: SessionPort) -> SessionStatus:
         cache_write=_as_int(row["cache_write_tokens"]),
     )
     cost = Cost()
-    for total in await app.services.store.list_spend_totals(0, session_id=actor.session_id):
+    for total in await app.services.store.spending.list_totals(0, session_id=actor.session_id):
         certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
         cost += Cost(nano=total.nano, certainty=certainty)
     pursuit = app.background_work.find_pursuit(actor)

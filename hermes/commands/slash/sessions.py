@@ -71,7 +71,7 @@ async def manage_title(call: CommandCall) -> None:
     """Show the session's title, or change it."""
     store, session_id = call.context.app.services.store, call.context.actor.session_id
     if call.text:
-        await store.rename_session(session_id, to_one_line(call.text, 200))
+        await store.sessions.rename(session_id, to_one_line(call.text, 200))
     row = await call.context.app.session_row(call.context.actor)
     name = escape_unseen_characters(str(row["title"]))
     call.context.tell(tr("This session is called “{title}”.", title=name) if name else tr("It has no title yet."))
@@ -165,7 +165,7 @@ async def start_session(call: CommandCall) -> None:
     """Start a fresh session, with a title if one is given."""
     actor = await call.context.open_session(None)
     if call.text:
-        await call.context.app.services.store.rename_session(actor.session_id, call.text)
+        await call.context.app.services.store.sessions.rename(actor.session_id, call.text)
     call.context.tell(tr("A new session: {id}.", id=actor.session_id))
 
 

@@ -41,7 +41,7 @@ async def show_usage(call: CommandCall) -> None:
         lines += ["", tr("prompt tokens of the last {n} calls", n=len(steps)), draw_sparkline(steps, words=words)]
     costs = [
         total.nano or 0
-        for total in await app.services.store.list_spend_totals(0, session_id=actor.session_id, by="hour")
+        for total in await app.services.store.spending.list_totals(0, session_id=actor.session_id, by="hour")
     ]
     if len(costs) > 1 and any(costs):
         lines += ["", tr("cost by hour of the day"), draw_sparkline(costs, words=words)]
@@ -67,13 +67,13 @@ async def _quota_lines(call: CommandCall) -> list[str]:
     on, options = app.services, app.live_session(call.context.actor).options
     may, now = role_rights(on.settings.gateway, person.role), on.clock.now()
     cap = person_cap(options.person, options.usd_per_day, now)
-    standings = await on.store.list_cap_usage((cap,)) if cap is not None else []
-    turns = len(await on.store.chats.list_action_times(person.id, "message", now - 3600)) if may.turns_per_hour else 0
+    standings = await on.store.spending.list_cap_usage((cap,)) if cap is not None else []
+    turns = len(await on.store.people.list_action_times(person.id, "message", now - 3600)) if may.turns_per_hour else 0
     return format_remaining_quota(turns, may.turns_per_hour or 0, standings)
 
 
 async def _load_prompt_tokens(call: CommandCall) -> list[int]:
-    found = await call.context.app.services.store.export_session(call.context.actor.session_id)
+    found = await call.context.app.services.store.messages.export_session(call.context.actor.session_id)
     return [row.prompt_tokens for row in (found.messages if found is not None else ()) if row.prompt_tokens]
 
 

@@ -29,6 +29,7 @@ from hermes.execution.sandbox.policy import (
 )
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.start_signal import HeldOutput, StartSignal
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import is_or_below
@@ -80,6 +81,10 @@ _LESS_NETWORK_NOTE = (
 )
 _TOO_MANY_FOLDERS = "The workspace has too many folders to look for git hooks in all of them."
 _HIDDEN = "commands see only the workspace and tool chains of a home; terminal.sandbox.writable opens a folder"
+_MAX_STARTS = 5
+"""How often a command is started while what its sandbox hides changes under the program that makes it."""
+_START_SECONDS = 10.0
+"""Seconds until a sandbox whose shell does not report counts as begun; a busy machine needs a tenth of a second."""
 _NETWORK_ORDER = (NetworkMode.OFF, NetworkMode.ALLOWLIST, NetworkMode.ON)
 
 
@@ -148,8 +153,28 @@ class SandboxBackend:
         network = min(self._policy.network, command.network, key=_NETWORK_ORDER.index)
         if network is not NetworkMode.ON and not support.network:
             raise ToolError("The network cannot be kept from commands here, and the settings say that it is to be.")
+        layout = await self._prepare_layout(command)
+        for left in reversed(range(_MAX_STARTS)):
+            output = HeldOutput(sink)
+            running, signal = await self._start_once(command, output.write, layout, network)
+            if signal is None or await running.has_begun(signal):
+                break
+            changed = await asyncio.to_thread(self.current_layout, command)
+            if not left or changed == layout:
+                break
+            # A path that was listed has gone, such as a socket that its program removed: nothing of the command ran.
+            await running.abandon()
+            self._commands.remove(running)
+            layout = changed
+        output.release()
+        return running
+
+    async def _start_once(
+        self, command: ShellCommand, sink: OutputSink, layout: SandboxLayout, network: NetworkMode
+    ) -> "tuple[SandboxedCommand, StartSignal | None]":
+        """Start a command in a sandbox of that layout. Bubblewrap alone makes it after it was started."""
+        support = await self.require_support()
         async with AsyncExitStack() as undo:
-            layout = await self._prepare_layout(command)
             later: list[bytes] = []
             proxy: EgressProxy | None = None
             if network is NetworkMode.ALLOWLIST and support.hosts:
@@ -158,9 +183,13 @@ class SandboxBackend:
                     command.permissions,
                     _make_refusal_printer(sink if command.interactive else later.append),
                 )
+            signal: StartSignal | None = None
             with ExitStack() as given:
                 exits = await self._make_exits(support, network, proxy, undo, given)
-                with self._make_wrapper(support, command, layout, network, exits) as wrapper:
+                with _make_wrapper(support, command, self._get_tmpdir(), layout, network, exits) as wrapper:
+                    if isinstance(wrapper, BubblewrapSandbox):
+                        signal = wrapper.make_start_signal()
+                        undo.callback(signal.close)
                     local_command = await self._local.start(command, sink, wrapper)
             running = SandboxedCommand(self, local_command, sink, layout, undo.pop_all())
             running.network = network
@@ -168,7 +197,7 @@ class SandboxBackend:
             running.closing_notes = later
             running.has_shell_code = support.mechanism is SandboxMechanism.BUBBLEWRAP
         self._commands.append(running)
-        return running
+        return running, signal
 
     async def quarantine_planted(self, layout: SandboxLayout, sink: OutputSink) -> None:
         """Quarantine files that programs would obey, after a command that could have made them."""
@@ -373,23 +402,6 @@ class SandboxBackend:
             self.notices.append(notice)
         return None
 
-    def _make_wrapper(
-        self,
-        support: SandboxSupport,
-        command: ShellCommand,
-        layout: SandboxLayout,
-        network: NetworkMode,
-        exits: NetworkExits,
-    ) -> BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox:
-        tmpdir = self._get_tmpdir()
-        if support.mechanism is SandboxMechanism.BUBBLEWRAP:
-            return BubblewrapSandbox(
-                command, tmpdir, layout, network, program=support.program, abi=support.abi, exits=exits
-            )
-        if support.mechanism is SandboxMechanism.SEATBELT:
-            return SeatbeltSandbox(command, tmpdir, layout, network)
-        return LandlockSandbox(command, tmpdir, layout, network, abi=support.abi)
-
 
 class SandboxedCommand:
     """A command in its sandbox. When it has ended, what it left is checked before the end is reported."""
@@ -467,6 +479,19 @@ class SandboxedCommand:
         if self.is_over:
             await self._check_leftovers()
 
+    async def has_begun(self, signal: StartSignal) -> bool:
+        """Wait until its shell runs; return False when no sandbox could be made. Cancelling this kills it."""
+        try:
+            return await signal.wait_for_start(_START_SECONDS)
+        except asyncio.CancelledError:
+            self._local_command.kill()
+            raise
+
+    async def abandon(self) -> None:
+        """Wait for the end of a sandbox that could not be made, and release what it had."""
+        await self._local_command.wait()
+        await self.release()
+
     async def release(self) -> None:
         """Close the resources that were kept open for it."""
         await self._resources.aclose()
@@ -478,6 +503,23 @@ class SandboxedCommand:
                 self._is_settled = True
             if self.is_over:
                 await self.release()
+
+
+def _make_wrapper(
+    support: SandboxSupport,
+    command: ShellCommand,
+    tmpdir: SandboxTmpdir,
+    layout: SandboxLayout,
+    network: NetworkMode,
+    exits: NetworkExits,
+) -> BubblewrapSandbox | LandlockSandbox | SeatbeltSandbox:
+    if support.mechanism is SandboxMechanism.BUBBLEWRAP:
+        return BubblewrapSandbox(
+            command, tmpdir, layout, network, program=support.program, abi=support.abi, exits=exits
+        )
+    if support.mechanism is SandboxMechanism.SEATBELT:
+        return SeatbeltSandbox(command, tmpdir, layout, network)
+    return LandlockSandbox(command, tmpdir, layout, network, abi=support.abi)
 
 
 def _make_refusal_printer(sink: OutputSink) -> Callable[[str], None]:

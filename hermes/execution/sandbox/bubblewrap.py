@@ -21,6 +21,7 @@ from hermes.execution.sandbox.landlock import (
 )
 from hermes.execution.sandbox.network import PROXY_PORT
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
+from hermes.execution.sandbox.start_signal import StartSignal
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir, create_memory_file
 
 _LIMIT_COMMANDS = (
@@ -90,6 +91,7 @@ class BubblewrapSandbox:
         if self._uses_scopes:
             handles.append(create_memory_file("order"))
         self._own_handles = tuple(handles)
+        self._start_signal: StartSignal | None = None
         self.handles: Sequence[int] = (*handles, *(() if exits.proxy_socket is None else (exits.proxy_socket,)))
 
     def __enter__(self) -> "BubblewrapSandbox":
@@ -98,6 +100,14 @@ class BubblewrapSandbox:
     def __exit__(self, *_: object) -> None:
         for handle in self._own_handles:
             os.close(handle)
+
+    def make_start_signal(self) -> StartSignal:
+        """Let the shell report that it runs. The caller closes the signal; the shell's end of it is closed here."""
+        signal = self._start_signal = StartSignal()
+        count = len(self._own_handles)
+        self._own_handles = (*self._own_handles, signal.write_end)
+        self.handles = (*self.handles[:count], signal.write_end, *self.handles[count:])
+        return signal
 
     def shell_arguments(self, text: str, terminal: str) -> tuple[str, ...]:
         """Return the shell's arguments. The terminal is given by the program before the shell: its name means nothing
@@ -127,11 +137,15 @@ class BubblewrapSandbox:
             if self._proxy_socket is not None
             else ()
         )
+        if self._start_signal is not None:
+            found_at = handles[len(self._own_handles) - 1]
+            shell = (*shell[:-1], self._start_signal.build_report(found_at, shell[0]) + shell[-1])
         program = (self._program, "--args", str(handles[0]), "--", *session, *relay, *shell)
         if self._uses_scopes:
+            order = 1 + bool(self._filter)
             request = {"fs": 0, "net": 0, "scoped": LANDLOCK_SCOPES, "rules": [], "filter": b"", "limits": []}
             request["capabilities"] = False
-            return build_confined_call(self.handles[-1], handles[-1], request, program, {}), {}
+            return build_confined_call(self.handles[order], handles[order], request, program, {}), {}
         return program, {}
 
     def _namespace_options(self) -> list[str]:

@@ -22,7 +22,7 @@ class PairingCodes:
     """Makes pairing codes and redeems them."""
 
     def __init__(self, app: App) -> None:
-        self._store = app.services.store.chats
+        self._store = app.services.store
         self._clock = app.services.clock
         self._people_admin = PeopleAdmin(app.services.store, app.services.settings)
         self._noted: dict[tuple[str, str], float] = {}
@@ -38,13 +38,13 @@ class PairingCodes:
         if event.place.kind is not ChatKind.DM or sender.bot or not _CODE.fullmatch(word):
             await self.note_rejection(platform, event, "unknown sender")
             return None
-        known = await self._store.redeem_pairing_code(
+        known = await self._store.people.redeem_pairing_code(
             word, platform, sender.id, sender.name, most=MAX_FAILURES, locked=LOCKED_SECONDS
         )
         if known is None:
             await self.note_rejection(platform, event, "wrong code")
             return None
-        await self._store.add_audit_entry(
+        await self._store.people.add_audit_entry(
             AuditEntry(platform=platform, account=sender.id, person=known.id, what="paired", detail=known.role)
         )
         role = PersonRole.OWNER if known.id == OWNER_ID else PersonRole(known.role)
@@ -59,4 +59,6 @@ class PairingCodes:
         if len(self._noted) > 10_000:
             self._noted.clear()
         self._noted[key] = now
-        await self._store.add_audit_entry(AuditEntry(platform=platform, account=event.sender.id, person="", what=what))
+        await self._store.people.add_audit_entry(
+            AuditEntry(platform=platform, account=event.sender.id, person="", what=what)
+        )

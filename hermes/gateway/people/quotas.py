@@ -64,7 +64,7 @@ class Quotas:
         if found is None:
             if len(self._counts) >= _MAX_PEOPLE:
                 self._counts.clear()
-            before = await self._services.store.chats.list_action_times(person.id, "message", now - HOUR_SECONDS)
+            before = await self._services.store.people.list_action_times(person.id, "message", now - HOUR_SECONDS)
             found = self._counts.setdefault(person.id, _QuotaUsage(deque(before)))  # somebody was faster meanwhile
         found.told_until = {kind: until for kind, until in found.told_until.items() if now < until}
         return found
@@ -73,7 +73,7 @@ class Quotas:
         cap = person_cap(payer.id, usd, self._services.clock.now())
         if cap is None:
             return False
-        (standing,) = await self._services.store.list_cap_usage((cap,))
+        (standing,) = await self._services.store.spending.list_cap_usage((cap,))
         return standing.nano >= (cap.nano or 0)
 
     @staticmethod

@@ -54,13 +54,13 @@ class RecallProvider:
         if len(query.strip()) < _SHORTEST:
             return None
         search = SearchQuery(query=query, limit=_HITS, newest=False, roles=(Role.USER, Role.ASSISTANT), person="")
-        found = await self._store.find_messages(search)
+        found = await self._store.search.run_query(search)
         hits = [hit for hit in found if hit.session_id != self._session_id and hit.message_id not in self._recalled_ids]
         lines: dict[str, None] = {}
         clean: dict[str, bool] = {}
         for hit in hits:
             if hit.role is Role.ASSISTANT and hit.session_id not in clean:
-                clean[hit.session_id] = not await self._store.list_untrusted_sources([hit.session_id])
+                clean[hit.session_id] = not await self._store.messages.list_untrusted_sources([hit.session_id])
             if hit.role is Role.USER or clean[hit.session_id]:
                 lines[_format_hit(hit)] = None
                 self._recalled_ids.add(hit.message_id)

@@ -226,7 +226,7 @@ class GoalPursuit:
         self.row = row
         """The stored goal, or None."""
         try:
-            await self._store.set_goal(self._actor.session_id, row)
+            await self._store.goals.replace(self._actor.session_id, row)
         except HermesError as error:
             self._notify_person(
                 Level.WARNING,
@@ -242,7 +242,7 @@ class GoalPursuit:
 async def open_pursuit(services: "Services", live: "LiveSession") -> GoalPursuit:
     """Open the goal of a live session as it was left; one that was active at the last close is paused."""
     actor = live.actor
-    row = await services.store.get_goal(actor.session_id)
+    row = await services.store.goals.get(actor.session_id)
     if row is not None and row.state == ACTIVE and not actor.unfinished:
         row = structs.replace(row, state=PAUSED, why=N_("the session was closed"))
     meter = services.budget.create_meter(actor.session_id, live.options)

@@ -75,7 +75,7 @@ def build_jobs(base: CronDeps, *, changed: Callable[[], None] = lambda: None) ->
 
     return CronJobs(
         CronJobDeps(
-            store=base.store,
+            store=base.store.jobs,
             clock=base.clock,
             scripts=base.scripts,
             outputs=base.outputs,
@@ -123,7 +123,7 @@ def build_session_cronjob(
 
     tool_deps = CronToolDeps(
         jobs=build_jobs(base),
-        store=base.store,
+        store=base.store.jobs,
         origin=options.origin,
         limit=options.enabled_toolsets,
         attended=lambda: any(actor.approvals.can_ask for actor in live),

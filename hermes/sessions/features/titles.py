@@ -58,7 +58,7 @@ class SessionTitler:
 
     async def _name_session(self, session_id: str, user_text: str, answer: str) -> None:
         before = to_one_line(user_text, TITLE_LIMIT)
-        row = await self._store.get_session(session_id)
+        row = await self._store.sessions.get(session_id)
         if row is None or row.title != before:
             return
         text = f"Person: {user_text[:_MAX_EXCERPT]}\n\nAssistant: {answer[:_MAX_EXCERPT]}"
@@ -69,7 +69,7 @@ class SessionTitler:
             strip_control_characters(self._redact(said.strip().split("\n")[0])), MAX_TITLE_LENGTH
         ).strip(" \"'“”«»「」.。")
         if title:
-            await self._store.replace_title(session_id, title, expected=before)
+            await self._store.sessions.replace_title(session_id, title, expected=before)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -28,7 +28,6 @@ from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import CallGrant, CallUsage, find_price
 from hermes.sessions.options import SessionOptions
-from hermes.store.ledger import SpendAccess
 from hermes.store.records import (
     CallSpend,
     CapUsage,
@@ -38,6 +37,7 @@ from hermes.store.records import (
     SpendRequest,
     SpendReservation,
 )
+from hermes.store.spending import SpendingRepository
 from hermes.util.clock import Clock
 from hermes.util.process_identity import identify_this_process
 
@@ -59,7 +59,7 @@ _MAX_POLL_SECONDS = 0.5
 class ProcessBudget:
     """The budget of one process: it knows the caps, and creates the meter of each session."""
 
-    def __init__(self, settings: Settings, options: SessionOptions, store: SpendAccess, clock: Clock) -> None:
+    def __init__(self, settings: Settings, options: SessionOptions, store: SpendingRepository, clock: Clock) -> None:
         self.run_id = new_run_id()
         self.owner = identify_this_process()
         self.store = store
@@ -207,9 +207,9 @@ class SpendMeter:
         store = self._spending.store
         try:
             if call.held:
-                self._track_write(store.settle_spend(call.held, spent))
+                self._track_write(store.settle(call.held, spent))
             elif spent is not None:
-                self._track_write(store.record_spend(call.who, spent))
+                self._track_write(store.record(call.who, spent))
         except HermesError as error:
             self._write_error = error
 
@@ -253,7 +253,7 @@ class SpendMeter:
         self, who: SpendOrigin, request: SpendRequest, caps: tuple[SpendCap, ...]
     ) -> SpendReservation | SpendRefusal:
         """Request a reservation. A caller that is cancelled meanwhile leaves nothing reserved."""
-        future = self._spending.store.reserve_spend(who, request, caps)
+        future = self._spending.store.reserve(who, request, caps)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -266,7 +266,7 @@ class SpendMeter:
         answer = reservation.result()
         if isinstance(answer, SpendReservation):
             try:
-                self._track_write(self._spending.store.settle_spend(answer.id, None))
+                self._track_write(self._spending.store.settle(answer.id, None))
             except HermesError as error:
                 self._write_error = error
 

@@ -12,6 +12,7 @@ import msgspec
 
 from hermes.core.messages import Message, Role
 from hermes.store.records import MessageState, SearchHit, SearchQuery
+from hermes.store.repository import Transaction
 from hermes.store.search.index import SHARD_BITS
 from hermes.store.search.text import (
     SearchTerm,
@@ -72,7 +73,10 @@ class IndexQuery:
         self._search = search
         self._all_shards = shards
         self._last = int(connection.execute("SELECT value FROM state WHERE key = 'message'").get or 0)
-        self._shards = shards if search.session is None else self._list_session_shards(search.session, shards)
+        self._lineage = (
+            [] if search.session is None else list_lineage(Transaction(connection, 0.0), search.session, "store")
+        )
+        self._shards = shards if search.session is None else self._list_session_shards(shards)
         self._limits = self._build_limits()
         self._wanted = search.offset + search.limit
 
@@ -100,11 +104,11 @@ class IndexQuery:
             return self._rank_hits(exact)
         return list(dict.fromkeys([*self._rank_hits(exact), *self._rank_hits(loose)]))
 
-    def _list_session_shards(self, session_id: str, shards: list[int]) -> list[int]:
+    def _list_session_shards(self, shards: list[int]) -> list[int]:
         """Return the shards that may hold messages of the session."""
         ends = [
             self._connection.execute("SELECT min(id), max(id) FROM store.messages WHERE session_id = ?", (one,)).get
-            for one in list_lineage(self._connection, session_id, "store")
+            for one in self._lineage
         ]
         bounds = [bound for pair in ends for bound in pair if bound is not None]
         if not bounds:
@@ -116,8 +120,7 @@ class IndexQuery:
         search = self._search
         groups = [[make_label("r", role) for role in search.roles]]
         groups.append([make_label("o", search.source)] if search.source is not None else [])
-        named = [] if search.session is None else list_lineage(self._connection, search.session, "store")
-        groups.append([make_label("s", one) for one in named])
+        groups.append([make_label("s", one) for one in self._lineage])
         asked = [" OR ".join(f'"{one}"' for one in group) for group in groups if group]
         return "".join(f" AND labels : ({one})" for one in asked) + self._build_person_limit()
 

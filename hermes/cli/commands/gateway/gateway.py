@@ -115,9 +115,9 @@ async def _collect_status(environ: Mapping[str, str]) -> dict[str, object]:
         return {"running": True, "pid": pid, "wrong": [tr("It does not answer on its socket.")], **about}
     async with open_home_services(environ) as services:
         accounts = services.settings.platforms
-        since = await services.store.chats.get_oldest_pending_time()
+        since = await services.store.outbox.get_oldest_pending_time()
         counts: dict[str, int] = {}
-        for (_, state), number in (await services.store.chats.count_deliveries()).items():
+        for (_, state), number in (await services.store.outbox.count_by_state()).items():
             counts[state] = counts.get(state, 0) + number
         return {
             "running": False,

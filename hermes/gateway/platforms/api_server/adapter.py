@@ -43,7 +43,7 @@ class ApiServerPlatform(Platform):
         assert self._context.gateway is not None
         store = self._context.gateway.app.services.store
         if not self._recovered:
-            await store.chats.fail_lost_responses()
+            await store.api.fail_lost_responses()
             self._recovered = True
         await self._server.http_server.open()
         try:

@@ -256,7 +256,7 @@ async def mark_session(deps: ApiDeps, session: ApiSession, parsed: ParsedConvers
     """Store the hash of the session's state now, for programs that send the whole conversation each time."""
     if session.found_by_history:
         store = deps.app.services.store
-        await store.chats.mark_api_session(session.caller.owner, session.name, mark=parsed.mark_after_answer(text))
+        await store.api.mark_session(session.caller.owner, session.name, mark=parsed.mark_after_answer(text))
 
 
 def finish_reason(ended: TurnEnded) -> str:

@@ -51,7 +51,7 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         entry = AuditEntry(
             platform="api_server", account=caller.name, person=caller.person.id, what="message", detail=session_id
         )
-        await self.app.services.store.chats.add_audit_entry(entry)
+        await self.app.services.store.people.add_audit_entry(entry)
 
     def current_time(self) -> float:
         """Return the time in seconds since the epoch."""

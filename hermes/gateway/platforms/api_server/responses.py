@@ -86,7 +86,6 @@ class ResponseRoutes:
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._chats = self._store.chats
         self._live: dict[tuple[str, str], PendingResponse] = {}
         self._tasks: set[asyncio.Task[JsonBody]] = set()
 
@@ -252,10 +251,10 @@ class ResponseRoutes:
             state=state,
             body=msgspec.json.encode(body),
         )
-        await self._chats.store_response(order.caller.owner, stored)
+        await self._store.api.store_response(order.caller.owner, stored)
         if state != "in_progress":
             mark = order.parsed.mark_after_answer(_response_text(body)) if order.session.found_by_history else None
-            await self._chats.mark_api_session(order.caller.owner, order.session.name, mark=mark, answer=order.info.id)
+            await self._store.api.mark_session(order.caller.owner, order.session.name, mark=mark, answer=order.info.id)
 
     async def _parse_request(
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
@@ -287,10 +286,10 @@ class ResponseRoutes:
     async def _continue_from(self, caller: ApiCaller, response_id: str, extras: SessionExtras) -> ApiSession:
         """Return the session that continues a response: its own where nothing was said since, else a branch of it."""
         rooms = self._deps.sessions
-        taken = await self._chats.take_api_session(caller.owner, answer=response_id)
+        taken = await self._store.api.take_session(caller.owner, answer=response_id)
         if taken is not None:
             return rooms.make_session(caller, *taken, extras)
-        known = await self._chats.get_response(caller.owner, response_id)
+        known = await self._store.api.get_response(caller.owner, response_id)
         if known is None or not known.turn_id:
             raise ApiRequestError(
                 404,
@@ -298,14 +297,14 @@ class ResponseRoutes:
                 code="previous_response_not_found",
                 param="previous_response_id",
             )
-        turns = [one.turn_id for one in await self._store.list_last_turns(known.session_id, 1_000_000)]
+        turns = [one.turn_id for one in await self._store.undo.list_last_turns(known.session_id, 1_000_000)]
         if known.turn_id not in turns:
             raise ApiRequestError(
                 404, "What was said before that response was taken back.", param="previous_response_id"
             )
         name = rooms.fresh_session_id()
-        await self._store.branch_session(known.session_id, name, turns=turns.index(known.turn_id) + 1)
-        await self._chats.bind_api_session(caller.owner, name, name)
+        await self._store.branches.create(known.session_id, name, turns=turns.index(known.turn_id) + 1)
+        await self._store.api.bind_session(caller.owner, name, name)
         return rooms.make_session(caller, name, name, extras)
 
     async def _get_response(self, request: web.Request) -> web.Response:
@@ -314,7 +313,7 @@ class ResponseRoutes:
 
     async def _delete_response(self, request: web.Request) -> web.Response:
         found = await self._find_response(request)
-        await self._chats.delete_response(caller_of(request).owner, found.id)
+        await self._store.api.delete_response(caller_of(request).owner, found.id)
         return json_response({"id": found.id, "object": "response", "deleted": True})
 
     async def _cancel_response(self, request: web.Request) -> web.Response:
@@ -330,7 +329,7 @@ class ResponseRoutes:
     async def _find_response(self, request: web.Request) -> StoredResponse:
         caller = caller_of(request)
         caller.require_scope(ApiScope.CHAT)
-        found = await self._chats.get_response(caller.owner, request.match_info["id"])
+        found = await self._store.api.get_response(caller.owner, request.match_info["id"])
         if found is None:
             raise ApiRequestError(404, f"Response with id {request.match_info['id'][:80]!r} not found.", param="id")
         return found

@@ -179,7 +179,6 @@ class RunWorker:
         self._plan = plan
         self._settle = settle
         self._store = gateway.app.services.store
-        self._chats = self._store.chats
         self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended_ids: deque[str] = deque()
@@ -192,7 +191,7 @@ class RunWorker:
     async def recover_account(self, account: str) -> None:
         """Continue the runs of an account that the process before left."""
         self._ending = False
-        for row in await self._chats.list_open_runs():
+        for row in await self._store.api.list_open_runs():
             if row.owner.startswith(f"{account}:") and row.id not in self._live:
                 self.start_run(row)
 
@@ -234,7 +233,7 @@ class RunWorker:
         usage = msgspec.json.encode(end.usage) if end.usage is not None else None
         now = self._gateway.app.services.clock.now()
         ended = structs.replace(
-            await self._chats.get_run(row.owner, row.id) or row,
+            await self._store.api.get_run(row.owner, row.id) or row,
             state=end.state,
             reason=end.reason,
             error=end.error,
@@ -244,7 +243,7 @@ class RunWorker:
         for pause in _RETRY_PAUSES:
             try:
                 await self._settle(ended, end)
-                await self._chats.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
+                await self._store.api.end_run(row.id, end.state, reason=end.reason, error=end.error, usage=usage)
                 break
             except StoreError as error:
                 _LOG.warning("the end of the run %s could not be noted: %s", row.id, error)
@@ -255,12 +254,12 @@ class RunWorker:
             self._live.pop(self._ended_ids.popleft(), None)
 
     async def _attempt_run(self, live: LiveRun, row: RunRow) -> RunOutcome:
-        fresh, plan = await self._chats.get_run(row.owner, row.id), self._plan(row)
+        fresh, plan = await self._store.api.get_run(row.owner, row.id), self._plan(row)
         if fresh is None or plan is None:
             raise NotFoundError("Whose run it is, or its session, is not there any more.")
         if fresh.ended_at is not None:
             return RunOutcome(fresh.state, fresh.reason, fresh.error)
-        known = await self._store.get_turn(fresh.turn_id) if fresh.turn_id else None
+        known = await self._store.turns.get(fresh.turn_id) if fresh.turn_id else None
         if known is not None and known.ended_at is not None:
             return _outcome_from_turn(ExitReason(known.reason), known.error, known.usage)
 
@@ -283,7 +282,7 @@ class RunWorker:
             return known
         if begun:
             raise _RetryRunError("The turn of this run is gone on with elsewhere.")
-        for message in await self._store.list_inbox(row.session_id):
+        for message in await self._store.inbox.list_waiting(row.session_id):
             if message.id == row.letter_id:
                 return actor.forward(row.letter_id, InboundMessage.decode(message.body))
         raise _RetryRunError("What this run says to its session is not there any more.")

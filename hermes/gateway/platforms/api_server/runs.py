@@ -62,7 +62,6 @@ class RunRoutes:
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._chats = self._store.chats
         self.worker = RunWorker(deps.gateway, deps.turns, self._plan_run, self._announce_end)
 
     def routes(self) -> list[web.RouteDef]:
@@ -85,7 +84,7 @@ class RunRoutes:
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
             raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
         digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
-        known = await self._chats.find_run_by_key(caller.owner, idem, digest) if idem else None
+        known = await self._store.api.find_run_by_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return json_response(await self._run_object(known), 202)
         await self._deps.admit_turn(caller)
@@ -166,7 +165,7 @@ class RunRoutes:
         entry = AuditEntry(
             platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id
         )
-        await self._chats.add_audit_entry(entry)
+        await self._store.people.add_audit_entry(entry)
         return json_response({"approval_id": given.approval_id, "decision": given.decision.value})
 
     async def _stop_run(self, request: web.Request) -> web.Response:
@@ -176,13 +175,15 @@ class RunRoutes:
         if row.ended_at is None and live is not None:
             live.stop()
             if not row.turn_id and not live.has_begun:
-                await self._chats.end_run(row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None)
+                await self._store.api.end_run(
+                    row.id, "stopped", reason=ExitReason.INTERRUPTED.value, error="", usage=None
+                )
         return json_response(await self._run_object(await self._find_row(request)), 202)
 
     async def _find_row(self, request: web.Request) -> RunRow:
         caller = caller_of(request)
         caller.require_scope(ApiScope.RUNS)
-        row = await self._chats.get_run(caller.owner, request.match_info["id"])
+        row = await self._store.api.get_run(caller.owner, request.match_info["id"])
         if row is None:
             raise ApiRequestError(404, f"There is no run {request.match_info['id'][:80]!r}.", code="run_not_found")
         return row
@@ -192,8 +193,8 @@ class RunRoutes:
         live, wish = self.worker.find_live(row.id), msgspec.json.decode(row.wish, type=StoredRunRequest)
         text = ""
         if row.ended_at is not None and row.turn_id:
-            text = await self._chats.get_last_answer(row.turn_id)
-            if await self._store.list_untrusted_sources([row.session_id]):
+            text = await self._store.chats.get_last_answer(row.turn_id)
+            if await self._store.messages.list_untrusted_sources([row.session_id]):
                 text = defuse_links(text)
         state = (
             row.state if row.ended_at is not None or live is None or not live.open_approvals else "waiting_for_approval"
@@ -213,7 +214,7 @@ class RunRoutes:
         }
 
     async def _store_run(self, run: NewRun) -> RunRow:
-        row = await self._chats.begin_run(run)
+        row = await self._store.api.begin_run(run)
         if row.id == run.id:
             self.worker.start_run(row)
         return row

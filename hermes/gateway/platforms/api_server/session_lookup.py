@@ -91,7 +91,7 @@ class ApiSessions:
     def __init__(self, gateway: GatewayFacade, account: str, models: Sequence[str]) -> None:
         self._gateway = gateway
         self._app = gateway.app
-        self._chats = gateway.app.services.store.chats
+        self._store = gateway.app.services.store
         self._people = PersonResolver(gateway.app)
         self._settings = _account_settings(gateway.app.services.settings.platforms.get(account, {}))
         self._platform = self._settings.platform or account
@@ -128,7 +128,7 @@ class ApiSessions:
     async def find_by_history(self, caller: ApiCaller, parsed: ParsedConversation, extras: SessionExtras) -> ApiSession:
         """Return the session with exactly these earlier messages, else a fresh one that begins with them."""
         mark = parsed.history_mark()
-        known = await self._chats.take_api_session(caller.owner, mark=mark) if mark else None
+        known = await self._store.api.take_session(caller.owner, mark=mark) if mark else None
         if known is not None:
             return structs.replace(self.make_session(caller, *known, extras), found_by_history=True)
         fresh = self.fresh_session_id()
@@ -145,7 +145,7 @@ class ApiSessions:
             )
         lock = self._name_locks.setdefault((caller.name, name), asyncio.Lock())
         async with lock:
-            known = await self._chats.find_api_session(caller.owner, name)
+            known = await self._store.api.find_session(caller.owner, name)
             if known is not None:
                 return self.make_session(caller, name, known, extras)
             fresh = self.fresh_session_id()
@@ -157,13 +157,13 @@ class ApiSessions:
     async def bind_name(self, session: ApiSession, actor: SessionActor) -> None:
         """Store the name of a fresh session, now that it exists."""
         if session.request.create:
-            await self._chats.bind_api_session(session.caller.owner, session.name, actor.session_id)
+            await self._store.api.bind_session(session.caller.owner, session.name, actor.session_id)
 
     async def find_session_id(self, caller: ApiCaller, name: str) -> str:
         """Return the id of a caller's session. Raises ApiRequestError for another's session as for one that does not
         exist.
         """
-        found = await self._chats.find_api_session(caller.owner, name)
+        found = await self._store.api.find_session(caller.owner, name)
         if found is None:
             raise ApiRequestError(404, f"There is no session {name[:128]!r}.", code="session_not_found")
         return found

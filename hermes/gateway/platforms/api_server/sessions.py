@@ -71,7 +71,6 @@ class SessionRoutes:
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._chats = self._store.chats
         self._admin = Administration(self._store, deps.app.services.home)
 
     def routes(self) -> list[web.RouteDef]:
@@ -91,7 +90,7 @@ class SessionRoutes:
     async def _list_sessions(self, request: web.Request) -> web.Response:
         caller = _authorized_caller(request)
         limit, offset = query_number(request, "limit", 50, _MAX_LIMIT), query_number(request, "offset", 0, 1_000_000)
-        rows = await self._chats.list_api_sessions(caller.owner, limit + 1, offset=offset)
+        rows = await self._store.api.list_sessions(caller.owner, limit + 1, offset=offset)
         data = [_session_object(name, row_to_dict(row)) for name, row in rows[:limit]]
         return json_response({"object": "list", "data": data, "has_more": len(rows) > limit})
 
@@ -133,11 +132,11 @@ class SessionRoutes:
         _, session_id = await self._find_session(request)
         caller, asked = caller_of(request), await self._deps.reader.read_value(request, ForkSessionRequest)
         fresh = self._deps.sessions.fresh_session_id()
-        await self._store.branch_session(session_id, fresh, title=asked.title[:200], turns=asked.turns)
+        await self._store.branches.create(session_id, fresh, title=asked.title[:200], turns=asked.turns)
         name = asked.id or fresh
-        bound = await self._chats.bind_api_session(caller.owner, name, fresh)
+        bound = await self._store.api.bind_session(caller.owner, name, fresh)
         if bound != fresh:
-            await self._chats.bind_api_session(caller.owner, fresh, fresh)
+            await self._store.api.bind_session(caller.owner, fresh, fresh)
             name = fresh
         return json_response(_session_object(name, await self._admin.find_session_row(fresh)), 201)
 

@@ -157,7 +157,7 @@ class WebhookServer:
         self._sessions = ApiSessions(gateway, context.name, ())
         self._turns = ApiTurns(gateway)
         self._slots = TurnSlots(_MAX_TURNS)
-        self._chats = gateway.app.services.store.chats
+        self._store = gateway.app.services.store
         self._report_times: dict[str, deque[float]] = {}
         """By route, the times at which reports were accepted, by the gateway's clock."""
         self.worker = RunWorker(gateway, self._turns, self._plan_run, self._deliver_outcome)
@@ -205,8 +205,8 @@ class WebhookServer:
 
     async def _store_report(self, name: str, route: WebhookRoute, payload: object, digest: str) -> web.Response:
         owner, idem = f"{self._context.name}:{name}", digest
-        known = await self._chats.find_run_by_key(owner, idem, bytes.fromhex(digest))
-        if known is not None or await self._chats.has_inbound_event(self._context.name, digest):
+        known = await self._store.api.find_run_by_key(owner, idem, bytes.fromhex(digest))
+        if known is not None or await self._store.chats.has_event(self._context.name, digest):
             return json_response({"status": "known"})
         self._check_rate(name, route)
         prompt = fill_prompt(route.prompt, payload)
@@ -216,8 +216,8 @@ class WebhookServer:
             )
             place, sender = Place(self._context.name, name), Sender(name)
             inbound_event = InboundEvent(event_id=digest, place=place, sender=sender)
-            noted = await self._chats.record_batch(self._context.name, Batch((inbound_event,)))
-            await self._chats.dismiss_events([one.id for one in noted], "delivered")
+            noted = await self._store.chats.record_batch(self._context.name, Batch((inbound_event,)))
+            await self._store.chats.dismiss_events([one.id for one in noted], "delivered")
             return json_response({"status": "delivered"}, 202)
         run_id = f"hook_{hashlib.sha256(f'{owner}:{digest}'.encode()).hexdigest()[:32]}"
         caller = self._make_caller(owner, route)
@@ -256,7 +256,7 @@ class WebhookServer:
         )
 
     async def _begin_run(self, run: NewRun) -> RunRow:
-        row = await self._chats.begin_run(run)
+        row = await self._store.api.begin_run(run)
         if row.session_id == run.session_id:
             self.worker.start_run(row)
         return row
@@ -275,10 +275,10 @@ class WebhookServer:
         """Queue the outcome of a report for delivery."""
         name = msgspec.json.decode(row.wish, type=StoredWebhookRun).route
         route = self._cached_route(name)
-        text = await self._chats.get_last_answer(row.turn_id) if row.turn_id else ""
+        text = await self._store.chats.get_last_answer(row.turn_id) if row.turn_id else ""
         if end.state != "completed":
             text = f"{text}\n\n(The webhook {name} did not come to its end: {end.error or end.reason})".strip()
-        if await self._gateway.app.services.store.list_untrusted_sources([row.session_id]):
+        if await self._gateway.app.services.store.messages.list_untrusted_sources([row.session_id]):
             text = defuse_links(text)
         if route is not None and text and text != "[SILENT]":
             try:

@@ -1,0 +1,132 @@
+"""Findings of the sixth attack and of a newcomer about words: mended."""
+
+import sys
+
+import pytest
+
+from hermes.cli.output import StreamingWrapper
+from hermes.commands.context import Surface
+from hermes.commands.registry import command_registry
+from hermes.commands.views.usage import format_cost_line, format_epoch_notice
+from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
+from hermes.markup.charts import fold_line, text_width
+from hermes.testing.home import TempHome
+from hermes.util.text import escape_confusable_characters
+from tests.e2e.screen import on_a_terminal
+
+
+@pytest.mark.parametrize("code", [0x2800, 0x1BCA0, 0x1D159, 0x1D173, 0x16FE4, 0x13430, 0x1160, 0x3164, 0xFFA0, 0xE000])
+def test_a_question_writes_out_every_character_that_cannot_be_seen(code: int) -> None:
+    assert escape_confusable_characters(f"rm{chr(code)}x") == f"rm\\u{{{code:x}}}x"
+
+
+def test_marks_that_pile_up_are_written_out_and_words_of_languages_stay() -> None:
+    assert escape_confusable_characters("e" + "\u0301" * 6) == "e" + "\u0301" * 4 + "\\u{301}" * 2
+    for text in ("naïve cafe\u0301", "删除文件，好吗", "हिन्दी", "ภาษาไทย", "a\tb\nc", "😀"):
+        assert escape_confusable_characters(text) in (text, text.replace("，", "\\u{ff0c}"))
+
+
+def test_the_person_is_spoken_to() -> None:
+    assert localize("the person said no") == "you said no"
+    assert localize("the person chose other-model") == "you chose other-model"
+    set_language(CHINESE)
+    try:
+        assert localize("the person said no") == "你拒绝了"
+        line = localize("Sandbox (bubblewrap): guards files, keys; network: allowed hosts only.")
+        assert line == "沙箱（bubblewrap）：保护文件、密钥；网络：仅限允许的主机。"
+    finally:
+        set_language(ENGLISH)
+
+
+def test_what_is_sent_anew_is_said_only_where_it_costs() -> None:
+    assert format_epoch_notice("undone", 0) == ""
+    assert format_epoch_notice("undone", 1).endswith("(undone): 1 byte.")
+    assert format_epoch_notice("undone", 2_000).endswith("(undone): 2,000 bytes.")
+    row = {"calls_of_unknown_cost": 2, "calls": 2}
+    assert format_cost_line(row) == "cost not known: the model has no listed price"
+
+
+def test_names_from_elsewhere_are_not_suggested() -> None:
+    commands = command_registry(Surface.TERMINAL)
+    assert commands.find_command("footer") is not None and commands.suggest_name("foo") == ""
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60])
+def test_lines_are_broken_at_spaces(columns: int) -> None:
+    text = "  one line of words that is longer than narrow terminals are, 以及一些没有空格的中文，用来折行。"
+    lines = fold_line(text, columns)
+    assert all(text_width(line) <= columns + 2 and line.startswith("  ") for line in lines) and len(lines) > 1
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("doctor", "--fx"), "there is no option --fx. Did you mean '--fix'? `hermes"),
+        (("insights", "--days", "1.5"), "--days takes a whole number, not '1.5'."),
+        (("insights", "--days"), "--days needs a value behind it."),
+    ],
+)
+async def test_what_was_typed_wrong_is_said_in_words_of_ours(words: tuple[str, ...], said: str) -> None:
+    with TempHome() as home:
+        done = await home.run(sys.executable, "-m", "hermes", *words)
+    assert done.code == 2 and said in done.stderr
+
+
+async def test_a_home_without_a_log_says_that_nothing_went_wrong() -> None:
+    with TempHome() as home:
+        done = await home.run(sys.executable, "-m", "hermes", "logs")
+        told = (await home.run(sys.executable, "-m", "hermes", "tools")).stdout
+    assert (done.code, done.stdout) == (0, "Nothing went wrong yet: there is no log.\n")
+    assert "unless" not in told and any(line.split()[:2] == ["file", "on"] for line in told.splitlines())
+    assert all(line.strip() and not line.startswith(" ") for line in told.splitlines())
+
+
+async def test_the_status_in_chinese_has_no_english_sentence() -> None:
+    with TempHome() as home:
+        home.more["HERMES_LANGUAGE"] = "zh"
+        done = await home.run(sys.executable, "-m", "hermes", "status", "--offline")
+    assert "密钥" in done.stdout and "按键" not in done.stdout and "allowlist" not in done.stdout
+
+
+async def test_a_broken_file_of_settings_is_named_once() -> None:
+    with TempHome() as home:
+        (home.hermes / "config.yaml").write_text("model: [1\n  x: {\n")
+        done = await home.run(sys.executable, "-m", "hermes", "doctor")
+    assert done.code == 1 and done.stdout.count("not valid YAML") == 1 and done.stdout.count("Mend that line") == 1
+
+
+def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
+    text = "one two three " * 20 + "\n" + "中文" * 60 + " end"
+    for step in (1, 3, 50):
+        flow = StreamingWrapper()
+        shown = "".join(flow.feed_text(text[at : at + step]) for at in range(0, len(text), step)) + flow.flush_text()
+        assert all(text_width(line.rstrip()) <= 80 for line in shown.split("\n"))
+        assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
+        assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
+
+
+@pytest.mark.parametrize("typed", ["3", pytest.param("2", marks=pytest.mark.needs("libgomp"))])
+async def test_the_plain_chat_offers_to_set_a_model_up_in_the_persons_language(typed: str) -> None:
+    with TempHome() as home:
+        home.more |= {"LANG": "zh_CN.UTF-8"}
+        async with on_a_terminal(home, program=("-c", PLAIN), size=(60, 24)) as screen:
+            await screen.shows_next("还没有设置模型")
+            await screen.shows_next("[1]")
+            screen.type(typed + "\n")
+            if typed == "2":
+                await screen.shows_next("自带的小模型")
+                await screen.shows_next("> ")
+                screen.type("/quit\n")
+            assert await screen.end() == 0
+        said = screen.text
+    assert ("hermes setup" in said) is (typed == "2")
+    assert not any(words in said for words in ("Sandbox", "No model", "没有配置模型"))
+
+
+PLAIN = """
+from hermes.cli.chat import run
+from hermes.i18n.messages import set_language
+set_language("zh")
+raise SystemExit(run(["--plain"], servers=()))
+"""

@@ -1,0 +1,213 @@
+"""The parts that checkpoints are made of: contents, listings, what is left out, and how much is kept."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from hermes.checkpoints.object_store import ObjectStore, digest_content
+from hermes.checkpoints.path_states import StateReader
+from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
+from hermes.checkpoints.retention import CheckpointRetention, prune_folder
+from hermes.checkpoints.scan import (
+    FolderListing,
+    FolderScan,
+    IgnoreRules,
+    ScanLimits,
+    decode_listing,
+    encode_listing,
+    parse_rules,
+)
+from hermes.core.checkpoints import FileChange, FileState, Kind, NewCheckpoint
+from hermes.safety.paths import Places
+from hermes.store.records import NewSession
+from hermes.store.store import Store
+from hermes.testing.clock import ManualClock
+from tests.cpu_cost import count_cpu_units
+
+
+def places(folder: Path) -> Places:
+    return Places(home=str(folder / "home"), hermes=str(folder / "home/.hermes"), workspace=str(folder / "w"))
+
+
+def look(folder: Path, known: FolderListing | None = None, bounds: ScanLimits | None = None) -> FolderListing:
+    looker = StateReader(places(folder), 10_000_000, ObjectStore(folder / "store"))
+    return FolderScan(str(folder / "w"), places(folder), looker, bounds or ScanLimits()).scan_folder(known)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "w").mkdir()
+    return tmp_path / "w"
+
+
+def names(listing: FolderListing) -> set[str]:
+    return {os.fsdecode(path) for path in listing.items}
+
+
+def test_a_content_is_kept_once_and_a_damaged_one_is_none(tmp_path: Path) -> None:
+    objects = ObjectStore(tmp_path)
+    digest = objects.put(b"x" * 1000)
+    assert digest == objects.put(b"x" * 1000) == digest_content(b"x" * 1000)
+    (file,) = (one for one in (tmp_path / "objects").glob("*/*"))
+    assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size < 100
+    assert objects.get(digest) == b"x" * 1000
+    file.write_bytes(b"")
+    assert objects.get(digest) is None and objects.get("0" * 40) is None
+
+
+def test_nothing_is_collected_while_somebody_puts(tmp_path: Path) -> None:
+    objects, other = ObjectStore(tmp_path), ObjectStore(tmp_path)
+    kept, gone = objects.put(b"kept"), objects.put(b"gone")
+    with other.block_collection(), objects.try_exclusive() as alone:
+        assert not alone
+    with objects.try_exclusive() as alone:
+        assert alone and objects.collect({kept}) > 0
+    assert objects.get(kept) == b"kept" and objects.get(gone) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "folder", "out"),
+    [
+        ("*.pyc", "a/b.pyc", False, True),
+        ("/build", "build", True, True),
+        ("/build", "a/build", True, False),
+        ("dist/", "dist", False, False),
+        ("dist/", "a/dist", True, True),
+        ("*.log\n!keep.log", "keep.log", False, False),
+        ("a/**/b", "a/x/y/b", False, True),
+        ("**/deep/z", "p/q/deep/z", False, True),
+        ("logs/**", "logs/a/b", False, True),
+        ("doc/*.txt", "doc/a/b.txt", False, False),
+        ("[ab]?c", "axc", False, True),
+        ("[!ab]c", "ac", False, False),
+        ("\\!bang", "!bang", False, True),
+        ("# note", "# note", False, False),
+        ("天*", "天气.md", False, True),
+        ("[", "x", False, False),
+    ],
+)
+def test_patterns_are_read_as_git_reads_them(rules: str, path: str, *, folder: bool, out: bool) -> None:
+    ignored = IgnoreRules().with_rules("", parse_rules(rules))
+    assert ignored.is_ignored(path, path.rpartition("/")[2], folder=folder) is out
+
+
+def test_a_hostile_pattern_costs_no_time() -> None:
+    ignored = IgnoreRules().with_rules("", parse_rules("x" + "*a" * 40 + "b\n" + "**/" * 40 + "z"))
+    name = "x" + "a" * 250
+    assert not ignored.is_ignored(name, name, folder=False)
+    # 0.014 units; a pattern that tries every way to split the name would take more years than there were.
+    assert count_cpu_units(lambda: ignored.is_ignored(name, name, folder=False)) < 0.1
+
+
+def test_a_listing_holds_what_is_there_and_follows_nothing(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("theirs")
+    (work / "link").symlink_to(tmp_path / "outside")
+    (work / "d").mkdir()
+    (work / "d" / "名").write_bytes(b"x")
+    os.mkfifo(work / "pipe")
+    bad = os.fsencode(work) + b"/\xff\xfe"
+    Path(os.fsdecode(bad)).write_text("y")
+    listing = look(tmp_path)
+    assert names(listing) == {"link", "d", "d/名", os.fsdecode(b"\xff\xfe")}
+    assert listing.items[b"link"].state.kind is Kind.LINK
+    assert decode_listing(encode_listing(listing)) == listing and decode_listing(b"no") is None
+
+
+def test_unchanged_files_are_not_read_again(work: Path, tmp_path: Path) -> None:
+    for name in "ab":
+        (work / name).write_text(name)
+        os.utime(work / name, (1_000, 1_000))
+    known = look(tmp_path)
+    later = FolderListing(known.items, time.time_ns() + 10**9, known.whole)
+    (work / "a").write_text("c")
+    os.utime(work / "a", (1_000, 1_000))  # the size and the time that it had; only the kernel's own stamp differs
+    again = look(tmp_path, later)
+    assert again.items[b"b"] is later.items[b"b"]
+    assert again.items[b"a"].state != known.items[b"a"].state
+
+
+def test_a_folder_of_twenty_thousand_files_takes_bounded_time(work: Path, tmp_path: Path) -> None:
+    for number in range(200):
+        folder = work / f"d{number}"
+        folder.mkdir()
+        for one in range(100):
+            (folder / f"f{one}").write_bytes(b"%d-%d\n" % (number, one))
+    ended = look(tmp_path, None, ScanLimits(seconds=0))
+    assert not ended.whole and len(ended.items) < 1_000  # the clock is looked at all the time
+    patient = ScanLimits(seconds=600)
+    listing = look(tmp_path, None, patient)
+    assert len(listing.items) == 20_200 and listing.whole
+    later = FolderListing(listing.items, time.time_ns() + 10**9, listing.whole)
+    again = look(tmp_path, later, patient)
+    assert len(again.items) == 20_200
+    assert all(again.items[name] is item for name, item in later.items.items() if item.state.kind is Kind.FILE)
+    cut = look(tmp_path, later, ScanLimits(entries=500, seconds=600))
+    assert not cut.whole and len(cut.items) == 500
+    small = look(tmp_path, None, ScanLimits(total_bytes=100, seconds=600))
+    assert small.whole and small.uncopied > 19_000
+
+
+def test_a_hard_link_to_a_key_is_not_copied(work: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "home" / ".ssh"
+    keys.mkdir(parents=True)
+    (keys / "id_plain").write_text("THE KEY")
+    os.link(keys / "id_plain", work / "notes")
+    assert look(tmp_path).items[b"notes"].state.kind is Kind.HIDDEN
+
+
+async def test_old_checkpoints_go_and_their_contents_with_them(tmp_path: Path) -> None:
+    clock = ManualClock()
+    store = await Store.open(tmp_path / "h", clock)
+    try:
+        await store.sessions.create(NewSession(id="s"))
+        objects = ObjectStore(tmp_path / "store")
+        marks = []
+        for number in range(6):
+            marks.append(objects.put(b"%d" % number * 100))
+            change = FileChange(f"/w/f{number}", FileState(Kind.FILE, 0o644, marks[-1], 100), FileState(Kind.ABSENT))
+            made = await store.checkpoints.add(
+                NewCheckpoint(session_id="s", turn_id=f"t{number}", folder="/w"), [change]
+            )
+            await store.checkpoints.settle(made, [])
+            await clock.advance(86_400)
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(most=4, days=100), clock.now())
+        assert [row.turn_id for row in await store.checkpoints.list_of_session("s")] == ["t5", "t4", "t3", "t2"]
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(most=4, days=3), clock.now())
+        assert [row.turn_id for row in await store.checkpoints.list_of_session("s")] == ["t5", "t4", "t3"]
+        assert [objects.get(mark) is not None for mark in marks] == [False] * 3 + [True] * 3
+        objects.bytes_added = 10**9
+        await prune_folder("/w", store.checkpoints, objects, CheckpointRetention(total=1), clock.now())
+        assert await store.checkpoints.list_of_session("s") == [] and not any(map(objects.get, marks))
+        await store.erasure.delete_session("s")
+        assert not await store.check_integrity()
+    finally:
+        await store.close()
+
+
+async def test_what_cannot_be_kept_is_said_once_and_holds_nothing_up(tmp_path: Path, work: Path) -> None:
+    told: list[str] = []
+    store = await Store.open(tmp_path / "h", ManualClock())
+    (tmp_path / "store").write_text("a file where a folder should be")
+    try:
+        await store.sessions.create(NewSession(id="s"))
+        ground = CheckpointDeps(
+            session_id="s",
+            places=places(tmp_path),
+            backend_name="local",
+            objects=ObjectStore(tmp_path / "store"),
+            ledger=store.checkpoints,
+            limit=1_000,
+            total=1_000,
+            notify=told.append,
+        )
+        keeper = CheckpointRecorder(ground, lambda: "turn_1")
+        for _ in range(2):
+            await keeper.save_before([str(work / "a")], anything=True)
+        assert len(told) == 1 and "cannot be undone" in told[0]
+        assert await keeper.close_turn("turn_1")
+        await keeper.close()
+    finally:
+        await store.close()

@@ -1,1 +1,0 @@
-"""Real servers at the other end: run by `make ends`, skipped where they are not installed."""

@@ -1,1 +1,0 @@
-"""Tests of the analysis of commands and paths."""

@@ -1,0 +1,182 @@
+"""Searching, by ripgrep and by our own walker, with the same answers."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hermes.core.parts import ToolStatus
+from tests.requirements import require
+from tests.tools.tool_session import Session
+
+FILES = {
+    "a.py": "import os\n\ndef first():\n    return 1\n\ndef second():\n    return 2\n",
+    "b/deep/c.py": "def third():\n    pass\n",
+    "b/notes.txt": "def in notes\n天气 здесь\n",
+    "b.py": "def fourth(): pass\n",
+    ".github/w.yml": "def: hidden\n",
+    ".git/config": "def in git\n",
+    "node_modules/m.js": "def in modules\n",
+    "build/out.py": "def built(): pass\n",
+    "keep.log": "def kept\n",
+    "other.log": "def logged\n",
+    ".gitignore": "build/\n*.log\n!keep.log\n/b/skip.py\n",
+    "b/skip.py": "def skipped(): pass\n",
+    "bin.dat": "def\0binary\n",
+}
+
+
+@pytest.fixture(params=["ripgrep", "walker"])
+def tree(session: Session, request: pytest.FixtureRequest) -> Session:
+    for name, text in FILES.items():
+        path = session.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if request.param == "walker":
+        session.context = replace(session.context, search_path="")
+    else:
+        require("ripgrep")
+    return session
+
+
+async def test_lines_are_sorted_and_what_git_ignores_is_left_out(tree: Session) -> None:
+    assert await tree.text("search_files", pattern="^def") == "\n".join([
+        ".github/w.yml:1:def: hidden",
+        "a.py:3:def first():",
+        "a.py:6:def second():",
+        "b/deep/c.py:1:def third():",
+        "b/notes.txt:1:def in notes",
+        "b.py:1:def fourth(): pass",
+        "keep.log:1:def kept",
+    ])  # fmt: skip
+
+
+async def test_pages(tree: Session) -> None:
+    text = await tree.text("search_files", pattern="^def", limit=2, offset=1)
+    assert text == "a.py:3:def first():\na.py:6:def second():\n[more follow; go on with offset=3]"
+    assert await tree.text("search_files", pattern="^def", offset=99) == "No matches after the first 99."
+
+
+async def test_names_and_counts(tree: Session) -> None:
+    names = await tree.text("search_files", pattern="^def", output_mode="files_only", file_glob="*.py")
+    assert names == "a.py\nb/deep/c.py\nb.py"
+    counts = await tree.text("search_files", pattern="def", output_mode="count", path="a.py")
+    assert counts == "a.py:2"
+    assert await tree.text("search_files", pattern="def", output_mode="count", file_glob="*.py") == (
+        "a.py:2\nb/deep/c.py:1\nb.py:1"
+    )
+
+
+async def test_lines_around(tree: Session) -> None:
+    assert await tree.text("search_files", pattern="return", path="a.py", context=1) == "\n".join([
+        "a.py:3-def first():", "a.py:4:    return 1", "a.py:5-",
+        "a.py:6-def second():", "a.py:7:    return 2",
+    ])  # fmt: skip
+    apart = await tree.text("search_files", pattern="import|second", path="a.py", context=0)
+    assert apart == "a.py:1:import os\na.py:6:def second():"
+
+
+async def test_files_by_name(tree: Session) -> None:
+    assert await tree.text("search_files", pattern="*.py", target="files") == "a.py\nb/deep/c.py\nb.py"
+    assert await tree.text("search_files", pattern="*.py", target="files", path="b") == "b/deep/c.py"
+    assert await tree.text("search_files", pattern="note", target="files") == "b/notes.txt"
+    assert await tree.text("search_files", pattern="*.none", target="files") == "No matches."
+
+
+async def test_other_scripts_and_long_lines(tree: Session) -> None:
+    assert await tree.text("search_files", pattern="天气") == "b/notes.txt:2:天气 здесь"
+    (tree.cwd / "wide").write_text("needle" + "x" * 5_000 + "\n")
+    assert len(await tree.text("search_files", pattern="needle")) < 320
+
+
+async def test_a_bad_pattern_and_a_bad_path_are_said(tree: Session) -> None:
+    bad = await tree.call("search_files", pattern="(")
+    assert bad.status is ToolStatus.ERROR and "pattern is not valid" in bad.text
+    missing = await tree.call("search_files", pattern="x", path="nowhere")
+    assert missing.status is ToolStatus.ERROR and "nowhere" in missing.text
+    assert await tree.text("search_files", pattern="-e") == "No matches."
+
+
+async def test_secrets_are_not_found(tree: Session) -> None:
+    home = Path(tree.context.places.home)
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_ed25519").write_text("def secret\n")
+    (home / "plain").write_text("def plain\n")
+    assert await tree.text("search_files", pattern="def", path="~") == "~/plain:1:def plain"
+    assert (await tree.call("search_files", pattern="def", path="~/.ssh")).status is ToolStatus.REFUSED
+
+
+async def test_a_pattern_that_never_ends_is_stopped(session: Session) -> None:
+    (session.cwd / "f").write_text("a" * 60 + "!\n")
+    session.context = replace(session.context, search_path="", search_seconds=0.5)
+    async with asyncio.timeout(60):  # without a limit it would take years
+        text = await session.text("search_files", pattern="(a+)+$")
+    assert "stopped after" in text
+
+
+ENGINE = """#!/bin/sh
+# As ripgrep does when a folder leads to {there} for a moment: the lines of a file that is elsewhere by then.
+case "$*" in
+*--files-with-matches*) printf 'd/credentials\\0' ;;
+*--files*) printf './d/credentials\\0./d/only-there\\0' ;;
+*--count*) printf 'd/credentials\\0003\\n' ;;
+*) printf 'd/credentials\\0001:key\\nd/credentials\\0002:CANARY\\nd/credentials\\0009:CANARY\\n' ;;
+esac
+"""
+
+
+@pytest.fixture
+def swapped(session: Session) -> Session:
+    """A search by an engine that was led to another folder."""
+    aws = Path(session.context.places.home) / ".aws"
+    aws.mkdir()
+    (aws / "credentials").write_text("key\nCANARY\n")
+    engine = session.cwd.parent / "bin/rg"
+    engine.parent.mkdir()
+    engine.write_text(ENGINE.format(there=aws))
+    engine.chmod(0o755)
+    session.context = replace(session.context, search_path=f"{engine.parent}:/usr/bin:/bin")
+    return session
+
+
+@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
+async def test_a_folder_that_was_swapped_and_is_back_shows_nothing_of_the_other(swapped: Session, mode: str) -> None:
+    (swapped.cwd / "d").mkdir()
+    (swapped.cwd / "d/credentials").write_text("one\ntwo\n")
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
+    (swapped.cwd / "d/credentials").write_text("key\ntwo\n")  # what the file itself says may be told
+    shown = {"content": "d/credentials:1:key", "files_only": "d/credentials", "count": "d/credentials:1"}
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == shown[mode]
+
+
+@pytest.mark.parametrize("mode", ["content", "files_only", "count"])
+async def test_a_folder_that_is_still_swapped_is_judged_by_where_it_leads(swapped: Session, mode: str) -> None:
+    (swapped.cwd / "d").symlink_to(Path(swapped.context.places.home) / ".aws")
+    assert await swapped.text("search_files", pattern="CANARY", output_mode=mode) == "No matches."
+    assert await swapped.text("search_files", pattern="*", target="files") == "No matches."
+
+
+async def test_names_of_another_folder_are_not_listed(swapped: Session) -> None:
+    (swapped.cwd / "d").mkdir()
+    (swapped.cwd / "d/credentials").write_text("one\n")
+    assert await swapped.text("search_files", pattern="*", target="files") == "d/credentials"
+
+
+async def test_lines_of_every_encoding_are_found_again(tree: Session) -> None:
+    (tree.cwd / "marked").write_bytes("\ufeffneedle one\r\nneedle two\r\n".encode())
+    (tree.cwd / "odd").write_bytes(b"needle caf\xe9\n" + b"x" * 9_000 + b"\nneedle last")
+    (tree.cwd / "wide").write_text("needle " + "天" * 5_000 + "\n")
+    shown = (await tree.text("search_files", pattern="needle")).splitlines()
+    assert [one[:20] for one in shown] == [
+        "marked:1:needle one", "marked:2:needle two", "odd:1:needle caf\ufffd", "odd:3:needle last",
+        "wide:1:needle " + "天" * 6,
+    ]  # fmt: skip
+    counts = await tree.text("search_files", pattern="needle", output_mode="count")
+    assert counts == "marked:2\nodd:2\nwide:1"
+
+
+@pytest.mark.needs("ripgrep")
+async def test_utf16_is_found_by_ripgrep(session: Session) -> None:
+    (session.cwd / "f").write_bytes("one\nneedle 天\n".encode("utf-16"))
+    assert await session.text("search_files", pattern="needle") == "f:2:needle 天"
