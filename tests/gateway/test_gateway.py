@@ -27,6 +27,23 @@ async def test_a_message_is_answered() -> None:
         assert not chat.refused
 
 
+async def test_a_key_in_a_message_or_in_its_quote_is_written_nowhere() -> None:
+    key = "Zq7Rv2Lm9Tx4Bn8Kd3Wf6Hs1"
+    async with ScriptedServer([Say("One."), Say("Two.")]) as server, Telegram() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            (home.hermes / ".env").write_text(f"DEPLOY_API_KEY={key}\n")
+            async with running(home) as on:
+                first = await chat.say(f"Try {key}, please.")
+                await chat.until(lambda: "One." in chat.text())
+                await chat.say("Did that work?", reply_to=first)
+                await chat.until(lambda: "Two." in chat.text())
+                await on.gateway.outbox.wait_until_idle(30)
+                written = [one for one in home.hermes.rglob("*") if one.is_file() and one.name != ".env"]
+                assert [one.name for one in written if key.encode() in one.read_bytes()] == []
+            assert not any(key.encode() in request.body for request in server.requests)
+        assert said(server, 1).count("[secret:DEPLOY_API_KEY]") == 1
+
+
 async def test_pieces_become_one_turn() -> None:
     async with ScriptedServer([Say("One answer.")]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, batch_seconds=2) as home:
