@@ -22,12 +22,12 @@ from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer
 
 _TEXT = "Say hello."
-_REDACT = "safety/secrets/redactor.py", "Redactor.redact"
+REDACT = "safety/secrets/redactor.py", "Redactor.redact"
 _PASSED = frozenset({"core/scrub.py", "safety/secrets/redactor.py", "App.redact_text", "ToolContext.redact"})
 """What hands a text on to the redactor for somebody else."""
-_ROW_READ = "store/chats.py", "_decode_event"
-_ROW_QUERY = "store/chats.py", "ChatRepository.list_new_events"
-_KEY_MADE = "gateway/addressing.py", "chat_session_key"
+ROW_READ = "store/chats.py", "_decode_event"
+ROW_QUERY = "store/chats.py", "ChatRepository.list_new_events"
+KEY_MADE = "gateway/addressing.py", "chat_session_key"
 _IDLE_SECONDS = 30.0
 
 
@@ -51,17 +51,26 @@ def record_prompt(*, tool: str = "") -> dict[str, list[str]]:
         return found
 
 
-async def record_warm_message(recorder: CallRecorder) -> None:
+async def record_warm_message() -> CallRecorder:
     """Send two messages to a gateway on a fake of Telegram's server. The second is recorded, from nothing else being
     under way until its answer is delivered.
     """
+    recorder = CallRecorder(REDACT, _PASSED)
+    recorder.install()
+    try:
+        await _answer_two_messages(recorder)
+    finally:
+        recorder.uninstall()
+    return recorder
+
+
+async def _answer_two_messages(recorder: CallRecorder) -> None:
     from hermes.gateway.gateway import Gateway
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
     from hermes.testing.script import Say
     from tests.vendors import load_fake
 
-    recorder.install()
     async with ScriptedServer([Say("One."), Say("Two.")]) as model, load_fake("telegram") as chat:
         accounts = {"telegram": {"batch_seconds": 0.05, "owners": [chat.person], **chat.options()}}
         with TempHome.for_server(model.url, more_config={"platforms": accounts}) as home:
@@ -86,19 +95,17 @@ def main() -> int:
     parser.add_argument("--files", action="store_true", help="list the files")
     options = parser.parse_args()
     plain, command = record_prompt(), record_prompt(tool="terminal")
-    recorder = CallRecorder(_REDACT, _PASSED)
-    asyncio.run(record_warm_message(recorder))
-    sys.setprofile(None)
+    recorder = asyncio.run(record_warm_message())
     more = sorted(set(command["files"]) - set(plain["files"]))
     print("| run | what | number |\n|---|---|---|")
     print(f"| `hermes -z` | modules imported | {len(plain['modules'])} |")
     print(f"| | files entered | {len(plain['files'])} |")
     print(f"| the same with a sandboxed command | files more | {len(more)} |")
     print(f"| a warm message on Telegram | files entered | {len(recorder.list_files())} |")
-    print(f"| | queries for its row | {recorder.calls[_ROW_QUERY]} |")
-    print(f"| | times that its row is read | {recorder.calls[_ROW_READ]} |")
-    print(f"| | keys of its chat made | {recorder.calls[_KEY_MADE]} |")
-    print(f"| | calls of the redactor | {recorder.calls[_REDACT]} |")
+    print(f"| | queries for its row | {recorder.calls[ROW_QUERY]} |")
+    print(f"| | times that its row is read | {recorder.calls[ROW_READ]} |")
+    print(f"| | keys of its chat made | {recorder.calls[KEY_MADE]} |")
+    print(f"| | calls of the redactor | {recorder.calls[REDACT]} |")
     for (file, name), count in sorted(recorder.callers.items()):
         print(f"| | by `{name}` ({file}) | {count} |")
     if options.files:

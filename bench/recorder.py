@@ -39,6 +39,11 @@ class CallRecorder:
         threading.setprofile(self._count_call)
         sys.setprofile(self._count_call)
 
+    def uninstall(self) -> None:
+        """Unhook this thread and those that begin later."""
+        threading.setprofile(None)
+        sys.setprofile(None)
+
     def list_files(self) -> list[str]:
         """Return the files of the package that were entered, without those that tests alone use."""
         return sorted({file for file, _ in self.calls if not file.startswith("testing/")})
@@ -80,7 +85,7 @@ def run_recorded_prompt() -> int:
 
     with recorder.recording():
         code = main(sys.argv[1:])
-    sys.setprofile(None)
+    recorder.uninstall()
     modules = sorted(name for name in sys.modules if name.split(".")[0] == "hermes")
     Path(os.environ[OUTPUT_VARIABLE]).write_text(json.dumps({"files": recorder.list_files(), "modules": modules}))
     return code
