@@ -359,20 +359,15 @@ class Gateway:
     async def _store_batch(self, account: PlatformAccount, batch: Batch) -> None:
         """Store what came in; when this returns the platform may forget it."""
         events = tuple(
-            structs.replace(self._redact_inbound(one), place=structs.replace(one.place, platform=account.name))
+            structs.replace(
+                _redact_inbound(one, self.app.redact_text), place=structs.replace(one.place, platform=account.name)
+            )
             for one in batch.arrivals
         )
         fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
         for one in fresh:
             self.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
             self.lanes.wake_lane(one.arrival.place.lane, one.arrival)
-
-    def _redact_inbound(self, event: InboundEvent) -> InboundEvent:
-        """Return an event without secrets in its text and in the message that it quotes."""
-        redact, reply = self.app.redact_text, event.reply
-        if reply is not None and reply.text:
-            reply = structs.replace(reply, text=redact(reply.text))
-        return structs.replace(event, text=redact(event.text), reply=reply)
 
     @property
     def _cwd(self) -> str:
@@ -385,6 +380,14 @@ class Gateway:
         environ = self.app.services.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
+
+
+def _redact_inbound(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:
+    """Return an event without secrets in its text and in the message that it quotes."""
+    reply = event.reply
+    if reply is not None and reply.text:
+        reply = structs.replace(reply, text=redact(reply.text))
+    return structs.replace(event, text=redact(event.text), reply=reply)
 
 
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:
