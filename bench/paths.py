@@ -3,7 +3,9 @@
 A newcomer who follows one message through the program opens these files. Three runs are recorded with the interpreter's
 profile hook: one prompt of `hermes -z`, the same with one sandboxed command, and a warm message on Telegram, against a
 scripted model and a fake of Telegram's server. A file counts as entered when a function of it is called; a module that
-is only imported counts as imported. `--calls` lists the calls of the warm message by function.
+is only imported counts as imported. Of the warm message it also prints how often its row is read, how often the key of
+its chat is made, and who calls the redactor (`docs/secrets.md` names these places). `--calls` lists its calls by
+function.
 """
 
 import argparse
@@ -20,6 +22,13 @@ from hermes.testing.home import TempHome
 from hermes.testing.server import ScriptedServer
 
 _TEXT = "Say hello."
+REDACT = "safety/secrets/redactor.py", "Redactor.redact"
+_PASSED = frozenset({"core/scrub.py", "safety/secrets/redactor.py", "App.redact_text", "ToolContext.redact"})
+"""What hands a text on to the redactor for somebody else."""
+ROW_READ = "store/chats.py", "_decode_event"
+ROW_QUERY = "store/chats.py", "ChatRepository.list_new_events"
+KEY_MADE = "gateway/addressing.py", "chat_session_key"
+_IDLE_SECONDS = 30.0
 
 
 def record_prompt(*, tool: str = "") -> dict[str, list[str]]:
@@ -42,15 +51,26 @@ def record_prompt(*, tool: str = "") -> dict[str, list[str]]:
         return found
 
 
-async def record_warm_message(recorder: CallRecorder) -> None:
-    """Send two messages to a gateway on a fake of Telegram's server; the second is recorded."""
+async def record_warm_message() -> CallRecorder:
+    """Send two messages to a gateway on a fake of Telegram's server. The second is recorded, from nothing else being
+    under way until its answer is delivered.
+    """
+    recorder = CallRecorder(REDACT, _PASSED)
+    recorder.install()
+    try:
+        await _answer_two_messages(recorder)
+    finally:
+        recorder.uninstall()
+    return recorder
+
+
+async def _answer_two_messages(recorder: CallRecorder) -> None:
     from hermes.gateway.gateway import Gateway
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
     from hermes.testing.script import Say
     from tests.vendors import load_fake
 
-    recorder.install()
     async with ScriptedServer([Say("One."), Say("Two.")]) as model, load_fake("telegram") as chat:
         accounts = {"telegram": {"batch_seconds": 0.05, "owners": [chat.person], **chat.options()}}
         with TempHome.for_server(model.url, more_config={"platforms": accounts}) as home:
@@ -61,9 +81,11 @@ async def record_warm_message(recorder: CallRecorder) -> None:
                     await account.wait_connected(30)
                 await chat.say("The first message.")
                 await chat.until(lambda: "One." in chat.text())
+                await gateway.outbox.wait_until_idle(_IDLE_SECONDS)
                 with recorder.recording():
                     await chat.say("The second message.")
                     await chat.until(lambda: "Two." in chat.text())
+                    await gateway.outbox.wait_until_idle(_IDLE_SECONDS)
 
 
 def main() -> int:
@@ -73,17 +95,19 @@ def main() -> int:
     parser.add_argument("--files", action="store_true", help="list the files")
     options = parser.parse_args()
     plain, command = record_prompt(), record_prompt(tool="terminal")
-    recorder = CallRecorder()
-    asyncio.run(record_warm_message(recorder))
-    sys.setprofile(None)
-    walls = recorder.calls["safety/secrets/redactor.py", "Redactor.redact"]
+    recorder = asyncio.run(record_warm_message())
     more = sorted(set(command["files"]) - set(plain["files"]))
     print("| run | what | number |\n|---|---|---|")
     print(f"| `hermes -z` | modules imported | {len(plain['modules'])} |")
     print(f"| | files entered | {len(plain['files'])} |")
     print(f"| the same with a sandboxed command | files more | {len(more)} |")
     print(f"| a warm message on Telegram | files entered | {len(recorder.list_files())} |")
-    print(f"| | calls of the redactor | {walls} |")
+    print(f"| | queries for its row | {recorder.calls[ROW_QUERY]} |")
+    print(f"| | times that its row is read | {recorder.calls[ROW_READ]} |")
+    print(f"| | keys of its chat made | {recorder.calls[KEY_MADE]} |")
+    print(f"| | calls of the redactor | {recorder.calls[REDACT]} |")
+    for (file, name), count in sorted(recorder.callers.items()):
+        print(f"| | by `{name}` ({file}) | {count} |")
     if options.files:
         print("\n-z:", *plain["files"], "\ncommand:", *more, "\nmessage:", *recorder.list_files(), sep="\n")
     if options.calls:

@@ -16,7 +16,6 @@ from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.protocols import EffectJournal
-from hermes.core.scrub import Redact, redact_message
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
@@ -129,7 +128,8 @@ class TurnState(Struct):
     budget: TurnBudget
     loop_detector: LoopDetector
     taint: Taint
-    redact: Redact
+    redact_message: Callable[[Message], Message]
+    """Takes the secrets out of a message; what it returns is emitted as it is."""
     resumed: "ResumedTurn | None" = None
     """What is known of this turn when its first process died."""
     messages: list[Message] = field(default_factory=list)
@@ -158,7 +158,7 @@ class TurnState(Struct):
 
         Secrets are redacted here, before anybody gets the message.
         """
-        message = redact_message(message, self.redact)
+        message = self.redact_message(message)
         self.lineage.append_messages((message,))
         self.taint.add_message(message)
         self.messages.append(message)

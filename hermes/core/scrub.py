@@ -95,6 +95,6 @@ def _redact_part(part: Part, redact: Redact) -> Part:
 
 def _redact_provenance(origin: Provenance | None, redact: Redact) -> Provenance | None:
     """Return the provenance with its label redacted; the same object when there is nothing to redact."""
-    if origin is None or (label := redact(origin.label)) is origin.label:
+    if origin is None or not origin.label or (label := redact(origin.label)) is origin.label:
         return origin
     return structs.replace(origin, label=label)

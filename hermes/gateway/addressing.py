@@ -7,12 +7,15 @@ import re
 from datetime import datetime, timedelta
 from functools import cache
 
+from msgspec import Struct
+
 from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import CommandRegistry
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry
 from hermes.config.gateway import AccountSettings, ChannelSettings, ResetMode, ResetSettings
 from hermes.core.chats import ChatKind, InboundEvent, Place
+from hermes.gateway.accounts import PlatformAccount
 
 _DEFAULT_CHANNEL = ChannelSettings()
 
@@ -49,16 +52,30 @@ def _contains_word(word: str, text: str) -> bool:
     return bool(word) and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
-def chat_session_key(settings: AccountSettings, place: Place, person: str) -> str:
+class ChatAddress(Struct, frozen=True):
+    """A person in a place of an account, and the key of the chat session that this makes."""
+
+    account: PlatformAccount
+    place: Place
+    person: PersonIdentity
+    key: str
+
+
+def find_address(account: PlatformAccount, place: Place, person: PersonIdentity) -> ChatAddress:
+    """Return the address of a person's chat session in a place."""
+    return ChatAddress(account, place, person, chat_session_key(account.plan.settings, place, person))
+
+
+def chat_session_key(settings: AccountSettings, place: Place, person: PersonIdentity) -> str:
     """Return the key of a chat session: a direct chat, a group's person, or a thread that all share.
 
-    In a shared place, `person` is the role: that keeps people of different roles apart.
+    In a shared place the role takes the place of the person: that keeps people of different roles apart.
     """
     key = f"agent:main:{place.platform}:{place.kind}:{place.chat}"
     if place.thread:
         key += f":{place.thread}"
     if place.kind is not ChatKind.DM:
-        key += f":{person}"
+        key += f":~{person.role}" if is_shared(settings, place) else f":{person.id}"
     return key
 
 

@@ -22,6 +22,7 @@ from hermes.core.ids import new_queued_message_id, new_session_id
 from hermes.core.parts import ImagePart, TextPart
 from hermes.gateway import addressing
 from hermes.gateway.accounts import PlatformAccount
+from hermes.gateway.addressing import ChatAddress
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
 from hermes.gateway.platform import MEDIA_LIMIT, PlatformError
 from hermes.gateway.session_pool import SessionPool
@@ -167,14 +168,10 @@ class ChatSessions:
         """Called with the id of a session that was reopened."""
 
     @contextlib.asynccontextmanager
-    async def hold_session(
-        self, account: PlatformAccount, place: Place, person: PersonIdentity
-    ) -> AsyncIterator[ChatSession]:
-        """Keep the chat session of a person in a place live while the context lasts. Raises what opening a session
-        raises.
-        """
-        async with self._lock_key(self._session_key(account, place, person)):
-            chat_session = await self._find_or_open(account, place, person)
+    async def hold_session(self, address: ChatAddress) -> AsyncIterator[ChatSession]:
+        """Keep the chat session of an address live while the context lasts. Raises what opening a session raises."""
+        async with self._lock_key(address.key):
+            chat_session = await self._find_or_open(address)
             entry = chat_session.pooled
             entry.holders += 1
         try:
@@ -182,8 +179,9 @@ class ChatSessions:
         finally:
             self._pool.release(entry)
 
-    async def _find_or_open(self, account: PlatformAccount, place: Place, person: PersonIdentity) -> ChatSession:
-        settings, key = account.plan.settings, self._session_key(account, place, person)
+    async def _find_or_open(self, address: ChatAddress) -> ChatSession:
+        account, place, person, key = address.account, address.place, address.person, address.key
+        settings = account.plan.settings
         if addressing.is_shared(settings, place):
             person = group_identity(person, place.lane)
         live = self._live.get(key)
@@ -204,14 +202,9 @@ class ChatSessions:
         )
         return await self._open_session(account, structs.replace(binding, place=place), person)
 
-    def find_live(self, account: PlatformAccount, place: Place, person: PersonIdentity) -> ChatSession | None:
-        """Return the live chat session of a person in a place, or None."""
-        return self._live.get(self._session_key(account, place, person))
-
-    def _session_key(self, account: PlatformAccount, place: Place, person: PersonIdentity) -> str:
-        settings = account.plan.settings
-        who = f"~{person.role}" if addressing.is_shared(settings, place) else person.id
-        return addressing.chat_session_key(settings, place, who)
+    def find_live(self, address: ChatAddress) -> ChatSession | None:
+        """Return the live chat session of an address, or None."""
+        return self._live.get(address.key)
 
     @contextlib.asynccontextmanager
     async def _lock_key(self, key: str) -> AsyncIterator[None]:

@@ -18,7 +18,7 @@ from msgspec import structs
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import Batch, OutboxItem, Sender
+from hermes.core.chats import Batch, InboundEvent, OutboxItem, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
@@ -358,9 +358,10 @@ class Gateway:
 
     async def _store_batch(self, account: PlatformAccount, batch: Batch) -> None:
         """Store what came in; when this returns the platform may forget it."""
-        redact = self.app.redact_text
         events = tuple(
-            structs.replace(one, text=redact(one.text), place=structs.replace(one.place, platform=account.name))
+            structs.replace(
+                _redact_inbound(one, self.app.redact_text), place=structs.replace(one.place, platform=account.name)
+            )
             for one in batch.arrivals
         )
         fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
@@ -379,6 +380,14 @@ class Gateway:
         environ = self.app.services.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
+
+
+def _redact_inbound(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:
+    """Return an event without secrets in its text and in the message that it quotes."""
+    reply = event.reply
+    if reply is not None and reply.text:
+        reply = structs.replace(reply, text=redact(reply.text))
+    return structs.replace(event, text=redact(event.text), reply=reply)
 
 
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:

@@ -21,7 +21,7 @@ from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
 from hermes.gateway import addressing
 from hermes.gateway.accounts import PlatformAccount
-from hermes.gateway.addressing import can_use_command, commands_for
+from hermes.gateway.addressing import ChatAddress, can_use_command, commands_for, find_address
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps, GatewayError
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.command_context import ChatCommandContext
@@ -50,6 +50,10 @@ class ChatLane(Struct, eq=False):
     news: asyncio.Event = field(default_factory=asyncio.Event)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no further pieces of the message are expected."""
+    rows: list[StoredInboundEvent] = field(default_factory=list)
+    """Rows of the journal that were read and are not routed yet, in order."""
+    is_read: bool = False
+    """Whether `rows` is all that waits: nothing has come in since it was read."""
     last_event_at: float = 0.0
     """When the newest event came in, by the loop's clock; 0 for events from before the start."""
     observed: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_OBSERVED))
@@ -97,11 +101,25 @@ class Router:
         self._quotas = Quotas(deps.app)
         self.pairing_codes = PairingCodes(deps.app)
 
-    async def route_events(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]) -> None:
-        """Route the first of these events, with those that belong to it.
+    async def read_rows(self, lane: ChatLane, name: str) -> Sequence[StoredInboundEvent]:
+        """Return what waits in a lane; the journal is asked only when something came in since it was read."""
+        if not lane.is_read:
+            lane.is_read = True  # before the query: what comes in during it is looked for again
+            lane.rows = await self._store.chats.list_new_events(name, ROWS_AT_ONCE)
+            if len(lane.rows) >= ROWS_AT_ONCE:
+                lane.is_read = False  # there may be more
+        return lane.rows
+
+    async def route_next(self, account: PlatformAccount, lane: ChatLane) -> None:
+        """Route the first of a lane's rows, with those that belong to it, and take them off.
 
         Raises HermesError; then it was not handled.
         """
+        handled = await self._route_events(account, lane, tuple(lane.rows))
+        del lane.rows[:handled]
+
+    async def _route_events(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]) -> int:
+        """Route the first of these rows; return the number of the lane's first rows that are handled now."""
         first = rows[0]
         event, settings = first.arrival, account.plan.settings
         person = await self._deps.people.resolve_sender(settings, account.name, event.sender)
@@ -110,33 +128,32 @@ class Router:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
             await self._store.chats.dismiss_events([first.id], why or await self._handle_unknown(account, event))
-            return
+            return 1
+        address = find_address(account, event.place, person)
         if is_complete(event):
-            await self._start_command(account, lane, person, first)
-            return
-        live = self._chat_sessions.find_live(account, event.place, person)
+            await self._start_command(lane, address, first)
+            return 1
+        live = self._chat_sessions.find_live(address)
         if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
             await self._store.chats.dismiss_events([first.id], "answer")
-            return
-        await self._route_message(account, lane, person, rows)
+            return 1
+        return await self._route_message(lane, address, rows)
 
-    async def _start_command(
-        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, row: StoredInboundEvent
-    ) -> None:
+    async def _start_command(self, lane: ChatLane, address: ChatAddress, row: StoredInboundEvent) -> None:
         """Start a command or a pressed button in a task of its own, since it may ask and wait."""
         if not await self._store.chats.begin_command(row.id):
             return  # somebody was faster: it did not wait behind what takes long
-        task = asyncio.create_task(self._execute_event(account, person, row), name=f"command {row.id}")
+        task = asyncio.create_task(self._execute_event(address, row), name=f"command {row.id}")
         lane.commands.add(task)
         task.add_done_callback(lane.commands.discard)
 
-    async def _execute_event(self, account: PlatformAccount, person: PersonIdentity, row: StoredInboundEvent) -> None:
-        event = row.arrival
+    async def _execute_event(self, address: ChatAddress, row: StoredInboundEvent) -> None:
+        event, person = row.arrival, address.person
         try:
             if event.press:
                 await self._press_button(event, person)
             else:
-                async with self._chat_sessions.hold_session(account, event.place, person) as chat_session:
+                async with self._chat_sessions.hold_session(address) as chat_session:
                     await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._deps.report(f"{event.place.lane}: {error}")
@@ -151,25 +168,25 @@ class Router:
             if is_urgent(row.arrival) and not addressing.ignore_reason(account.plan.settings, row.arrival):
                 person = await self._deps.people.resolve_sender(account.plan.settings, account.name, row.arrival.sender)
                 if person is not None:
-                    await self._start_command(account, lane, person, row)
+                    await self._start_command(lane, find_address(account, row.arrival.place, person), row)
+                    lane.is_read = False  # the row is not new any more
 
-    async def _route_message(
-        self, account: PlatformAccount, lane: ChatLane, person: PersonIdentity, rows: Sequence[StoredInboundEvent]
-    ) -> None:
-        """Route a message, together with the pieces that follow it closely."""
-        place = rows[0].arrival.place
+    async def _route_message(self, lane: ChatLane, address: ChatAddress, rows: Sequence[StoredInboundEvent]) -> int:
+        """Route a message, together with the pieces that follow it closely; return the number of its rows."""
+        account, place = address.account, address.place
         await self._wait_for_pieces(account, lane, rows)
-        rows = _group_message(await self._store.chats.list_new_events(place.lane, ROWS_AT_ONCE), account)
+        rows = _group_message(await self.read_rows(lane, place.lane), account)
         if not rows:
-            return
+            return 0
         lane.is_slow = True
         try:
             await self._wait_for_commands(lane, place.lane)
-            async with self._chat_sessions.hold_session(account, place, person) as chat_session:
+            async with self._chat_sessions.hold_session(address) as chat_session:
                 await chat_session.wait_for_capacity()
-                await self._post_message(chat_session, lane, person, rows)
+                await self._post_message(chat_session, lane, address.person, rows)
         finally:
             lane.is_slow = False
+        return len(rows)
 
     async def _wait_for_commands(self, lane: ChatLane, name: str) -> None:
         """Wait for earlier commands, as `/new` decides where the message goes; not for one that waits for an answer."""
@@ -251,7 +268,7 @@ class Router:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
             return "unknown sender"
-        async with self._chat_sessions.hold_session(account, event.place, paired) as chat_session:
+        async with self._chat_sessions.hold_session(find_address(account, event.place, paired)) as chat_session:
             role = paired.role.value
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
@@ -356,6 +373,7 @@ class LaneQueue:
     def wake_lane(self, name: str, event: InboundEvent | None = None) -> None:
         """Have a lane's events routed, where this one came in just now."""
         lane = self._lanes.setdefault(name, ChatLane())
+        lane.is_read = False
         if event is not None:
             lane.last_event_at = asyncio.get_running_loop().time()
             if is_complete(event):
@@ -391,6 +409,7 @@ class LaneQueue:
                 except StoreError as error:
                     self._deps.report(f"{name}: {error}")
                     await asyncio.sleep(_BUSY_PAUSE)
+                    lane.is_read = False
                     lane.news.set()
         finally:
             del self._tasks[name]
@@ -398,21 +417,24 @@ class LaneQueue:
                 self._lanes.pop(name, None)
 
     async def _route_new(self, name: str, lane: ChatLane) -> None:
-        while rows := await self._store.chats.list_new_events(name, ROWS_AT_ONCE):
+        while rows := await self._router.read_rows(lane, name):
             account = self._accounts.get(rows[0].arrival.place.platform)
             if account is None:
                 return  # it is not set up now; what was said stays in the journal
+            first = rows[0]
             try:
-                await self._router.route_events(account, lane, rows)
+                await self._router.route_next(account, lane)
                 lane.last_error = ""
+                continue
             except (BusyError, StoreError) as error:
                 self._deps.report(f"{name}: {error}")
                 await asyncio.sleep(_BUSY_PAUSE)
             except HermesError as error:
-                await self._answer_failure(lane, rows[0], error)
+                await self._answer_failure(lane, first, error)
             except Exception as error:  # noqa: BLE001 - one message must not stop what comes behind it
                 _LOG.exception("a message could not be handled")
-                await self._answer_failure(lane, rows[0], GatewayError(type(error).__name__))
+                await self._answer_failure(lane, first, GatewayError(type(error).__name__))
+            lane.is_read = False  # the journal knows what became of the row
 
     async def _answer_failure(self, lane: ChatLane, row: StoredInboundEvent, error: HermesError) -> None:
         """Answer a message with an error; the same error is said once in a row."""

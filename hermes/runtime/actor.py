@@ -17,6 +17,7 @@ from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
+from hermes.core.scrub import Redact
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.attachments import AttachmentCollector
 from hermes.runtime.compression import BeforeCompress
@@ -388,7 +389,7 @@ class SessionActor:
             await wait_for_task(self._turn)
         finally:
             unsubscribe()
-        result, broken = _read_turn_result(self._turn, state, ends)
+        result, broken = _read_turn_result(self._turn, state, ends, self._deps.context.redact)
         self._failure = broken or self._failure
         if not ends:
             self._recorder.publish(result)
@@ -422,7 +423,7 @@ def _make_turn_state(
         budget=TurnBudget(parts.max_turns),
         loop_detector=LoopDetector(parts.loop_limits),
         taint=parts.deps.context.state.taint,
-        redact=parts.deps.context.redact,
+        redact_message=parts.recorder.redact_message,
         resumed=resumed,
         housekeeping=parts.deps.toolbox.housekeeping,
     )
@@ -450,7 +451,7 @@ def _make_user_message(
 
 
 def _read_turn_result(
-    turn: "asyncio.Task[TurnEnded]", state: TurnState, ends: Sequence[TurnEnded]
+    turn: "asyncio.Task[TurnEnded]", state: TurnState, ends: Sequence[TurnEnded], redact: Redact
 ) -> tuple[TurnEnded, HermesError | None]:
     """Return the turn's end, as it was emitted or made from an error that the loop could not name, and that error."""
     if ends:
@@ -463,8 +464,8 @@ def _read_turn_result(
     ended = TurnEnded(
         turn_id=state.turn_id,
         reason=ExitReason.LOCAL_ERROR,
-        text=state.redact("".join(state.answer)),
-        error=state.redact(str(error)),
+        text=redact("".join(state.answer)),
+        error=redact(str(error)),
         calls=state.requests,
         usage=state.usage,
     )

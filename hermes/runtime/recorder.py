@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 
 from hermes.core.errors import StoreError
 from hermes.core.events import Event, MessageAppended, RequestStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.messages import Message
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
-from hermes.core.scrub import no_redaction, redact_event
+from hermes.core.scrub import no_redaction, redact_event, redact_message
 from hermes.core.stream import ReasoningDelta, TextDelta
 from hermes.safety.secrets.redactor import RedactingStream, Redactor
 from hermes.store.messages import TranscriptEntry
@@ -30,6 +31,8 @@ class TurnRecorder:
         self._store = store
         self._redact = no_redaction if redactor is None else redactor.redact
         self._redacting_stream = None if redactor is None else RedactingStream(redactor)
+        self._redacted_message: Message | None = None
+        """What `redact_message` returned, until it is emitted."""
         self._delta_type: type[TextDelta | ReasoningDelta] = TextDelta
         self._session_id = session_id
         self._turn_id = ""
@@ -49,7 +52,7 @@ class TurnRecorder:
         """
         if self._sealed or self._hold_back(event):
             return
-        event = redact_event(event, self._redact)
+        event = self._redact_event(event)
         match event:
             case MessageAppended() if self._starting is not None:
                 await self._store_turn_start(self._starting, event)
@@ -76,6 +79,20 @@ class TurnRecorder:
                 )
                 self._turn_id, self._fence = "", 0
         self._notify_subscribers(event)
+
+    def redact_message(self, message: Message) -> Message:
+        """Return the message as the model and the store get it. The same object is not searched again when it is
+        emitted next; every other one is.
+        """
+        self._redacted_message = redact_message(message, self._redact)
+        return self._redacted_message
+
+    def _redact_event(self, event: Event) -> Event:
+        if isinstance(event, MessageAppended):
+            known, self._redacted_message = self._redacted_message, None
+            if event.message is known:
+                return event
+        return redact_event(event, self._redact)
 
     def _hold_back(self, event: Event) -> bool:
         """Return whether a piece of text was taken; the part that certainly holds no secret is shown."""

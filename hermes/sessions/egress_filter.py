@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
 from hermes.i18n.messages import N_
-from hermes.safety.paths import iter_guarded_files, read_refusal
+from hermes.safety.paths import Places, iter_guarded_files, read_refusal
 from hermes.sessions.backend_factory import resolve_places
 from hermes.tools.permissions.evaluate import is_known_host
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
@@ -84,9 +85,13 @@ def make_file_check(
     what belongs to the system, and hard links of files that hold keys. `folder` is where the session works; `own` are
     folders of the home whose files may be sent.
     """
-    places = structs.replace(resolve_places(environ, home, folder), own=tuple(map(os.path.realpath, own)))
+
+    @cache
+    def get_places() -> Places:  # links are resolved on disk: only an answer that names a file needs that
+        return structs.replace(resolve_places(environ, home, folder), own=tuple(map(os.path.realpath, own)))
 
     def find_refusal(path: str) -> str:
+        places = get_places()
         if reason := read_refusal(path, places):
             return reason
         if path.startswith(("/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/root/.")):
@@ -98,7 +103,7 @@ def make_file_check(
         return N_("it is another name of a file that holds keys") if found.st_nlink > 1 and is_guarded(found) else ""
 
     def is_guarded(found: os.stat_result) -> bool:
-        for one in iter_guarded_files(places):
+        for one in iter_guarded_files(get_places()):
             try:
                 other = os.stat(one)
             except OSError:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from hermes.admin.cron import CronAdmin, open_cron_admin
+from hermes.gateway.router import ROWS_AT_ONCE
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.script import Call, ReplyDelivery, Say, ScriptedModel
@@ -27,6 +28,23 @@ async def test_a_message_is_answered() -> None:
         assert not chat.refused
 
 
+async def test_a_key_in_a_message_or_in_its_quote_is_written_nowhere() -> None:
+    key = "Zq7Rv2Lm9Tx4Bn8Kd3Wf6Hs1"
+    async with ScriptedServer([Say("One."), Say("Two.")]) as server, Telegram() as chat:
+        with home_for(server, {"telegram": chat}, owners=[chat.person]) as home:
+            (home.hermes / ".env").write_text(f"DEPLOY_API_KEY={key}\n")
+            async with running(home) as on:
+                first = await chat.say(f"Try {key}, please.")
+                await chat.until(lambda: "One." in chat.text())
+                await chat.say("Did that work?", reply_to=first)
+                await chat.until(lambda: "Two." in chat.text())
+                await on.gateway.outbox.wait_until_idle(30)
+                written = [one for one in home.hermes.rglob("*") if one.is_file() and one.name != ".env"]
+                assert [one.name for one in written if key.encode() in one.read_bytes()] == []
+            assert not any(key.encode() in request.body for request in server.requests)
+        assert said(server, 1).count("[secret:DEPLOY_API_KEY]") == 1
+
+
 async def test_pieces_become_one_turn() -> None:
     async with ScriptedServer([Say("One answer.")]) as server, Fake() as chat:
         with home_for(server, {"ntfy": chat}, batch_seconds=2) as home:
@@ -36,6 +54,21 @@ async def test_pieces_become_one_turn() -> None:
                 await chat.until(chat.shown)
         assert len(server.requests) == 1
         assert said(server, 0) == "first\nsecond\nthird"
+
+
+async def test_more_messages_than_are_read_at_once_are_all_answered_in_order() -> None:
+    texts = [f"Message {number}." for number in range(ROWS_AT_ONCE + 6)]
+    async with ScriptedServer(ScriptedModel([], then=Say("Seen."))) as server, Fake() as chat:
+        with home_for(server, {"ntfy": chat}, batch_seconds=1) as home:
+            async with running(home):
+                for text in texts:
+                    await chat.say(text)
+                await chat.until(lambda: texts[-1] in str(server.requests and server.requests[-1].body))
+                await chat.until(lambda: "Seen." in chat.text())
+        heard = server.requests[-1].body.decode()
+        places = [heard.find(text) for text in texts]
+        assert -1 not in places and places == sorted(places)
+        assert all(heard.count(text) == 1 for text in texts)
 
 
 async def test_what_is_delivered_twice_is_answered_once() -> None:

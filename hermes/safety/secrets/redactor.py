@@ -577,7 +577,7 @@ class RedactingStream:
     def close(self) -> str:
         """Return the rest, redacted."""
         rest, self._held = self._held, ""
-        return self._redactor.redact(rest)
+        return self._redactor.redact(rest) if rest else ""
 
     def _safe_length(self) -> int:
         """Return how many held characters may be released: nothing that may continue crosses that place."""
