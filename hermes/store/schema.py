@@ -411,7 +411,8 @@ CREATE TABLE chat_sessions (
 CREATE INDEX chat_sessions_session ON chat_sessions (session_id);
 
 -- Messages to chats, which are retried until delivered. state as in core/chats.py; message_id: what is shown of it
--- already. key is the same for every attempt. first is the body as it was shown first, of what was shown while it was written. Bodies go when it ends.
+-- already. key is the same for every attempt. first is the body as it was shown first, of what was shown while it was
+-- written. Bodies go when it ends.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
