@@ -143,7 +143,7 @@ TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|mend \{.*|model:\n.*|\{.*\}",
+    r"|reopen \{.*|model:\n.*|\{.*\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""

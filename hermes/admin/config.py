@@ -181,7 +181,7 @@ def find_problems(environ: Mapping[str, str], text: str | None = None) -> list[C
         for fault in _find_faults(document, home.config_file)
     ]
     for key, near in iter_unknown_keys(document):
-        message = tr("Nobody knows the key `{key}`.", key=key)
+        message = tr("Unknown setting `{key}`.", key=key)
         found.append(ConfigProblem(ProblemLevel.WARNING, find_line(text, _split_key(key)), key, message, near))
     for key in document:
         if key not in Settings.__struct_fields__ and not any(key == one.key for one in found):
@@ -282,7 +282,7 @@ def _require_setting_key(key: str) -> str:
     """Return the key. Raises UsageError for the name of a variable."""
     if _VARIABLE.fullmatch(key):
         other = _FOREIGN_VARIABLES.get(key)
-        hint = N_("Use `{key}`.", key=other) if other else N_("Variables stand in .env; keys: `hermes auth add`.")
+        hint = N_("Use `{key}`.", key=other) if other else N_("Variables are in .env; keys: `hermes auth add`.")
         raise UsageError(N_("{name} is a variable's name, not a setting's.", name=key), hint)
     return key
 

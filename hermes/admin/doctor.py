@@ -129,7 +129,7 @@ async def _check_settings(home: HermesHome, fix: bool) -> DoctorCheck:
             name="settings",
             state=WARNING,
             said=" ".join(loaded.warnings[:5]),
-            advice=N_("Mend it in {file}.", file=home.config_file),
+            advice=N_("Fix it in {file}.", file=home.config_file),
         )
     said = (
         N_("config.yaml is understood.") if home.config_file.exists() else N_("There is no config.yaml; defaults hold.")
@@ -181,7 +181,7 @@ async def _check_search_index(home: HermesHome, fix: bool) -> DoctorCheck:
             ),
         )
     if not fix:
-        return DoctorCheck(name="search", state=state, said=said, advice=N_("`hermes doctor --fix` makes it anew."))
+        return DoctorCheck(name="search", state=state, said=said, advice=N_("`hermes doctor --fix` rebuilds it."))
     try:
         store = await Store.open(home.root, SystemClock())
         try:
@@ -245,11 +245,11 @@ async def _check_leftovers(home: HermesHome, fix: bool) -> DoctorCheck:
         "leftovers",
         old,
         fix,
-        N_("Nothing half-made lies about."),
+        N_("No leftover temporary files."),
         _remove_path,
         (
-            "{n} half-made file or folder lies about.",
-            "{n} half-made files or folders lie about.",
+            "{n} leftover temporary file or folder.",
+            "{n} leftover temporary files or folders.",
         ),
     )
 

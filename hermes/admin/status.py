@@ -107,7 +107,7 @@ def _describe_trust(folder: str, *, trusted: bool) -> str:
     if trusted:
         return N_("Folder: {folder} is trusted.", folder=folder)
     return N_(
-        "Folder: {folder} is not trusted: its files count as text of strangers (`hermes trust` changes it).",
+        "Folder: {folder} is not trusted: its files are untrusted content (`hermes trust` changes it).",
         folder=folder,
     )
 

@@ -144,7 +144,7 @@ class Updater:
             return row | {"newer": "" if count == "0" else tr("{count} new commits", count=count)}
         if not row["command"]:
             raise UsageError(
-                N_("Nobody knows how this Hermes in {folder} was installed.", folder=self.installed.root),
+                N_("It is unknown how this Hermes in {folder} was installed.", folder=self.installed.root),
                 N_("Update it the way it was installed."),
             )
         return row | {"newer": self._newer_version()}

@@ -81,7 +81,7 @@ class WebhookRoute(KeyHolder, frozen=True, kw_only=True, forbid_unknown_fields=T
                 N_("Make one of {n} characters of ASCII at least: openssl rand -hex 32", n=MIN_SECRET_LENGTH),
             )
         if self.role not in ("owner", "admin", "user", "guest"):
-            raise ConfigError(N_("The webhook {name!r} has a role that nobody knows.", name=name))
+            raise ConfigError(N_("The webhook {name!r} has an unknown role.", name=name))
         if self.deliver != "log" and ":" not in self.deliver:
             raise ConfigError(
                 N_("The webhook {name!r} delivers to nowhere.", name=name),
@@ -114,7 +114,7 @@ class WebhookRouteFile:
         except (msgspec.MsgspecError, OSError, RecursionError) as error:
             raise ConfigError(
                 N_("{file} cannot be read: {why}", file=str(self.file), why=str(error)),
-                N_("`hermes webhook` writes it; delete it to begin anew."),
+                N_("`hermes webhook` writes it; delete it to start over."),
             ) from None
         self._file_version = found.st_mtime_ns, found.st_ino
         return self._routes

@@ -288,7 +288,9 @@ async def _end_failed(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, e
     reason = ExitReason.RETRIES_EXHAUSTED if outcome.retryable else ExitReason.PROVIDER_ERROR
     if outcome.compress:
         reason = ExitReason.COMPRESSION_EXHAUSTED
-    hint = outcome.hint or ("Try again later, or name a stand-in (`fallback_providers`)." if outcome.retryable else "")
+    hint = outcome.hint or (
+        "Try again later, or configure a fallback model (`fallback_providers`)." if outcome.retryable else ""
+    )
     if outcome.retry_after is not None and outcome.retry_after >= _TELL_AFTER_SECONDS:
         hint = f"It asks to wait until {_moment(deps.clock.now() + outcome.retry_after)}. {hint}"
     state.end_turn(reason, f"{end_sentence(outcome.message)} {hint}".strip())

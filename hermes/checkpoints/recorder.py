@@ -210,7 +210,7 @@ class CheckpointRecorder:
             self._report_limits(listing)
 
     async def _complete_turn(self, turn: _TurnCheckpoint, *, known: bool = True) -> None:
-        """Compare the folder with its state before the first command; without `known` nobody knows who changed it."""
+        """Compare the folder with its state before the first command; without `known` it is unknown who changed it."""
         deps = self.deps
         changes: list[FileChange] = []
         listing, digest = None, ""

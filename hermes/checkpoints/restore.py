@@ -30,7 +30,7 @@ class RestoreOutcome(StrEnum):
     FOREIGN = "foreign"
     """Somebody else has changed it since: it is restored only when the person says so."""
     UNKNOWN = "unknown"
-    """Nobody knows who has changed it, since the process died: as with `FOREIGN`."""
+    """It is unknown who changed it, since the process died: as with `FOREIGN`."""
     UNCOPIED = "uncopied"
     """There is no copy of what was there."""
     FAILED = "failed"

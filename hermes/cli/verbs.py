@@ -32,7 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "audit": (
         "hermes.cli.commands.gateway.people:run_audit",
-        N_("what people did from chats: messages, answers, changes, strangers"),
+        N_("what people did from chats: messages, answers, changes, unknown senders"),
     ),
     "sessions": (
         "hermes.cli.commands.sessions",
@@ -58,7 +58,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
     "doctor": (
         "hermes.cli.commands.doctor",
-        N_("examine this home and machine, say what to do; `--fix` mends what is safe to mend"),
+        N_("check this home and machine and say what to do; `--fix` fixes what is safe to fix"),
     ),
     "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
     "backup": ("hermes.cli.commands.backup", N_("put the home into one file, or list the backups there are")),
@@ -74,7 +74,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("what a shell needs to complete commands, options and names"),
     ),
     "mcp": ("hermes.cli.commands.tools:run_mcp", N_("list the MCP servers, or try one")),
-    "trust": ("hermes.cli.commands.trust", N_("vouch for a project's folder, or list the trusted ones")),
+    "trust": ("hermes.cli.commands.trust", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.cli.commands.profile:run_home",
         N_("show the home folder, or agree to share one with another program"),

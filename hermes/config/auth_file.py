@@ -119,7 +119,7 @@ def _read_document(home: HermesHome) -> dict[str, object]:
             raise ConfigError(
                 f"{file} is a symbolic link, and keys follow none.", "Put the file itself there."
             ) from None
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions.") from None
     with open(handle, "rb") as source:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -133,7 +133,7 @@ def _read_document(home: HermesHome) -> dict[str, object]:
     try:
         return msgspec.json.decode(raw or b"{}", type=dict[str, object])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise ConfigError(f"{file} is not a JSON object.", "Mend it, or move it away.") from None
+        raise ConfigError(f"{file} is not a JSON object.", "Fix it, or move it away.") from None
 
 
 def _parse_rows(document: Mapping[str, object], home: HermesHome) -> dict[str, list[dict[str, object]]]:
@@ -141,7 +141,7 @@ def _parse_rows(document: Mapping[str, object], home: HermesHome) -> dict[str, l
     try:
         return msgspec.convert(document.get("keys", {}), dict[str, list[dict[str, object]]])
     except msgspec.ValidationError:
-        raise ConfigError(f"{home.auth_file}: `keys` must hold a list for each provider.", "Mend it.") from None
+        raise ConfigError(f"{home.auth_file}: `keys` must hold a list for each provider.", "Fix it.") from None
 
 
 def _parse_entry(row: dict[str, object], home: HermesHome) -> AuthEntry:
@@ -149,7 +149,5 @@ def _parse_entry(row: dict[str, object], home: HermesHome) -> AuthEntry:
     try:
         entry = msgspec.convert(row, AuthEntry)
     except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"{home.auth_file}: an entry of `keys`: {error}.", "Mend it, or move the file away."
-        ) from None
+        raise ConfigError(f"{home.auth_file}: an entry of `keys`: {error}.", "Fix it, or move the file away.") from None
     return structs.replace(entry, kind=entry.kind.lower())

@@ -79,7 +79,7 @@ def set_variables(file: Path, values: Mapping[str, str]) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise ConfigError(
-            N_("{file} cannot be written: {why}.", file=file, why=why), N_("Mend its permissions.")
+            N_("{file} cannot be written: {why}.", file=file, why=why), N_("Fix its permissions.")
         ) from None
 
 

@@ -26,7 +26,7 @@ class ResetMode(StrEnum):
 
 
 class ResetSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a chat begins anew by itself (`session_reset:`)."""
+    """When a chat starts a new session by itself (`session_reset:`)."""
 
     mode: ResetMode = ResetMode.NONE
     """`none`, `daily`, `idle` or `both`."""
@@ -101,7 +101,7 @@ class AccountSettings(Struct, frozen=True, kw_only=True):
     reactions: bool = False
     """Whether a message that is worked on is marked with a reaction."""
     session_reset: ResetSettings | None = None
-    """When chats begin anew; empty: as `gateway.session_reset`."""
+    """When chats start a new session; empty: as `gateway.session_reset`."""
     prompt: str = ""
     """More of a system prompt for all chats of this account."""
     model: str = ""
@@ -135,7 +135,7 @@ class GatewaySettings(Struct, frozen=True, forbid_unknown_fields=True):
     cwd: str = ""
     """The folder in which sessions of chats work; empty: `workspace` in the home."""
     session_reset: ResetSettings = ResetSettings()
-    """When chats begin anew by themselves."""
+    """When chats start a new session by themselves."""
     roles: Mapping[str, RoleSettings] = {}
     """What people may do, by role: `admin`, `user`, `guest`. An owner may do everything."""
     idle_minutes: Annotated[float, Meta(gt=0)] = 15.0

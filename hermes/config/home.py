@@ -78,7 +78,7 @@ def read_chosen_profile(base: Path) -> str:
     except OSError as error:
         raise ConfigError(
             N_("{file} cannot be read: {reason}.", file=base / _CHOICE_FILE, reason=error.strerror),
-            N_("Mend its permissions, or remove it."),
+            N_("Fix its permissions, or remove it."),
         ) from None
 
 
@@ -171,7 +171,7 @@ class HermesHome:
         if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
             raise ConfigError(
                 f"The home {self.root} cannot be read and written.",
-                "Mend its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
+                "Fix its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
             )
         if os.path.exists(self.restoring):
             from hermes.config.restore_journal import finish_restore

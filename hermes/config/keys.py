@@ -192,6 +192,6 @@ def _unknown_key_error(path: tuple[str, ...]) -> UsageError:
         same = [name for name in names if name.rpartition(".")[2] == last]
         near = near or (N_("Did you mean {name!r}?", name=same[0]) if same else "")
     return UsageError(
-        N_("Nobody knows the key `{key}`.", key=key[:80]),
+        N_("Unknown setting `{key}`.", key=key[:80]),
         near or N_("`hermes config list` shows those there are."),
     )

@@ -3,7 +3,7 @@
 Parsing YAML costs more than the rest of start-up's own code, so the parsed document is kept as JSON in
 the home's
 cache, under the identity of the file it came from (device, inode, size, time); a changed file is parsed
-anew.
+again.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
         first = find_type_faults(known)[0]
         line = find_line(read_text(file), re.split(r"[.\[]", first.key))
         where = N_("{file}, line {n}", file=file, n=line) if line else str(file)
-        raise ConfigError(f"{where}: {first.message}", N_("Mend that line and try again.")) from None
+        raise ConfigError(f"{where}: {first.message}", N_("Fix that line and try again.")) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
@@ -127,7 +127,7 @@ def _check_spelling(document: Mapping[str, object], file: Path) -> None:
     """Refuse a mistyped `spending`: its author believes that there is a cap."""
     for key in document:
         if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggest_name(key, ("spending",)):
-            raise ConfigError(f"{file}: nobody knows the key `{key}`.", "Did you mean `spending`?")
+            raise ConfigError(f"{file}: unknown setting `{key}`.", "Did you mean `spending`?")
 
 
 def _check_servers(servers: object, file: Path) -> None:
@@ -142,7 +142,7 @@ def _check_keys(where: str, given: object, known: Sequence[str], file: Path) -> 
     for key in given if isinstance(given, dict) else ():
         if key not in known and key not in _FOREIGN_SERVER_KEYS:
             near = suggest_name(str(key), known) or f"It may have: {', '.join(known)}."
-            raise ConfigError(f"{file}: nobody knows the key `{where}.{key}`.", near)
+            raise ConfigError(f"{file}: unknown setting `{where}.{key}`.", near)
 
 
 def _check_numbers(settings: Settings, file: Path) -> None:
@@ -167,7 +167,7 @@ def _check_numbers(settings: Settings, file: Path) -> None:
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ConfigError(
                 N_("{file}: `{key}` must be above zero, not {value}.", file=file, key=key, value=value),
-                N_("Mend that line and try again."),
+                N_("Fix that line and try again."),
             )
     for key, value in (
         ("agent.api_max_retries", settings.agent.api_max_retries),
@@ -199,7 +199,7 @@ def _check_not_negative(key: str, value: float | None, file: Path) -> None:
     if value is not None and not 0 <= value < _MAX_NUMBER:
         raise ConfigError(
             N_("{file}: `{key}` must be a number from zero on, not {value}.", file=file, key=key, value=value),
-            N_("Mend that line and try again."),
+            N_("Fix that line and try again."),
         )
 
 
@@ -228,7 +228,7 @@ def read_document(home: HermesHome) -> dict[str, object]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions.") from None
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions.") from None
     document = parse_document(raw, file)
     if document:
         _write_cache(home, _CachedDocument(version=_CACHE_VERSION, identity=identity, document=document))
@@ -245,10 +245,10 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{file}{where}: not valid YAML: {error.problem}.", "Mend that line and try again.") from None
+        raise ConfigError(f"{file}{where}: not valid YAML: {error.problem}.", "Fix that line and try again.") from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"{file} is not valid YAML: {reason}.", "Mend the file and try again.") from None
+        raise ConfigError(f"{file} is not valid YAML: {reason}.", "Fix the file and try again.") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -256,7 +256,7 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
     try:
         plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)
     except RecursionError:
-        raise ConfigError(f"{file}: a value holds itself.", "Mend its anchors (&name, *name).") from None
+        raise ConfigError(f"{file}: a value holds itself.", "Fix its anchors (&name, *name).") from None
     assert isinstance(plain, dict)
     return plain
 
@@ -318,7 +318,7 @@ def has_literal_key(value: object, name: str = "") -> bool:
 def describe_unknown_keys(document: Mapping[str, object]) -> list[str]:
     """Return a line for each unknown setting, with the nearest known one."""
     return [
-        f"config.yaml: {tr('nobody knows the key `{key}`.', key=key)} {near}".rstrip()
+        f"config.yaml: {tr('unknown setting `{key}`.', key=key)} {near}".rstrip()
         for key, near in iter_unknown_keys(document)
     ]
 

@@ -51,7 +51,7 @@ class ModelSettings(KeyHolder, frozen=True, forbid_unknown_fields=False):
 
 
 class ModelReference(KeyHolder, frozen=True):
-    """Another model than the first choice: a stand-in, or one for a side task."""
+    """A model besides the first choice: a fallback model, or the model of a side task."""
 
     model: str = ""
     """The model's name, as its provider writes it."""
@@ -198,7 +198,7 @@ class SecuritySettings(Struct, frozen=True):
     """What may be reached (`security:`)."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while text from strangers stands in
+    """Patterns of hosts (`*.example.com`) that need no question, from a sandbox and while untrusted content is in
     the conversation."""
     allow_private_urls: tuple[str, ...] = ()
     """Hosts of your own network that may be fetched: names (`nas.local`, `*.lan`), addresses (`192.168.1.0/24`), each
@@ -341,7 +341,7 @@ class GuardSettings(Struct, frozen=True):
 
 
 class SideTaskSettings(ModelReference, frozen=True):
-    """Who does a side task; empty: the model of the conversation, then those that stand in for it."""
+    """Who does a side task; empty: the model of the conversation, then its fallback models."""
 
     fallback_providers: tuple[ModelReference | str, ...] = ()
     """Models to turn to, in this order, before those of the conversation."""
@@ -393,7 +393,7 @@ class Evolution(StrEnum):
     ASK = "ask"
     """They wait for the person's yes."""
     AUTOMATIC = "automatic"
-    """They are made, unless strangers' words stand in the conversation: then they wait."""
+    """They are made, unless untrusted content is in the conversation: then they wait."""
 
 
 class SkillSettings(Struct, frozen=True):
@@ -408,7 +408,8 @@ class SkillSettings(Struct, frozen=True):
     disabled: tuple[str, ...] = ()
     """Names of skills that are not used."""
     external_dirs: tuple[str, ...] = ()
-    """More folders of skills, which are never written; of those that you do not trust the text is a stranger's."""
+    """More folders of skills, which are never written; the skills of a folder that you do not trust are untrusted
+    content."""
 
 
 class MemorySettings(Struct, frozen=True):
@@ -419,7 +420,7 @@ class MemorySettings(Struct, frozen=True):
     user_profile_enabled: bool = True
     """Whether it also keeps who you are (`USER.md`)."""
     write_approval: bool = False
-    """Whether each change waits for your yes. While strangers' words stand in the conversation all do."""
+    """Whether each change waits for your yes. While untrusted content is in the conversation all do."""
     memory_char_limit: Positive = 2_200
     """Characters of `MEMORY.md`."""
     user_char_limit: Positive = 1_375

@@ -27,7 +27,7 @@ def read_trusted_folders(file: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Mend its permissions, or remove it.") from None
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions, or remove it.") from None
     try:
         return msgspec.json.decode(raw[:_MAX_BYTES], type=_TrustDocument).folders
     except msgspec.MsgspecError:

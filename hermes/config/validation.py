@@ -70,7 +70,7 @@ def _describe_fault(document: object, path: list[str], error: str) -> SettingsFa
     key = ".".join(path).replace(".[", "[")
     field = _ERROR_FIELD.search(error)
     if "unknown field" in error and field is not None:
-        return SettingsFault(f"{key}.{field[1]}", N_("nobody knows the key `{key}`.", key=f"{key}.{field[1]}"))
+        return SettingsFault(f"{key}.{field[1]}", N_("unknown setting `{key}`.", key=f"{key}.{field[1]}"))
     if "missing required field" in error and field is not None:
         return SettingsFault(key, N_("`{key}` lacks `{field}`.", key=key, field=field[1]))
     typed = type_at(tuple("[]" if step.startswith("[") else step for step in path))

@@ -129,11 +129,11 @@ def parse_mapping(text: str, file: Path) -> dict[str, object]:
     try:
         found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}", "Mend it first; nothing was changed.") from None
+        raise ConfigError(f"{file} is not valid YAML: {error}", "Fix it first; nothing was changed.") from None
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise ConfigError(f"{file} is not a mapping.", "Mend it first; nothing was changed.")
+        raise ConfigError(f"{file} is not a mapping.", "Fix it first; nothing was changed.")
     return found
 
 
@@ -144,7 +144,7 @@ def write_text(file: Path, text: str) -> None:
     except OSError as error:
         raise ConfigError(
             N_("{file} cannot be written: {why}.", file=file, why=error.strerror or error),
-            N_("Mend its permissions."),
+            N_("Fix its permissions."),
         ) from None
 
 

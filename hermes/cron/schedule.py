@@ -224,7 +224,7 @@ def parse_zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
             N_("There is no time zone {name!r} on this machine.", name=name[:80]),
-            N_("Use a name such as Europe/Berlin or UTC; the package tzdata brings them."),
+            N_("Use a name such as Europe/Berlin or UTC; the package tzdata provides them."),
         ) from None
 
 

@@ -489,7 +489,7 @@ def _explain_start_error(error: Exception, command: ShellCommand) -> str:
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
         return "The command is too long for the system. Write it to a script file and run that."
     if isinstance(error, UnicodeError):
-        return "The command holds half a character (a lone surrogate). Write it anew."
+        return "The command holds half a character (a lone surrogate). Write it again."
     if isinstance(error, ValueError):
         return "The command holds a null character. Leave it out."
     return f"The command could not be started: {error}."

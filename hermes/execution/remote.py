@@ -249,7 +249,7 @@ class RemoteShell:
         try:
             line = remote_scripts.encode_script_line(script)
         except UnicodeEncodeError:
-            raise ToolError("The command holds half a character (a lone surrogate). Write it anew.") from None
+            raise ToolError("The command holds half a character (a lone surrogate). Write it again.") from None
         await running.begin(await self.local.start(order, running.feed, client), command, line)
         self._running = [one for one in self._running if not one.is_over]
         self._running.append(running)

@@ -422,7 +422,7 @@ async def _read_answer(channel: socket.socket) -> tuple[bytes, int]:
     """Return the first record of a supervisor, no more: what follows is for the `SupervisedProcess`.
 
     The kernel tells an end with the request unread (ConnectionResetError) from one after it was read; then
-    nobody knows how far the command came.
+    it is unknown how far the command came.
     """
     data = b""
     while len(data) < _RECORD_SIZE:

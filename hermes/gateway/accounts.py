@@ -115,7 +115,7 @@ def _check_keys(own: Mapping[str, object], found: Descriptor, where: str) -> Non
     for key in own:
         if key not in found.options.__struct_fields__:
             near = suggest_name(key, known) or N_("It may have: {keys}.", keys=", ".join(known))
-            raise ConfigError(N_("Nobody knows the key `{key}`.", key=f"{where}.{key}"), near)
+            raise ConfigError(N_("Unknown setting `{key}`.", key=f"{where}.{key}"), near)
 
 
 def _convert_settings(given: object, kind: type[S], where: str) -> S:
@@ -124,7 +124,7 @@ def _convert_settings(given: object, kind: type[S], where: str) -> S:
     except msgspec.ValidationError as error:
         raise ConfigError(
             N_("`{where}` in config.yaml is not right: {reason}.", where=where, reason=str(error)),
-            N_("Mend that line and try again."),
+            N_("Fix that line and try again."),
         ) from None
 
 

@@ -85,7 +85,7 @@ def is_shared(settings: AccountSettings, place: Place) -> bool:
 
 
 def is_expired(reset: ResetSettings, last_at: float, now: float) -> bool:
-    """Return whether a chat session whose last message was at `last_at` begins anew `now`."""
+    """Return whether a chat session whose last message was at `last_at` starts over `now`."""
     if reset.mode in (ResetMode.IDLE, ResetMode.BOTH) and now - last_at > reset.idle_minutes * 60:
         return True
     if reset.mode not in (ResetMode.DAILY, ResetMode.BOTH):

@@ -293,7 +293,7 @@ class ChatSessions:
         if self._live.get(chat_session.binding.key) is not chat_session:
             return
         del self._live[chat_session.binding.key]
-        task = asyncio.create_task(self._reopen(chat_session), name=f"mend {chat_session.binding.key}")
+        task = asyncio.create_task(self._reopen(chat_session), name=f"reopen {chat_session.binding.key}")
         self._reopening.add(task)
         task.add_done_callback(self._reopening.discard)
 

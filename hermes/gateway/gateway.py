@@ -260,7 +260,7 @@ class Gateway:
             await self.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
         names = ", ".join(change.names) or N_("none")
-        said = N_("The accounts were read anew; changed: {names}.", names=names)
+        said = N_("The accounts were reloaded; changed: {names}.", names=names)
         self.report(said)
         return said
 

@@ -150,11 +150,14 @@ def format_prometheus(status: GatewayStatus) -> str:
     add_metric(
         "deliveries",
         "gauge",
-        "What is owed or was delivered, as far as it is remembered.",
+        "Deliveries by account and state, as far as they are remembered.",
         (({"account": name, "state": state}, n) for (name, state), n in status.backlog.deliveries.items()),
     )
     add_metric(
-        "delivery_oldest_seconds", "gauge", "Age of the oldest thing owed.", [({}, status.backlog.oldest_seconds)]
+        "delivery_oldest_seconds",
+        "gauge",
+        "Age of the oldest delivery that is not finished.",
+        [({}, status.backlog.oldest_seconds)],
     )
     add_metric("tokens_total", "counter", "Tokens.", (({"kind": name}, n) for name, n in watch.tokens.items()))
     add_metric("spend_dollars_total", "counter", "Dollars spent.", [({}, watch.nano_dollars / NANO_PER_USD)])
@@ -165,7 +168,7 @@ def format_prometheus(status: GatewayStatus) -> str:
     add_metric("cpu_seconds_total", "counter", "Processor time.", [({}, now.cpu_seconds)])
     add_metric("start_time_seconds", "gauge", "When it was started.", [({}, watch.started_at)])
     lines += _format_histogram("turn_seconds", "How long turns took.", watch.turn_seconds)
-    lines += _format_histogram("send_seconds", "How long it took until something owed had an end.", watch.send_seconds)
+    lines += _format_histogram("send_seconds", "How long deliveries took until they were finished.", watch.send_seconds)
     return "\n".join(lines) + "\n"
 
 

@@ -96,7 +96,7 @@ class Outbox:
                 news.clear()
                 try:
                     await self._send_due(lane)
-                except StoreError as error:  # what was begun is known by its row, which is read anew
+                except StoreError as error:  # what was begun is known by its row, which is read again
                     self._report(f"{lane}: {error}")
                     await asyncio.sleep(_STORE_PAUSE)
                     news.set()
@@ -108,7 +108,7 @@ class Outbox:
             for row in rows:
                 account = self._accounts.get(row.message.place.platform)
                 if account is None:
-                    return  # it is not set up now; it stays owed until it is, or is given up
+                    return  # it is not set up now; the row waits until the account is back, or is given up
                 if not await self._send_row(account, row):
                     return
 
@@ -199,7 +199,7 @@ class Outbox:
             case SendFault.BAD_FORMAT if not message.plain:
                 message, pause = structs.replace(message, plain=True), 0.0
             case SendFault.NOT_FOUND if row.message_id:
-                # What was to be changed is gone: it is sent anew.
+                # The message that was to be edited is gone: it is sent as a new one.
                 await self._store.outbox.mark_shown(row.id, "")
                 row, pause = structs.replace(row, message_id=""), 0.0
             case _ if error.fault in _PERMANENT_FAULTS or (error.fault is not SendFault.TRANSIENT and attempts >= 5):

@@ -260,7 +260,7 @@ class Router:
         reason that is stored.
         """
         if not event.verified:
-            # Whoever it says that it is: an answer, and what it costs, is for people whom the platform vouches for.
+            # An answer costs money: only senders whom the platform has verified get one, whatever name they give.
             await self.pairing_codes.note_rejection(account.name, event, "sender not verified")
             return "sender not verified"
         paired = await self.pairing_codes.redeem_code(account.name, event) if _is_own_text(event) else None

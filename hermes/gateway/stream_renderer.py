@@ -100,7 +100,7 @@ class StreamRenderer:
             if known is not None:
                 self._count = int(known.key.rpartition(":")[2]) + 1
                 self._segment.messages.append(_StreamedMessage(known.key, known.id, known.message_id))
-                self._live = bool(known.message_id)  # else nobody knows what is shown of it: the outbox finds out
+                self._live = bool(known.message_id)  # else it is unknown what is shown of it: the outbox finds out
         if self._live:
             self._tasks.append(asyncio.create_task(self._stream_loop(), name=f"speak {self.turn_id}"))
         await self._set_reaction("👀")

@@ -181,7 +181,7 @@ def split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ConfigError(f"The command for a key cannot be read: {error}.", "Mend its quotes.") from None
+        raise ConfigError(f"The command for a key cannot be read: {error}.", "Fix its quotes.") from None
     if not words:
         raise ConfigError("The command for a key is empty.", "Give a program, such as `op read op://vault/item/key`.")
     return words

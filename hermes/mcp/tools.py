@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from hermes.core.parts import ImagePart, Provenance, Source, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.mcp.definitions import McpToolDefinition
 from hermes.mcp.rpc import McpRpcError
 from hermes.mcp.server import McpServer
@@ -329,7 +330,7 @@ def _find_tainted_arguments(
     others = [source for source in sources if source not in own]
     if not others:
         return ()
-    because = f"text from {others[-1].partition(':')[2]} stands in this conversation"
+    because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
     reason = f"its arguments go to the MCP server {name} while {because}"
     return (CommandFinding(Verdict.ASK, "tainted-egress", reason, f"connect mcp:{name}"),)
 

@@ -138,7 +138,7 @@ class MemoryNotebook(Struct, frozen=True):
             raise OSError(errno.ELOOP, "a link leads out of its folder")
 
     def _unusable_error(self, why: str) -> UsageError:
-        return UsageError(f"{self.path} {why}.", "Look at it, and mend or move it; it was left as it is.")
+        return UsageError(f"{self.path} {why}.", "Check it, then fix it or move it away; it was left unchanged.")
 
 
 def split_entries(text: str) -> tuple[str, ...]:

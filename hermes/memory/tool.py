@@ -49,7 +49,7 @@ def build_memory_tool(
 
     @tool("memory", repeatable=True, housekeeping=True, summary=_summarize_call)
     async def memory(ctx: ToolContext, note: MemoryParams) -> str:
-        """Keep a lasting fact for later sessions, or mend one. Entries are short; space is limited."""
+        """Keep a lasting fact for later sessions, or correct one. Entries are short; space is limited."""
         operations = _list_operations(note)
         sources = ctx.state.taint.list_sources()
         origin = ChangeOrigin(author=RevisionAuthor.MODEL, sources=sources, session_id=ctx.session_id)
@@ -65,7 +65,7 @@ def build_memory_tool(
             await on_written(done.changes)
         if not held or not done.ids:
             return f"{_format_outcome(done)} {usage}"
-        why = "text from strangers stands in this conversation" if sources else "every change needs one"
+        why = "untrusted content is in this conversation" if sources else "every change needs one"
         notify_user(PENDING_NOTICE.format(why=why))
         return f"{HELD_MESSAGE.format(ids=', '.join(map(str, done.ids)), why=why)} {usage}"
 

@@ -68,7 +68,7 @@ class EpochSwitcher(Protocol):
     ) -> None:
         """Continue in the epoch `number`, which has begun in the store with that frame for that reason.
 
-        `cached` says that what it sends is a prefix of what was sent before, so nothing is sent anew.
+        `cached` says that what it sends is a prefix of what was sent before, so nothing is sent again.
         """
         ...
 

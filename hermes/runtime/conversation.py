@@ -1,7 +1,7 @@
 """The live part of a session: opening it restores or begins its epoch, encodes its
 transcript, and finds a lost turn.
 
-A session's messages in memory, packed: whoever needs one decodes it anew.
+A session's messages in memory, packed: each reader decodes it again.
 
 Most turns need none of them: what is sent is the lineage's own buffer. As values the messages of a chat
 take five times their text, packed a fifth of it.
@@ -35,7 +35,7 @@ _DECODER = msgspec.json.Decoder(list[Message])
 
 
 class PackedTranscript(Sequence[Message]):
-    """Messages in order. Each access decodes the value anew: none is the same object twice."""
+    """Messages in order. Each access decodes the value again: none is the same object twice."""
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._packed: list[bytes] = []

@@ -101,7 +101,7 @@ class SessionEpochs:
 
     async def renew_epoch(self, reason: str, emit: Emit, *, first: bool = False) -> int:
         """Begin, between two turns, an epoch with the current route and frame; return the bytes of the
-        conversation that are sent anew.
+        conversation that are sent again.
 
         With `first` it switches to the first model of the route.
         """

@@ -227,7 +227,7 @@ def _mount_refusal(folder: str, places: Places) -> str:
 
 @lru_cache(maxsize=4)
 def _guarded_folders(home: str, hermes: str, _age: int) -> tuple[tuple[str, tuple[int, int]], ...]:
-    """Return the protected folders that exist, with device and inode; looked at anew every few seconds, once
+    """Return the protected folders that exist, with device and inode; looked at again every few seconds, once
     for all sessions: they are the same wherever one works.
     """
     places = Places(home=home, hermes=hermes, workspace="")

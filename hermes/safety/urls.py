@@ -2,7 +2,7 @@
 
 `judge_url` knows the text alone: names that must be looked up pass. `resolve_pinned` looks a name up and returns the
 addresses to connect to, all of them judged: a client that connects to those, and to nothing else, cannot be redirected
-by a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged anew.
+by a name that changes its answer (DNS rebinding). A redirect is a new URL and is judged again.
 
 IP addresses: every way to write one, and which of them are public.
 

@@ -127,7 +127,7 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
     from hermes.mcp.server import McpServerSpec
 
     if bool(server.command) == bool(server.url):
-        raise ConfigError(f"mcp_servers.{given} needs a `command` or a `url`, one of them.", "Mend it in config.yaml.")
+        raise ConfigError(f"mcp_servers.{given} needs a `command` or a `url`, one of them.", "Fix it in config.yaml.")
 
     def expand_variables(text: str) -> str:
         return _VARIABLE_PATTERN.sub(lambda match: _variable_value(match[1], given, environ), text)

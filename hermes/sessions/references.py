@@ -232,7 +232,7 @@ class ReferenceResolver:
         trusted = not self._context.trust.find_untrusted_folder(folder, self._context.places.workspace)
         if trusted or list_repository_programs(folder) == []:
             return one
-        said = "this repository could run programs of its own; `hermes trust` vouches for it."
+        said = "this repository could run programs of its own; `hermes trust` trusts it."
         return structs.replace(one, wrong=said)
 
     def _failure_part(self, reference: MessageReference, result: ToolResultPart | None) -> TextPart:

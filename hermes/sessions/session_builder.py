@@ -65,7 +65,7 @@ def _build_counts(numbers: GuardNumbers) -> LoopThresholds:
 
 T = TypeVar("T")
 RenewEpoch = Callable[[str, bool], Coroutine[object, object, int]]
-"""Begins an epoch for a named reason, with True on the first model of the route; returns the bytes that are sent anew.
+"""Begins an epoch for a named reason, with True on the first model of the route; returns the bytes that are sent again.
 
 It must run under `SessionActor.aside`.
 """

@@ -40,7 +40,7 @@ _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
 _SKIP_REASONS = {
     RestoreOutcome.FOREIGN: N_("it was changed since by somebody else"),
-    RestoreOutcome.UNKNOWN: N_("nobody knows who has changed it since: the program ended in the middle of that turn"),
+    RestoreOutcome.UNKNOWN: N_("it is unknown who changed it since: the program ended in the middle of that turn"),
     RestoreOutcome.UNCOPIED: N_("no copy of it was kept"),
 }
 _LARGE_REASON = N_("it was too large for a copy")

@@ -136,7 +136,7 @@ class SkillCatalog:
             if skill.is_usable:
                 return skill
         if found and found[0].head.wrong:
-            first = found[0]  # what is wrong with a stranger's quotes it
+            first = found[0]  # the faults of an untrusted skill quote its content
             why = "; ".join(first.head.wrong) if first.trusted else "`hermes skills list` says why"
             raise UsageError(f"The skill {name!r} cannot be used: {why}.")
         if found:
@@ -194,7 +194,7 @@ class SkillCatalog:
         taken: dict[str, Skill] = {}
         have = self._known_programs()
         settled = []
-        for skill in sorted(found, key=lambda skill: not skill.trusted):  # a stranger's takes nobody's place
+        for skill in sorted(found, key=lambda skill: not skill.trusted):  # an untrusted one replaces no other
             first = taken.get(skill.name)
             if first is not None and not skill.hidden_by:
                 where = first.folder if first.tier is skill.tier else f"the {first.tier} one"

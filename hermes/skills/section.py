@@ -12,7 +12,7 @@ _WIDTHS = (72, 45)
 """Characters of a description; the first width that lets the list fit is used."""
 GUIDANCE = "Skills are proven instructions. When one fits the task, read it with skill_view first."
 WRITING_GUIDANCE = (
-    " What took several attempts to find out, keep with skill_manage: mend the skill you used, or create one."
+    " What took several attempts to find out, keep with skill_manage: fix the skill you used, or create one."
 )
 
 
@@ -51,8 +51,8 @@ def format_index(skills: Sequence[Skill], limit: int = INDEX_LIMIT) -> str:
 
     Of untrusted skills it says only how many there are: their names are untrusted content too.
     """
-    strangers = sum(not skill.trusted for skill in skills)
-    told = f"- {strangers} in folders that nobody vouches for: skills_list names them" if strangers else ""
+    untrusted_count = sum(not skill.trusted for skill in skills)
+    told = f"- {untrusted_count} in untrusted folders: skills_list names them" if untrusted_count else ""
     known = _format_trusted([skill for skill in skills if skill.trusted], limit - len(told) - 1)
     return "\n".join(filter(None, (known, told)))
 
@@ -87,6 +87,6 @@ def _format_trusted(skills: Sequence[Skill], limit: int) -> str:
 def describe_skill(skill: Skill, width: int) -> str:
     """Return a skill's description on one line; an untrusted one's is not given."""
     if not skill.trusted:
-        return "(nobody vouches for its folder)"
+        return "(its folder is not trusted)"
     told = to_one_line(escape_unseen_characters(skill.head.description), 2 * width)
     return told if len(told) <= width else to_one_line(told.partition(". ")[0], width)

@@ -233,7 +233,7 @@ class SkillLibrary:
             if now != folders.decode_files(revision.before) and now != after:
                 raise UsageError(
                     f"The skill {revision.name} has changed since change {revision_id} was proposed.",
-                    f"`hermes skills reject {revision_id}`, and let it be proposed anew.",
+                    f"Run `hermes skills reject {revision_id}` and have it proposed again.",
                 )
             await self._write_approved(revision, after, by)
         return await self.get_revision(revision_id)

@@ -111,7 +111,7 @@ def _display_category(skill: Skill) -> str:
 
 
 def _format_skill(skill: Skill) -> str:
-    if not skill.trusted:  # all else of its head is a stranger's words, and this list stands in no fence
+    if not skill.trusted:  # the rest of its head is untrusted content, and this list has no fence
         return f"{skill.name}: {describe_skill(skill, _MAX_DESCRIPTION)}"
     missing = f" [cannot be used here, it lacks: {', '.join(skill.missing)}]" if skill.missing else ""
     return f"{skill.name} ({_display_category(skill)}): {describe_skill(skill, _MAX_DESCRIPTION)}{missing}"
@@ -148,7 +148,7 @@ def _build_view_tool(skills: SkillLibrary) -> Tool:
 def _build_manage_tool(skills: SkillLibrary, *, automatic: bool) -> Tool:
     @tool("skills", housekeeping=True, summary=lambda args: f"{args.get('action')} skill {args.get('name')}")
     async def skill_manage(ctx: ToolContext, change: SkillManageParams) -> str:
-        """Keep what you learned as a skill, or mend one. The person may have to approve it first."""
+        """Keep what you learned as a skill, or fix one. The person may have to approve it first."""
         sources = ctx.state.taint.list_sources()
         try:
             base = await skills.load_base(change.name, ctx.session_id)

@@ -103,7 +103,7 @@ def _replace_message(tx: Transaction, session_id: str, message_id: int, message:
     if not messages.filter_owned(tx, sessions.list_lineage(tx, session_id), [message_id]):
         raise NotFoundError(f"Session {session_id} has no message {message_id}.")
     if any(message_id in one.made for one in compactions.list_compactions(tx, session_id)):
-        raise UsageError(f"Message {message_id} stands for others.", "Redact those; it is made anew from them.")
+        raise UsageError(f"Message {message_id} stands for others.", "Redact those; it is made again from them.")
     _erase_copies(tx, session_id, [message_id])
     tx.execute(
         "UPDATE messages SET body = ?, role = ? WHERE id = ?",

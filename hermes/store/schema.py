@@ -250,8 +250,8 @@ CREATE TABLE compactions (
 """
 
 _FIFTH = """
--- Files that were written while strangers' words stood in a conversation: by path, with a hash of the content and the
--- sources as a JSON list. Gone when the person vouches for them.
+-- Files that were written while untrusted content was in a conversation: by path, with a hash of the content and the
+-- sources as a JSON list. Gone when the person trusts them.
 CREATE TABLE marked_files (
     path TEXT PRIMARY KEY,
     digest BLOB NOT NULL,
@@ -410,8 +410,9 @@ CREATE TABLE chat_sessions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX chat_sessions_session ON chat_sessions (session_id);
 
--- What is owed to chats. state as in core/chats.py; message_id: what is shown of it already. key is the same for every
--- attempt. first is the body as it was shown first, of what was shown while it was written. Bodies go when it ends.
+-- Messages to chats, which are retried until delivered. state as in core/chats.py; message_id: what is shown of it
+-- already. key is the same for every attempt. first is the body as it was shown first, of what was shown while it was
+-- written. Bodies go when it ends.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,

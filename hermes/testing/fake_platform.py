@@ -120,7 +120,7 @@ class FakeChat(ABC):
     person = "1001"
     """The id of the first person."""
     stranger = "6660"
-    """The id of somebody whom nobody knows."""
+    """The id of an unknown sender."""
 
     def shown(self, chat: str = "", thread: str = "") -> list[Shown]:
         """What the agent has written in a chat, in order; without `chat` everywhere."""

@@ -44,7 +44,7 @@ def check_prefixes(
 ) -> int:
     """Check every lineage and return how many pairs of requests were compared.
 
-    `new_epochs` are numbers of requests that may begin anew.
+    `new_epochs` are numbers of requests that may begin a new epoch.
 
     Raises `PrefixError`, which names the first element that changed, moved or is missing.
     """

@@ -7,7 +7,7 @@ from aiohttp import WSMsgType, web
 
 
 class Listener:
-    """Serves an application made anew at each start, so that nothing of a connection outlives `down`."""
+    """Serves an application that each start creates again, so that nothing of a connection outlives `down`."""
 
     def __init__(self, routes: list[web.AbstractRouteDef], *, largest: int = 64 * 1024 * 1024) -> None:
         self._routes = routes

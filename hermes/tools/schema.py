@@ -148,7 +148,7 @@ _MAX_CACHED = 512
 def parameters_from_function(function: Callable[..., object]) -> FunctionParameters:
     """Return the parameters of a function, made once for all functions of the same text and signature.
 
-    A tool that is bound to a session is a function that is defined anew for each; its parameters stay the same.
+    A tool that is bound to a session is a function that is defined again for each; its parameters stay the same.
     """
     code = getattr(function, "__code__", None)
     named = getattr(function, "__kwdefaults__", None) or {}

@@ -219,7 +219,7 @@ async def test_a_hangup_has_the_process_read_its_settings() -> None:
                 assert process.stdout is not None
                 process.send_signal(signal.SIGHUP)
                 async with asyncio.timeout(60):
-                    while b"read anew" not in await process.stdout.readline():
+                    while b"were reloaded" not in await process.stdout.readline():
                         pass
                 process.terminate()
                 async with asyncio.timeout(60):

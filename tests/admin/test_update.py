@@ -207,7 +207,7 @@ async def test_an_installation_by_pip_is_brought_forward_and_back(index: tuple[P
 def test_what_nobody_knows_is_said() -> None:
     updater = Updater(Installation(kind=UNKNOWN, root="/nowhere", python=sys.executable, version="1"), {})
     assert updater.describe_installation()["command"] == []
-    with pytest.raises(UsageError, match="Nobody knows how"):
+    with pytest.raises(UsageError, match="It is unknown how"):
         updater.check_for_update()
 
 

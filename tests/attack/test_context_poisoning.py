@@ -368,7 +368,7 @@ def test_an_unvouched_folders_categories_are_not_in_the_prompt(tmp_path: Path) -
 def test_an_unvouched_skill_does_not_take_a_built_in_ones_place(tmp_path: Path) -> None:
     put(tmp_path / "ext", "debug-python", skill("debug-python", body=EVIL))
     told = index_of(tmp_path / "ext", tmp_path)
-    assert "debug-python: (nobody vouches" not in told
+    assert "debug-python: (its folder" not in told
 
 
 async def test_a_new_skill_whose_process_died_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,9 +464,9 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
         call_id="1", name="web_extract", status=ToolStatus.OK, text="x", provenance=Provenance(Source.WEB, "evil")
     )
     messages = [Message(role=Role.USER, parts=(TextPart("read the page"),)), Message(role=Role.TOOL, parts=(result,))]
-    assert "strangers' words, left out" in format_conversation(messages)
+    assert "untrusted content, left out" in format_conversation(messages)
     assert _is_quoted("read the page", _normalize_text(collect_quotable(messages)))
-    assert not _is_quoted("strangers' words, left out", _normalize_text(collect_quotable(messages)))
+    assert not _is_quoted("untrusted content, left out", _normalize_text(collect_quotable(messages)))
 
 
 def test_notes_cannot_look_like_standing_instructions() -> None:

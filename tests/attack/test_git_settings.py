@@ -145,9 +145,9 @@ async def test_git_runs_nothing_of_a_repository_without_programs() -> None:
         hook.parent.mkdir(exist_ok=True)
         hook.write_text("#!/bin/sh\ntrue\n")
         await one.run("git commit -q --allow-empty -m y", says(NO))
-        assert "nobody vouched for: .git/hooks/pre-commit while" in one.asked[0].reason
+        assert "untrusted files: .git/hooks/pre-commit while" in one.asked[0].reason
         hook.unlink()
         config = one.home.cwd / ".git/config"
         config.write_text(config.read_text() + "[core]\n\tfsmonitor = ./x\n")
         await one.run("git checkout -q -b h", says(NO))
-        assert "nobody vouched for: .git/config while" in one.asked[1].reason
+        assert "untrusted files: .git/config while" in one.asked[1].reason

@@ -144,7 +144,11 @@ async def test_ordinary_work_asks_at_most_once_a_source(source: str, backend: st
             text=f"Read {good.url('/')} and work on src.py.",
             person=says(SESSION),
         )
-        sources = {event.reason.rpartition("text from ")[2] for event in one.asked if "text from" in event.reason}
+        sources = {
+            event.reason.rpartition("untrusted content from ")[2]
+            for event in one.asked
+            if "untrusted content from" in event.reason
+        }
         taints = [event for event in one.asked if event.rule.startswith("tainted")]
         assert len(taints) <= max(len(sources), 1), [event.reason for event in one.asked]
         assert not any("Not allowed" in text for text in said), said

@@ -38,10 +38,10 @@ def test_the_person_is_spoken_to() -> None:
         set_language(ENGLISH)
 
 
-def test_what_is_sent_anew_is_said_only_where_it_costs() -> None:
+def test_what_is_sent_again_is_said_only_where_it_costs() -> None:
     assert format_epoch_notice("undone", 0) == ""
-    assert format_epoch_notice("undone", 1).endswith("(undone): 1 byte.")
-    assert format_epoch_notice("undone", 2_000).endswith("(undone): 2,000 bytes.")
+    assert format_epoch_notice("undone", 1) == "Prompt cache reset (undone): 1 byte is sent again."
+    assert format_epoch_notice("undone", 2_000) == "Prompt cache reset (undone): 2,000 bytes are sent again."
     row = {"calls_of_unknown_cost": 2, "calls": 2}
     assert format_cost_line(row) == "cost not known: the model has no listed price"
 
@@ -93,7 +93,7 @@ async def test_a_broken_file_of_settings_is_named_once() -> None:
     with TempHome() as home:
         (home.hermes / "config.yaml").write_text("model: [1\n  x: {\n")
         done = await home.run(sys.executable, "-m", "hermes", "doctor")
-    assert done.code == 1 and done.stdout.count("not valid YAML") == 1 and done.stdout.count("Mend that line") == 1
+    assert done.code == 1 and done.stdout.count("not valid YAML") == 1 and done.stdout.count("Fix that line") == 1
 
 
 def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:

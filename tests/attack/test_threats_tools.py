@@ -155,7 +155,7 @@ async def test_t18_keeping_something_in_a_tainted_turn_needs_a_person() -> None:
         )
         context.state.taint.add_message(Message(role=Role.TOOL, parts=(page,)))
         refused = await calls(context)
-        assert refused.status is ToolStatus.REFUSED and "text from e.com" in refused.text
+        assert refused.status is ToolStatus.REFUSED and "untrusted content from e.com" in refused.text
         # A new conversation, or one whose span was left out, is clean again; a person's word lifts one source.
         context.state.taint.restart_from([])
         assert (await calls(context)).status is ToolStatus.OK

@@ -93,7 +93,7 @@ async def test_each_key_that_guides_name_goes_in_and_comes_out() -> None:
         ("spending.day.usd", "-1", "from zero on"),
         ("spendng.day.usd", "1", "Did you mean 'spending.day.usd'?"),
         ("TERMINAL_ENV", "docker", "Use `terminal.backend`"),
-        ("model.default.x", "1", "Nobody knows"),
+        ("model.default.x", "1", "Unknown setting"),
         ("", "1", "is no key"),
     ],
 )
@@ -110,7 +110,7 @@ async def test_a_refusal_is_one_line_and_exit_code_2() -> None:
     with TempHome() as home:
         done = await hermes(home, "config", "set", "agnt.max_turns", "3")
         assert (done.code, done.stdout) == (2, "")
-        assert done.stderr == "hermes: Nobody knows the key `agnt.max_turns`. Did you mean 'agent.max_turns'?\n"
+        assert done.stderr == "hermes: Unknown setting `agnt.max_turns`. Did you mean 'agent.max_turns'?\n"
 
 
 async def test_keys_are_never_shown_and_not_taken_from_the_command_line() -> None:
@@ -155,10 +155,10 @@ async def test_check_says_everything_with_its_line() -> None:
         lines = done.stdout.splitlines()
         for said in (
             f"{file}:5: error: `agent.max_turns` must be a whole number, not many.",
-            f"{file}:6: warning: Nobody knows the key `agent.max_trns`. Did you mean 'max_turns'?",
+            f"{file}:6: warning: Unknown setting `agent.max_trns`. Did you mean 'max_turns'?",
             f"{file}:7: note: This version does not act on `kanban`.",
             f"{file}:9: error: `memory.memory_char_limit` must be a whole number, 1 or more, not -3.",
-            f"{file}:10: warning: Nobody knows the key `nonsense`.",
+            f"{file}:10: warning: Unknown setting `nonsense`.",
         ):
             assert said in lines, (said, lines)
         assert any("TERMINAL_ENV is set; nothing here reads it. Use `terminal.backend`" in line for line in lines)

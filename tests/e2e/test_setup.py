@@ -75,7 +75,7 @@ async def test_a_typed_key_goes_into_env_and_is_shown_nowhere() -> None:
             async with setting_up(home) as screen:
                 await screen.shows_next("1. Another provider")
                 screen.type("\n")
-                await screen.shows_next("letters to look for:")
+                await screen.shows_next("text to filter:")
                 screen.type("openr\n")
                 await screen.shows_next("The key (not shown; it goes into .env as OPENROUTER_API_KEY):")
                 screen.type(key + "\n")

@@ -10,7 +10,7 @@ from hermes.testing.server import ScriptedServer
 
 EMPTY = {
     "approvals": "No question waits for an answer.",
-    "trust --list": "No folder is trusted yet. `hermes trust FOLDER` vouches for one.",
+    "trust --list": "No folder is trusted yet. `hermes trust FOLDER` trusts one.",
     "mcp": "There are no MCP servers. `mcp_servers` in config.yaml names them.",
     "auth list": "There are no keys yet.",
 }
@@ -52,12 +52,12 @@ async def test_the_doctor_runs_whatever_the_settings_say(config: dict[str, objec
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        ({"comand": "x"}, "the key `mcp_servers.notes.comand`. Did you mean 'command'?"),
+        ({"comand": "x"}, "unknown setting `mcp_servers.notes.comand`. Did you mean 'command'?"),
         (
             {"command": "x", "tools": {"exlude": ["a"]}},
-            "the key `mcp_servers.notes.tools.exlude`. Did you mean 'exclude'?",
+            "unknown setting `mcp_servers.notes.tools.exlude`. Did you mean 'exclude'?",
         ),
-        ({"command": "x", "zzz": 1}, "the key `mcp_servers.notes.zzz`. It may have: command, args, env"),
+        ({"command": "x", "zzz": 1}, "unknown setting `mcp_servers.notes.zzz`. It may have: command, args, env"),
     ],
 )
 async def test_a_mistyped_key_of_a_server_is_refused(server: dict[str, object], said: str) -> None:

@@ -192,7 +192,10 @@ async def test_what_leaves_for_a_server_asks_while_another_strangers_text_stands
         for _ in range(3):
             assert (await session.call("mcp__srv__echo")).status is ToolStatus.OK
         assert session.rules == ["tainted-egress"]
-        assert "its arguments go to the MCP server srv while text from evil.example" in session.person.asked[0].reason
+        assert (
+            "its arguments go to the MCP server srv while untrusted content from evil.example"
+            in session.person.asked[0].reason
+        )
 
 
 async def test_results_of_its_own_ask_once_unless_a_tool_only_reads(tmp_path: Path) -> None:

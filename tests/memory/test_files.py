@@ -75,7 +75,7 @@ def test_what_is_no_memory_is_named_and_left_alone(kind: str, tmp_path: Path) ->
         if os.access(one.path, os.R_OK):
             pytest.skip("this user may read everything")
     before = os.lstat(one.path)
-    with pytest.raises(UsageError, match=r"MEMORY.md .*left as it is"):
+    with pytest.raises(UsageError, match=r"MEMORY.md .*left unchanged"):
         one.read_entries()
     section = MemoryFileSection(one)
     assert section.render_text() == "" and "Nothing of it is in the prompt" in section.list_remarks()[0]

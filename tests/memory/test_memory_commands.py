@@ -46,7 +46,7 @@ async def test_what_waits_is_shown_with_its_sources_and_inert() -> None:
         async with open_memory_admin(home.environ) as desk:
             await desk.journal.propose_change(EntryChange(MemoryTarget.MEMORY, None, "one\nline\u202e\x1b[31m"), REVIEW)
         shown = (await memory(home, "pending")).stdout
-        assert "strangers' words stood there: web:\\u{202e}evil.example\\u{1b}[2J" in shown
+        assert "untrusted content was in the conversation: web:\\u{202e}evil.example\\u{1b}[2J" in shown
         assert "      + one\n        line\\u{202e}\n" in shown and "said twice" in shown
         assert not any(char in shown for char in "\x1b\u202e")
         assert json.loads((await memory(home, "pending", "--json")).stdout)[0]["state"] == "pending"

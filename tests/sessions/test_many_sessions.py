@@ -91,9 +91,9 @@ async def test_the_next_session_sees_what_a_person_has_changed(tmp_path: Path) -
         "http://127.0.0.1:9/v1", more_config={"skills": {"external_dirs": [str(outside)]}}
     ) as home:
         async with app_in(home) as app:
-            assert "nobody vouches for" not in await prompt_of(app)
+            assert "in untrusted folders" not in await prompt_of(app)
             _skill(outside, "walk-the-dog", "a")
-            assert "nobody vouches for" in await prompt_of(app)
+            assert "in untrusted folders" in await prompt_of(app)
             set_trust(home.hermes / "trust.json", str(outside), trusted=True)
             assert "- walk-the-dog: Marked a." in await prompt_of(app)
             _skill(outside, "walk-the-dog", "other")

@@ -93,7 +93,7 @@ async def test_epochs_are_listed_with_what_they_cost() -> None:
     assert lines[2].startswith("cache: 0 tokens read, 19,980 written; 0% from cache, which cost 0.0")
     assert lines[3] == "  part 1 of the conversation: a new session; 10,000 tokens in its first request"
     assert lines[4] == (
-        f"  part 2 of the conversation: another model; {new['uncached_bytes']:,} bytes of it were sent anew, "
+        f"  part 2 of the conversation: another model; {new['uncached_bytes']:,} bytes of it were sent again, "
         "10,000 tokens in its first request"
     )
 

@@ -128,7 +128,7 @@ async def test_a_turn_of_many_calls_is_looked_back_at_by_itself() -> None:
 async def test_a_review_that_fails_says_so_and_changes_nothing(found: object) -> None:
     seen = await chat(found)
     assert seen.memory == [] and seen.skills == []
-    assert any("could not be looked back at" in line for line in seen.notices)
+    assert any("Background memory review failed" in line for line in seen.notices)
 
 
 async def test_strangers_words_are_not_shown_to_the_review() -> None:

@@ -81,7 +81,7 @@ class AgentHome(ForeignHome):
             skipped.append(SkippedItem("state.db", str(error)))
         if self.same:
             what = tr("config.yaml, .env, SOUL.md, memories and skills")
-            skipped.append(SkippedItem(what, tr("they stand in this folder and are used as they are")))
+            skipped.append(SkippedItem(what, tr("they are in this folder already and are used unchanged")))
             return HomeContents(
                 title=self.title,
                 root=self.root,
@@ -139,7 +139,9 @@ class AgentHome(ForeignHome):
         if len(taken) < len(found):
             names = ", ".join(".".join(path) for path in found if path not in taken)
             skipped.append(
-                SkippedItem("config.yaml: " + names, tr("what may be done, and where things go, is said anew here"))
+                SkippedItem(
+                    "config.yaml: " + names, tr("permissions and destinations are not taken over: set them here again")
+                )
             )
         return taken
 
@@ -148,7 +150,9 @@ class AgentHome(ForeignHome):
         addresses = [name for name in found if _ADDRESS.fullmatch(name)]
         if addresses:
             names = ", ".join(addresses)
-            skipped.append(SkippedItem(f".env: {names}", tr("an address says where keys and words go: give it anew")))
+            skipped.append(
+                SkippedItem(f".env: {names}", tr("an address decides where keys and messages go: enter it again"))
+            )
         used = {name: value for name, value in found.items() if name not in addresses and _is_used(name)}
         others = len(found) - len(used) - len(addresses)
         if others:
@@ -158,11 +162,11 @@ class AgentHome(ForeignHome):
 
     def _list_others(self) -> Iterator[SkippedItem]:
         if (self.root / "sessions").is_dir():
-            yield SkippedItem("sessions/", tr("what was said stands in state.db"))
+            yield SkippedItem("sessions/", tr("conversations are in state.db"))
         if (self.root / "auth.json").exists():
             yield SkippedItem("auth.json", tr("sign-ins belong to that program; add keys with `hermes auth add`"))
         if (self.root / "cron").is_dir():
-            yield SkippedItem("cron/", tr("jobs are not taken over: `hermes cron add` makes them anew"))
+            yield SkippedItem("cron/", tr("jobs are not taken over: create them again with `hermes cron add`"))
 
 
 @contextlib.contextmanager

@@ -87,7 +87,7 @@ class OverrideEditor:
         return ModelFit(model, await client.find_context_length(), self._actor.conversation.lineage.estimated_tokens)
 
     async def switch_model(self, found: ModelFit) -> int | None:
-        """Continue the session with this model; return the bytes that are sent anew, None when that was stopped."""
+        """Continue the session with this model; return the bytes that are sent again, None when that was stopped."""
         self.check_idle()
         await self._live.route.set_first_model(found.model)
         return await self._renew_epoch(N_("the person chose {model}", model=found.model.endpoint.model), first=True)
@@ -100,7 +100,7 @@ class OverrideEditor:
         return save_selection(self._services.environ, candidate)
 
     async def set_effort(self, effort: str) -> int | None:
-        """Set the reasoning effort from now on; return the bytes that are sent anew."""
+        """Set the reasoning effort from now on; return the bytes that are sent again."""
         if effort not in (*EFFORTS, DEFAULT_CHOICE):
             hint = suggest_name(effort, EFFORTS) or ", ".join((*EFFORTS, DEFAULT_CHOICE))
             raise UsageError(N_("There is no effort {name!r}.", name=effort), hint)
@@ -124,7 +124,7 @@ class OverrideEditor:
         return self._services.settings.agent.personality if chosen is None else chosen
 
     async def set_personality(self, name: str) -> int | None:
-        """Set the personality from now on; return the bytes that are sent anew. Raises NotFoundError."""
+        """Set the personality from now on; return the bytes that are sent again. Raises NotFoundError."""
         if name not in (*self.list_personalities(), DEFAULT_CHOICE, "none"):
             hint = suggest_name(name, list(self.list_personalities())) or N_("/personality lists them.")
             raise NotFoundError(N_("There is no personality {name!r}.", name=name), hint)
@@ -137,7 +137,7 @@ class OverrideEditor:
         return list_toolsets_of(self._tool_settings())
 
     async def switch_toolsets(self, names: Sequence[str], *, on: bool) -> int | None:
-        """Turn tool sets on or off in this session; return the bytes that are sent anew, None for no change.
+        """Turn tool sets on or off in this session; return the bytes that are sent again, None for no change.
 
         Raises UsageError for an unknown tool set, and ConfigError when no tool would be left.
         """

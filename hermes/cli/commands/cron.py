@@ -90,7 +90,12 @@ def _add_job_options(parser: argparse.ArgumentParser) -> None:
     add("--cwd", metavar="FOLDER", help=tr("the folder that it works in"))
     add("--script", metavar="FILE", help=tr("a file in the home's folder scripts that runs first"))
     add("--no-agent", action=argparse.BooleanOptionalAction, default=None, help=tr("deliver what the script says"))
-    add("--context-from", action="append", metavar="JOB", help=tr("a job whose last output it is told (repeatable)"))
+    add(
+        "--context-from",
+        action="append",
+        metavar="JOB",
+        help=tr("a job whose last output is added to the prompt (repeatable)"),
+    )
     add("--repeat", type=int, metavar="N", help=tr("how many runs in all"))
     add("--max-cost", type=float, metavar="USD", help=tr("dollars that one run may spend"))
     add("--grace", type=float, metavar="SECONDS", help=tr("how late a run may be"))

@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help=tr("mend permissions, the search index and what is left over; never settings"),
+        help=tr("fix permissions, rebuild the search index, remove leftovers; never change settings"),
     )
     parser.add_argument("--json", action="store_true", dest="as_json", help=tr("print JSON"))
     args = parser.parse_arguments(arguments)

@@ -276,7 +276,7 @@ class _InteractiveSetup:
             return None
         if at == len(rows) - 2:
             url = _ask_address()
-            key = ask_secret(tr("Its key, if it wants one (not shown; Enter for none):"), getpass.getpass)
+            key = ask_secret(tr("API key (optional; not shown; Enter for none):"), getpass.getpass)
             return self._choose_model(SetupRequest(base_url=url, api_key=key))
         known = list_providers()
         title = pick_name(tr("Which provider?"), [one.title for one in known], free=False)

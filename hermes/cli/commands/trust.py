@@ -22,7 +22,7 @@ def run(arguments: list[str]) -> int:
     """Trust a folder, take trust back, or list what is trusted."""
     parser = CommandParser(
         prog="hermes trust",
-        description="Vouch for a project's folder: its files' text counts as yours, and what it brings may act.",
+        description="Trust a project's folder: its files count as yours, and its contents may take effect.",
         epilog="example: hermes trust .     hermes trust --remove ~/old     hermes trust --list",
     )
     parser.add_argument("folder", nargs="?", default=".", help="the folder, with all below it (default: this one)")
@@ -55,7 +55,7 @@ def _print_folders(folders: Sequence[str], *, as_json: bool) -> int:
     for folder in folders:
         print(escape_confusable_characters(folder))
     if not folders:
-        print(tr("No folder is trusted yet. `hermes trust FOLDER` vouches for one."))
+        print(tr("No folder is trusted yet. `hermes trust FOLDER` trusts one."))
     return 0
 
 
@@ -75,7 +75,10 @@ def _change_trust(home: HermesHome, folder: str, *, trusted: bool) -> str:
         )
     files = asyncio.run(trust_files(home, path))
     note = (
-        (" " + tr("Files in it that were written beside strangers' words count as yours now: {files}.", files=files))
+        (
+            " "
+            + tr("Files in it that were written alongside untrusted content count as yours now: {files}.", files=files)
+        )
         if files
         else ""
     )

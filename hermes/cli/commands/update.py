@@ -21,7 +21,7 @@ _KIND_NAMES = {
     UV: N_("installed by uv"),
     UV_TOOL: N_("installed by uv tool"),
     PIPX: N_("installed by pipx"),
-    UNKNOWN: N_("installed in a way that nobody knows"),
+    UNKNOWN: N_("installed in an unknown way"),
 }
 
 

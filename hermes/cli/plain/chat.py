@@ -75,7 +75,7 @@ async def _run_conversation(
     args: argparse.Namespace, source: LineSource, text: str | None = None, *, servers: tuple[LocalModelServer, ...] = ()
 ) -> int:
     """Run the whole conversation. Without `text` it is a chat with whoever is at `source`."""
-    # A chat that somebody sits at goes on for a while; what a script asks ends before anything could be looked back at.
+    # An interactive chat goes on for a while; what a script asks ends before a background review could run.
     options = structs.replace(build_app_options(args), reviews=text is None and source.interactive)
     environ = copy_environment()
     home = locate_home(environ)

@@ -61,7 +61,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
     shown = list(names)
     while True:
         _print_names(shown, len(names))
-        answer = ask_line(tr("A number, a name, or letters to look for:"), default)
+        answer = ask_line(tr("Number, name, or text to filter:"), default)
         found = _match_names(answer, names, shown)
         if len(found) == 1:
             return found[0]

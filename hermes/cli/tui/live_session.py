@@ -168,7 +168,7 @@ class TuiSession:
 
     def _recover_session(self, session_id: str, asks: bool) -> None:
         """Start to open the session here after the process in which it lived has ended."""
-        task = asyncio.create_task(self._reopen_session(session_id, asks), name=f"mend {session_id}")
+        task = asyncio.create_task(self._reopen_session(session_id, asks), name=f"reopen {session_id}")
         self._reopening.add(task)
         task.add_done_callback(self._reopening.discard)
 

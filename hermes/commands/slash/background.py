@@ -39,7 +39,7 @@ async def run_in_background(call: CommandCall) -> None:
     begun = known.start_task(
         call.text, context.open_background_session, context.app.options.cwd, lambda task: _report_task(context, task)
     )
-    context.tell(tr("Background session {n} works; you are told when it is done.", n=begun.number))
+    context.tell(tr("Background session {n} works; you are notified when it is done.", n=begun.number))
 
 
 def _report_task(context: CommandContext, task: "BackgroundTask") -> None:

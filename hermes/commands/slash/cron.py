@@ -17,7 +17,7 @@ _MAX_HISTORY = 20
 _VERBS = ("list", "show", "add", "pause", "resume", "run", "stop", "remove", "history")
 _USAGE = N_(
     "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
-    " history [JOB]. A schedule of several words stands in quotes."
+    " history [JOB]. Put a schedule of several words in quotes."
 )
 
 

@@ -130,6 +130,6 @@ COMMANDS = tuple(
             choose_detail,
             complete_detail,
         ),
-        ("redraw", (), N_("draw the screen anew"), "", redraw_screen, None),
+        ("redraw", (), N_("redraw the screen"), "", redraw_screen, None),
     )
 )

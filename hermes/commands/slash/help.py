@@ -104,7 +104,7 @@ async def run_doctor(call: CommandCall) -> None:
     ]
     call.context.tell("\n".join(escape_confusable_characters(line) for line in lines))
     if any(one.state != "ok" for one in checks):
-        call.context.tell(tr("`hermes doctor --fix` mends what is safe to mend."))
+        call.context.tell(tr("`hermes doctor --fix` fixes what is safe to fix."))
 
 
 async def show_config(call: CommandCall) -> None:
@@ -188,7 +188,7 @@ async def describe_update(call: CommandCall) -> None:
             )
         )
     else:
-        call.context.tell(tr("Nobody knows how it was installed; update it the same way."))
+        call.context.tell(tr("It is unknown how Hermes was installed; update it the same way."))
 
 
 _ABOUT_COMMANDS = tuple(
@@ -222,7 +222,7 @@ _REPLACEMENTS = (
         ("learning", "memory-graph"),
         N_("/memory log and /skills log NAME tell what was learned, and when."),
     ),
-    ("subgoal", (), N_("Write it into the goal itself: /goal TEXT sets the whole of it anew.")),
+    ("subgoal", (), N_("Write it into the goal itself: /goal TEXT replaces the whole goal.")),
     ("footer", (), N_("The line below the input says it all the time: /statusbar.")),
     ("indicator", (), N_("There is one sign for work, and /skin chooses its colours.")),
     (

@@ -98,7 +98,7 @@ async def trust_folder(call: CommandCall) -> None:
     if is_trusted(folder, read_trusted_folders(on.home.trust_file)):
         call.context.tell(tr("{folder} is trusted already.", folder=shown))
         return
-    question = tr("Vouch for {folder}? Its files' text counts as yours, and what it brings may act.", folder=shown)
+    question = tr("Trust {folder}? Its files count as yours, and its contents may take effect.", folder=shown)
     if not await call.context.confirm(question):
         call.context.tell(tr("Nothing was changed."))
         return
@@ -151,7 +151,7 @@ _SAFETY_COMMANDS = (
     ),
     SlashCommand(
         name="trust",
-        about=N_("vouch for a folder's files, after a yes"),
+        about=N_("trust a folder's files, after a yes"),
         usage=N_("[folder|list]"),
         group=CommandGroup.WORK,
         run=trust_folder,

@@ -62,8 +62,8 @@ def _format_instant(row: Plain) -> str:
     if row["began_at"] is not None and row["ended_at"] is not None:
         took = format_duration(float(str(row["ended_at"])) - float(str(row["began_at"])))
     wrong = tr("not delivered: {why}", why=row["delivery_why"]) if row["delivery"] == "failed" else ""
-    owed = tr("still to be delivered") if row["delivery"] == "owed" else ""
-    parts = (when, row["job"], state, why, took, wrong, owed)
+    delivery = tr("still to be delivered") if row["delivery"] == "owed" else ""
+    parts = (when, row["job"], state, why, took, wrong, delivery)
     return "  ".join(str(part) for part in parts if part)
 
 

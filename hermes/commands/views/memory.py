@@ -38,7 +38,8 @@ def format_memory_change(row: Plain) -> list[str]:
     sources = row["sources"]
     assert isinstance(sources, list)
     lines += [
-        "      " + tr("strangers' words stood there: {text}", text=escape_text(str(source))) for source in sources
+        "      " + tr("untrusted content was in the conversation: {text}", text=escape_text(str(source)))
+        for source in sources
     ]
     for sign, text in (("- ", row["before"]), ("+ ", row["after"])):
         lines += [f"      {line}" for line in _entry_lines(sign, str(text))] if text is not None else []

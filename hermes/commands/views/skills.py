@@ -51,7 +51,10 @@ def format_decision(row: Plain) -> str:
 def format_skill_diff(row: Plain, lines: list[str]) -> list[str]:
     """Format a change with all that a person needs to decide on it."""
     told = [format_skill_change(row)]
-    told += [tr("Text of strangers stood there: {text}", text=escape_text(one)) for one in as_strings(row["sources"])]
+    told += [
+        tr("Untrusted content was in the conversation: {text}", text=escape_text(one))
+        for one in as_strings(row["sources"])
+    ]
     waits = row["state"] == "pending"
     answer = [tr("hermes skills approve {id}, or reject {id}", id=row["id"])] if waits else []
     return [*told, "", *lines, *answer]

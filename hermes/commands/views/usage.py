@@ -37,7 +37,7 @@ def format_session_usage(report: Plain) -> list[str]:
         cost: list[str] = []
         if epoch["uncached_bytes"]:
             cost.append(
-                tr_plural("{n} byte of it was sent anew", "{n} bytes of it were sent anew", epoch["uncached_bytes"])
+                tr_plural("{n} byte of it was sent again", "{n} bytes of it were sent again", epoch["uncached_bytes"])
             )
         if epoch["first_prompt_tokens"]:
             cost.append(tr("{n:,} tokens in its first request", n=epoch["first_prompt_tokens"]))
@@ -80,8 +80,8 @@ def format_epoch_notice(reason: str, count: int) -> str:
     if not count:
         return ""
     return tr_plural(
-        "From here on the provider reads the conversation anew ({reason}): {n} byte.",
-        "From here on the provider reads the conversation anew ({reason}): {n} bytes.",
+        "Prompt cache reset ({reason}): {n} byte is sent again.",
+        "Prompt cache reset ({reason}): {n} bytes are sent again.",
         count,
         reason=localize(strip_control_characters(reason)),
     )

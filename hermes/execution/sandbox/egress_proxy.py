@@ -107,7 +107,7 @@ class AllowedHosts:
         return any("*" not in one and _matches_pattern(one, host, port) for one in self._patterns)
 
     async def _ask_once(self, host: str, port: int, permissions: CommandPermissions | None, name: str = "") -> None:
-        """Ask once, however many want to know. A question whose asker was stopped is asked anew."""
+        """Ask once, however many want to know. A question whose asker was stopped is asked again."""
         key = host, port, permissions
         while (answer := self._answers.get(key)) is not None:
             await asyncio.wait({answer})

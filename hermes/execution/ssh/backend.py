@@ -170,7 +170,7 @@ class SshBackend:
         if not _HOST_PATTERN.fullmatch(options.host):
             raise ToolError(f"{options.host!r} is no host. Set terminal.ssh.host to a name, an address or an alias.")
         if options.user and not _USER_PATTERN.fullmatch(options.user):
-            raise ToolError(f"{options.user!r} is no name of a user. Mend terminal.ssh.user.")
+            raise ToolError(f"{options.user!r} is no name of a user. Fix terminal.ssh.user.")
 
     def _build_arguments(self, *options: str) -> list[str]:
         ssh = self._options

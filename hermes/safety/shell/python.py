@@ -327,7 +327,7 @@ class _PythonReader(_LoopTracker):
     def __init__(self, code: CodeAnalysis, given: Sequence[str]) -> None:
         super().__init__(code, given)
         self.opened: dict[ast.Call, str] = {}
-        """Calls that open a file anew, with its path."""
+        """Calls that open a file for writing and truncate it, with its path."""
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """Collect paths and hosts that are spelled out."""

@@ -28,7 +28,7 @@ from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.util.text import escape_unseen_characters, to_one_line
 
-_FAILURE_NOTICE = N_("The last turns could not be looked back at for memories; `hermes logs` says why.")
+_FAILURE_NOTICE = N_("Background memory review failed; `hermes logs` says why.")
 MAX_HELD_MESSAGES = 400
 """The most messages since the last review that are held for the next one."""
 _LOG = logging.getLogger(__name__)
@@ -121,9 +121,9 @@ class BackgroundReviewer:
         bodies = {}
         for name in used:
             try:
-                if (await self._skills.find_skill(name)).trusted:  # a stranger's is not the agent's to mend
+                if (await self._skills.find_skill(name)).trusted:  # the agent does not change untrusted skills
                     bodies[name] = await self._skills.read_instructions(name)
-            except HermesError:  # gone or broken since: nothing to be mended
+            except HermesError:  # gone or broken since: there is nothing to fix
                 continue
         material = ReviewMaterial(
             messages=messages,
@@ -133,7 +133,7 @@ class BackgroundReviewer:
         )
         found = await review_work(material, self._create_task(), _ignore_event)
         if isinstance(found, Failure):
-            _LOG.warning("the last turns were not looked back at: %s", found.message)
+            _LOG.warning("background review failed: %s", found.message)
             self._report_failure(Level.INFO)
             return
         await self._store_findings(found, sources)
@@ -169,7 +169,7 @@ class BackgroundReviewer:
         said = [f"Kept from the last turns: {', '.join(done)}."] if done else []
         said += [f"Worth keeping, if you say so: {', '.join(waiting)}."] if waiting else []
         more = "`hermes memory log` and `hermes skills pending` tell more."
-        nothing = "The last turns were looked back at: nothing new to keep."
+        nothing = "Background review: nothing new to keep."
         self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
 
     async def _propose_change(

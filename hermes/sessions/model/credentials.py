@@ -95,7 +95,7 @@ class Credentials:
         return self.create_pool(name, slots, title) if slots else SingleKey(endpoint.api_key)
 
     def _variable_source(self, place: str, found: ProviderRecord) -> KeySource:
-        """Return a source that reads one of the provider's variables anew from the environment and `.env`."""
+        """Return a source that reads one of the provider's variables again from the environment and `.env`."""
 
         def read_variables() -> dict[str, str]:
             return dict(list_environment_keys(found, merge_dotenv(self._process, self._home.env_file)))

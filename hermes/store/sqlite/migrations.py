@@ -60,7 +60,7 @@ def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchem
 
 
 def _back_up(connection: apsw.Connection, path: Path, version: int) -> None:
-    """Copy the whole database to `backups/`; a half-made copy never carries a backup's name."""
+    """Copy the whole database to `backups/`; an incomplete copy never carries a backup's name."""
     folder = path.parent / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
     stamp = time.strftime("%Y%m%d-%H%M%S")

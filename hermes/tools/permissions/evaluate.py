@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from hermes.core.parts import Provenance, Source
+from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, quote_argv
 from hermes.safety.paths import is_autorun_file, is_or_below
 from hermes.safety.policy import policy_subjects
@@ -493,7 +494,7 @@ def _find_tainted_effects(
     sources = context.state.taint.list_sources()
     if not sources:
         return
-    because = f"text from {sources[-1].partition(':')[2]} stands in this conversation"
+    because = N_("untrusted content from {source} is in this conversation", source=sources[-1].partition(":")[2])
     for effect in effects:
         if effect.kind in EGRESS_KINDS:
             found = () if is_contained else _describe_egress(effect, context, hosts)
@@ -533,7 +534,7 @@ def _describe_persistence(effect: CommandEffect) -> tuple[_TaintReason, ...]:
 def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintReason, ...]:
     """Return the reason to ask about files that run, or nothing where the person trusts them or there are none."""
     if effect.kind is EffectKind.UNKNOWN:
-        return (("tainted-run", "it runs files that nobody vouched for", ""),)
+        return (("tainted-run", "it runs untrusted files", ""),)
     if effect.kind is not EffectKind.RUNS:
         return ()
     files = list(effect.targets)
@@ -541,11 +542,7 @@ def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintRe
     if is_hook_effect(effect) and not told_otherwise and (programs := list_git_programs(effect)) is not None:
         files = programs
     strange = [one for one in files if one[:1] == "/" and _is_untrusted(one, context)]
-    return (
-        (("tainted-run", f"it runs files that nobody vouched for{_format_files(strange, context)}", ""),)
-        if strange
-        else ()
-    )
+    return (("tainted-run", f"it runs untrusted files{_format_files(strange, context)}", ""),) if strange else ()
 
 
 def _format_files(files: Sequence[str], context: ToolContext) -> str:

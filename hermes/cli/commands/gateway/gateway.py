@@ -96,7 +96,14 @@ def _print_deliveries(health: _GatewayHealth) -> None:
     waiting = sum(health.deliveries.get(state, 0) for state in ("open", "pending", "attempting"))
     if waiting:
         old = format_duration(health.oldest_delivery_seconds)
-        print(tr_plural("{n} message is owed for {time}.", "{n} messages are owed, one for {time}.", waiting, time=old))
+        print(
+            tr_plural(
+                "{n} message is not delivered yet; it has waited for {time}.",
+                "{n} messages are not delivered yet; the oldest has waited for {time}.",
+                waiting,
+                time=old,
+            )
+        )
     bad = {state: health.deliveries.get(state, 0) for state in ("failed", "uncertain")}
     if any(bad.values()):
         print(tr("Deliveries that failed: {failed}; in doubt: {uncertain}.", **bad))
@@ -197,9 +204,9 @@ def _build_parser() -> CommandParser:
         "uninstall": tr("end it, and have nobody start it any more"),
         "start": tr("start it in the background"),
         "stop": tr("end it: what runs comes to its end first"),
-        "restart": tr("end it and start it anew"),
+        "restart": tr("stop it and start it again"),
         "status": tr("whether it runs, its accounts, and what waits"),
-        "reload": tr("have it read its accounts anew, as SIGHUP does"),
+        "reload": tr("reload its accounts, as SIGHUP does"),
         "logs": tr("what it did; never what anybody said"),
     }
     parsers = {verb: verbs.add_parser(verb, help=what) for verb, what in verb_help.items()}

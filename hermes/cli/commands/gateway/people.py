@@ -178,7 +178,7 @@ def run_audit(arguments: list[str]) -> int:
         prog="hermes audit",
         description=tr(
             "What people did from chats, the newest first: messages, answers to questions, what was refused, people "
-            "and codes that were changed, strangers who were turned away. The newest 100,000 are kept."
+            "and codes that were changed, unknown senders who were turned away. The newest 100,000 are kept."
         ),
         epilog="example: hermes audit --person telegram:12345678 -n 20",
     )

@@ -258,7 +258,7 @@ class EmailPlatform(Platform):
             return []
         missed: list[int] = []
         if self._validity:
-            self._context.report(N_("The mail server has numbered its mails anew; the last days are read again."))
+            self._context.report(N_("The mail server has renumbered its mails; those of the last days are read again."))
             day = time.gmtime(self._context.clock.now() - REREAD_DAYS * 86400)
             missed = await imap.search_mails(f"SINCE {day.tm_mday}-{_MONTHS[day.tm_mon - 1]}-{day.tm_year}")
         self._validity = folder.validity

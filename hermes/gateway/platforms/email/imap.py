@@ -23,7 +23,7 @@ LOGOUT_SECONDS = 1.0
 _LITERAL = re.compile(rb"\{(\d{1,10})\+?\}$")
 _QUOTED_BODY = re.compile(rb'BODY\[[^\]]*\](?:<\d+>)? "((?:[^"\\]|\\.)*)"')
 _TEMPORARY_CODES = (b"[UNAVAILABLE]", b"[INUSE]", b"[LIMIT]", b"[SERVERBUG]", b"[CONTACTADMIN]")
-WRONG_PASSWORD = N_("The mail server does not take this user and password. Set them anew: `EMAIL_PASSWORD` in .env.")
+WRONG_PASSWORD = N_("The mail server does not take this user and password. Set them again: `EMAIL_PASSWORD` in .env.")
 
 
 class ImapFolder(Struct, frozen=True):
@@ -140,7 +140,7 @@ class ImapConnection:
                 while not self.has_new_mail:
                     await self._read_response()
         except TimeoutError:
-            pass  # it is asked anew: servers end what lasts half an hour
+            pass  # IDLE is sent again: servers end a connection that is quiet for half an hour
         await self._connection.write(b"DONE\r\n")
         await self._finish_command(tag, COMMAND_SECONDS)
 

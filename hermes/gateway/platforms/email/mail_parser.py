@@ -268,7 +268,7 @@ def _decode_text(raw: bytes, charset: str) -> str:
         if known.name.replace("-", "_") not in _REFUSED_CODECS:
             return raw.decode(known.name, "replace")
     except (LookupError, ValueError, TypeError):
-        pass  # nobody knows this character set, or it is none
+        pass  # the character set is unknown, or none for text
     return raw.decode("utf-8", "replace")
 
 

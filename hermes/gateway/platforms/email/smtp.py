@@ -147,7 +147,7 @@ def _classify_reply(reply: SmtpReply) -> SendFault:
     if reply.code < 500:
         return SendFault.RATE_LIMITED if _RATE_LIMIT_WORDS.search(reply.text) else SendFault.TRANSIENT
     if reply.code in (530, 534, 535, 538):
-        return SendFault.UNKNOWN  # our own password: it is tried for a while, somebody may mend it
+        return SendFault.UNKNOWN  # our own password: it is tried for a while, somebody may correct it
     if reply.code == 552 or (subject, detail) in (("3", "4"), ("2", "3")):
         return SendFault.TOO_LONG
     by_subject = {"1": SendFault.NOT_FOUND, "6": SendFault.BAD_FORMAT, "7": SendFault.FORBIDDEN}

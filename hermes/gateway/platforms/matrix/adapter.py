@@ -127,7 +127,7 @@ class MatrixPlatform(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """Log in, read missed messages, and yield what comes in."""
-        await self._ensure_logged_in(anew=not self._options.access_token and not self._client.token)
+        await self._ensure_logged_in(renew=not self._options.access_token and not self._client.token)
         try:
             device = (("device", self._device_id),) if self._device_id else ()
             if self._since:
@@ -211,10 +211,10 @@ class MatrixPlatform(Platform):
 
     # The account.
 
-    async def _ensure_logged_in(self, *, anew: bool = False) -> None:
+    async def _ensure_logged_in(self, *, renew: bool = False) -> None:
         """Make sure that there is a token and that its account is known."""
         async with self._login_lock:
-            if self._events.me and not anew:
+            if self._events.me and not renew:
                 return
             try:
                 if not self._client.token:

@@ -193,7 +193,7 @@ def _overwritten(call: ProgramCall, target: str, values: dict[str, Word]) -> Non
 
 
 def _takes_nothing(values: dict[str, Word]) -> bool:
-    """Whether a file is only opened anew; with `seek` it is made a large one."""
+    """Whether a file is only truncated; with `seek` it is made a large one."""
     none = "count" in values and values["count"].text == "0" and not {"seek", "conv"} & values.keys()
     return none or values.get("if", Word("")).text == "/dev/null"
 

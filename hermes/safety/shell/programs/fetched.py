@@ -1,4 +1,4 @@
-"""Programs that run, or install, what an address names: nobody vouches for that as for a package of a registry."""
+"""Programs that run, or install, what an address names: unlike a package of a registry, it has no trusted publisher."""
 
 import re
 from collections.abc import Callable

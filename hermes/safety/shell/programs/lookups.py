@@ -1,7 +1,7 @@
 """Programs that only ask: a name that is looked up, or an argument of a question, carries what stands in it away.
 
-Nobody minds a look-up as such. That it sends something is noted, so that it is asked about while strangers' text stands
-in the conversation.
+Nobody minds a look-up as such. That it sends something is noted, so that it is asked about while untrusted content
+is in the conversation.
 """
 
 import re
@@ -84,7 +84,7 @@ _HERE = re.compile(r"(localhost|127\.[\d.]+|\[?::1\]?|0\.0\.0\.0|/.*|\.|)$")
 _NO_NAME = re.compile(r"[-+]|(in|any|a|aaaa|txt|mx|ns|cname|soa|srv|ptr|caa|hs|ch|https|svcb)$|\d{1,5}$", re.IGNORECASE)
 _ANSWERS = word_set("dig host nslookup drill delv kdig whois finger")
 """Programs whose answer is a text that somebody else wrote."""
-_STRANGERS = _ANSWERS | {"gh"}
+_UNTRUSTED_ANSWERS = _ANSWERS | {"gh"}
 _ITS_OWN = {"gh": "github.com", "git": "origin"}
 """The host that a program asks when it is told nothing else."""
 _BY_FILE = ("-f", "-iL", "-if")
@@ -108,7 +108,7 @@ def _note(call: ProgramCall) -> None:
     if not hosts:
         return
     call.add_effect(EffectKind.SENDS, sorted(hosts))
-    if call.name in _STRANGERS:
+    if call.name in _UNTRUSTED_ANSWERS:
         call.add_effect(EffectKind.FETCHES, sorted(hosts))
     named = call.name in _NAMED or call.name == "getent"
     if named and any(SECRET in word.labels for word in call.words):

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 PREFIX = re.compile(r"^(?P<kind>[a-z]+)(\((?P<scope>[^)]*)\))?(?P<breaking>!)?: *(?P<text>.*)")
-KINDS = {"feat": "New", "fix": "Mended", "perf": "Faster", "docs": "Documentation", "revert": "Taken back"}
-WORDS = {"add": "New", "fix": "Mended", "mend": "Mended", "remove": "Gone", "drop": "Gone", "deprecate": "Gone"}
+KINDS = {"feat": "New", "fix": "Fixed", "perf": "Faster", "docs": "Documentation", "revert": "Taken back"}
+WORDS = {"add": "New", "fix": "Fixed", "repair": "Fixed", "remove": "Gone", "drop": "Gone", "deprecate": "Gone"}
 BREAKING, REST = "You must do something", "Inside, or not sorted"
-ORDER = (BREAKING, "New", "Mended", "Faster", "Gone", "Taken back", "Documentation", REST)
+ORDER = (BREAKING, "New", "Fixed", "Faster", "Gone", "Taken back", "Documentation", REST)
 
 
 def entry(commit: str, subject: str, body: str) -> tuple[str, str]:
