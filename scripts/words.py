@@ -148,8 +148,8 @@ TECHNICAL = re.compile(
 )
 """What is never translated: commands, marks, lines of a configuration."""
 REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
-UNSEEN = ("testing/", "mcp/rpc.py")
-"""What no person is shown: the fake servers, and words of a protocol."""
+UNSEEN = ("testing/", "mcp/rpc.py", "util/renamed.py")
+"""What no person is shown: the fake servers, words of a protocol, and warnings for authors of plug-ins."""
 ALLOWED_FILES = {
     "cli/commands/completion.py": "words for shells",
     "cli/fault_log.py": "the log stays English",

@@ -10,6 +10,10 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -84,7 +88,7 @@ class _RenamedModuleFinder:
         """Return a spec for what is gone and has a successor; None for everything else."""
         if fullname not in _MODULES and fullname not in _PACKAGES:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _PACKAGES)
+        return importlib.machinery.ModuleSpec(fullname, cast("Loader", self), is_package=fullname in _PACKAGES)
 
     def create_module(self, _: importlib.machinery.ModuleSpec) -> None:
         """Let Python make the module as usual."""
