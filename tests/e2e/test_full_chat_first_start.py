@@ -28,7 +28,7 @@ async def test_from_nothing_to_a_first_answer() -> None:
                 await screen.enter(await numbered(screen, "A server, by its address"))
                 await screen.shows("Its address")
                 await screen.enter(server.url)
-                await screen.shows("Its key")
+                await screen.shows("API key")
                 await screen.press("Enter")
                 await screen.shows("Keep this choice?")
                 await screen.press("Enter")

@@ -309,7 +309,7 @@ async def test_an_address_is_asked_for_until_it_is_one_and_what_is_kept_all_the_
             await screen.shows_next("That is no address")
             await screen.shows_next("Its address")
             screen.type("127.0.0.1:9/v1\n")
-            await screen.shows_next("Its key")
+            await screen.shows_next("API key")
             screen.type("\n")
             await screen.shows_next("Which model?")
             screen.type("some-model\n")
