@@ -17,9 +17,9 @@ CI = (ROOT / ".ci" / "run").read_text("utf-8")
 
 def list_needs(tree: ast.Module) -> Iterator[ast.expr]:
     """Yield what is asked for by marks and by `require`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("pytest.mark.needs", "require"):
-            yield from node.args
+    for call in CALLS[tree]:
+        if ast.unparse(call.func) in ("pytest.mark.needs", "require"):
+            yield from call.args
 
 
 def is_slow_file(tree: ast.Module) -> bool:
@@ -34,7 +34,20 @@ def read_trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in sorted(TESTS.rglob("*.py"))}
 
 
+def list_calls(tree: ast.Module) -> list[ast.Call]:
+    """Return the calls of what is named `needs`, `require` or `skip`, of which the tests look at the whole name."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [one for one in calls if get_last_name(one.func) in ("needs", "require", "skip")]
+
+
+def get_last_name(function: ast.expr) -> str:
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+
+
 TREES = read_trees()
+CALLS = {tree: list_calls(tree) for tree in TREES.values()}
 
 
 def test_every_need_names_a_program_that_is_known_and_every_program_is_needed() -> None:
@@ -52,9 +65,9 @@ def test_every_need_names_a_program_that_is_known_and_every_program_is_needed() 
 
 def test_programs_are_looked_for_in_one_place() -> None:
     for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.skip":
-                assert "installed" not in ast.unparse(node) or path.name == "requirements.py", path
+        for call in CALLS[tree]:
+            if ast.unparse(call.func) == "pytest.skip":
+                assert "installed" not in ast.unparse(call) or path.name == "requirements.py", path
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)
