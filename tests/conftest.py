@@ -1,6 +1,7 @@
 """What holds for the whole suite: no test reaches beyond this machine, and a test that lacks a program says so."""
 
 import ipaddress
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ settings.load_profile("suite")
 
 SLOW_FOLDERS = ("attack", "e2e", "ends", "torture")
 """Folders of tests that start whole programs, drive real terminals or run campaigns; not in `make test-fast`."""
+_SLOW_MODULE = re.compile(r"^pytestmark = (?:pytest\.mark\.slow$|\[.*pytest\.mark\.slow\b)", re.MULTILINE)
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 
 
@@ -43,9 +45,15 @@ sys.addaudithook(_refuse_the_network)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the slow folders out before they are imported when slow tests are not wanted."""
-    is_slow = collection_path.parent == Path(__file__).parent and collection_path.name in SLOW_FOLDERS
-    return True if is_slow and config.option.markexpr == "not slow" else None
+    """Leave slow folders and slow modules out before they are imported when slow tests are not wanted."""
+    if config.option.markexpr != "not slow":
+        return None
+    if collection_path.parent == Path(__file__).parent and collection_path.name in SLOW_FOLDERS:
+        return True
+    if not collection_path.match("test_*.py"):
+        return None
+    # Some of them import the official packages of providers, which takes seconds of CPU time in every worker.
+    return True if _SLOW_MODULE.search(collection_path.read_text("utf-8")) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -129,6 +129,7 @@ def test_unchanged_files_are_not_read_again(work: Path, tmp_path: Path) -> None:
     assert again.items[b"a"].state != known.items[b"a"].state
 
 
+@pytest.mark.slow
 def test_a_folder_of_twenty_thousand_files_takes_bounded_time(work: Path, tmp_path: Path) -> None:
     for number in range(200):
         folder = work / f"d{number}"

@@ -302,6 +302,7 @@ async def test_a_question_that_waited_is_asked_again_and_its_turn_ends() -> None
         assert server.requests[0].last_user_text.startswith("reset it")
 
 
+@pytest.mark.slow
 async def test_verbs_read_what_an_old_home_holds() -> None:
     async with old_home() as (home, _):
         (job,) = json.loads((await run(home, "cron", "list", "--json")).stdout)
@@ -410,6 +411,7 @@ def plain(frames: list[dict[str, object]]) -> list[dict[str, object]]:
     return [{name: value for name, value in one.items() if name not in ENV_AND_FOLDER} for one in frames]
 
 
+@pytest.mark.slow
 async def test_a_new_command_line_understands_an_old_gateway() -> None:
     for connection, arguments, shown in (
         (0, ("-z", "through the gateway"), "for the caller\n"),

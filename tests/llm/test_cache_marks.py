@@ -189,6 +189,7 @@ def _judged(request: RecordedRequest, kind: tuple[str, str]) -> None:
     TypeAdapter(list[ChatCompletionMessageParam]).validate_python(unmarked(request.json["messages"]))
 
 
+@pytest.mark.slow
 @EACH
 async def test_the_official_types_take_marked_requests(kind: tuple[str, str]) -> None:
     pytest.importorskip("anthropic")

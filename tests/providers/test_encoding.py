@@ -299,6 +299,7 @@ def test_cache_marks_and_plain_texts_do_not_count_in_the_canonical_form() -> Non
     assert prefix_elements(json.dumps(one).encode()) == prefix_elements(json.dumps(two).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WIRES)
 def test_the_official_packages_accept_what_is_sent(name: str) -> None:
     to = endpoint(WIRES[name])

@@ -335,6 +335,7 @@ REPEATED = [
 AROUND = ["{}", "cat <<'EOF'\n{}\nEOF\n", "rm {}", "find {}", "psql -c '{}'", "python -c '{}'", "git commit -m '{}'"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", REPEATED)
 def test_the_cost_grows_no_faster_than_the_text(piece: str) -> None:
     texts = [ScaledText(piece, around) for around in AROUND]

@@ -40,6 +40,7 @@ def test_a_command_costs_little() -> None:
     assert count_cpu_units(lambda: judge_often("git status && ls -la | head -5")) < 80
 
 
+@pytest.mark.slow
 def test_large_texts_are_judged_within_bounds() -> None:
     heredoc = ScaledText("a line with words, $signs and (brackets)\n", "cat > f <<'EOF'\n{}EOF\n")
     script = ScaledText(
@@ -126,6 +127,7 @@ def test_no_text_breaks_it(text: str) -> None:
     assert all(one.rule and one.reason for one in judgement.findings)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=6).map("".join))
 def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
@@ -133,6 +135,7 @@ def test_the_cost_of_any_text_grows_with_its_length(piece: str) -> None:
     assert cost.units < 100 or cost.growth < 40, (piece, cost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

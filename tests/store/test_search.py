@@ -331,6 +331,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_kill_while_catching_up_leaves_a_good_index(store: Store, tmp_path: Path) -> None:
     text = "".join(chr(0x4E00 + number % 3000) for number in range(300))
     for _ in range(4):

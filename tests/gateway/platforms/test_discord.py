@@ -231,6 +231,7 @@ async def test_the_limit_is_of_code_points(fake: Fake, here: Account) -> None:
     assert long.value.fault is SendFault.TOO_LONG
 
 
+@pytest.mark.slow
 async def test_no_request_is_made_that_a_bucket_does_not_allow(fake: Fake, here: Account) -> None:
     place = Place("here", fake.place("91001"))
     fake.rest.bucket, fake.rest.bucket_seconds = 2, 3.0
