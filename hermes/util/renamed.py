@@ -88,7 +88,8 @@ class _RenamedModuleFinder:
         """Return a spec for what is gone and has a successor; None for everything else."""
         if fullname not in _MODULES and fullname not in _PACKAGES:
             return None
-        return importlib.machinery.ModuleSpec(fullname, cast("Loader", self), is_package=fullname in _PACKAGES)
+        loader: Loader = cast("Loader", self)
+        return importlib.machinery.ModuleSpec(fullname, loader, is_package=fullname in _PACKAGES)
 
     def create_module(self, _: importlib.machinery.ModuleSpec) -> None:
         """Let Python make the module as usual."""
