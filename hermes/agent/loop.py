@@ -1,7 +1,7 @@
 """The conversation loop: prologue, [request, answer, tool calls]*, end.
 
 It only orchestrates. What can go wrong with an answer is a row in `recovery.py`; what a batch of calls goes through is
-in `calls.py`; how an unanswered turn is closed is in `closing.py`. Stopping a turn is cancelling its task: the model's
+in `calls.py`, and so is how an unanswered turn is closed. Stopping a turn is cancelling its task: the model's
 connection and the running tools close on the way out, and the turn is closed and named before the cancellation goes on.
 """
 

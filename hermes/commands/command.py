@@ -1,7 +1,7 @@
 """Slash commands: what one is, how it is found, and how a line that begins with `/` is run.
 
-Each file in `commands/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`;
-`slash.py` finds them. Help and completion are generated from these.
+Each file in `commands/slash/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`;
+`registry.py` finds them. Help and completion are generated from these.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

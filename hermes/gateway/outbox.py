@@ -1,6 +1,6 @@
 """The outbox: messages to chats, sent in order until the platform has them or they are given up.
 
-Everything that is sent is a row first (`store/chats.py`). A row is `attempting` while the platform has it: one
+Everything that is sent is a row first (`store/outbox.py`). A row is `attempting` while the platform has it: one
 that is found so after a restart may have arrived, and is treated as the platform allows (`Resend`).
 """
 

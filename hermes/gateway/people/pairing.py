@@ -1,7 +1,7 @@
 """Pairing: whoever administers Hermes makes a code, and another person becomes known by sending it to the bot.
 
 So nobody unknown is ever answered. Five wrong codes lock an account for an hour; how codes are made is in
-`app/people_desk.py`.
+`admin/people/admin.py`.
 """
 
 import re

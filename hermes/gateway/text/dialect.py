@@ -1,4 +1,4 @@
-"""Markdown in each platform's dialect, all from one parse of it (`parts.py`).
+"""Markdown in each platform's dialect, all from one parse of it (`markup/document.py`).
 
 A model's text is inert there: nothing notifies everybody in a room, nothing is raw HTML, and addresses are links only
 when they lead to the web or to a mailbox. Pictures become links: nothing is fetched to show a text.
