@@ -43,8 +43,9 @@ endif
 # The text goes through as it was typed, dollar signs and all.
 override export Q := $(value Q)
 
+# Half of the time tests wait for processes and terminals: three at once keep two cores busy.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 # Slow are whole programs, real terminals and campaigns: SLOW_FOLDERS in tests/conftest.py, and the mark `slow`.
 test-fast: $(VENV)/dev.stamp
