@@ -30,14 +30,14 @@ class Requirement:
     package: str
     """The name of Debian's package, under which `.ci/run` installs it."""
     programs: tuple[str, ...] = ()
-    library: str = ""
+    shared_object: str = ""
     is_optional: bool = False
     """Whether CI may go on without it; its tests are skipped there, and counted."""
     is_linux_only: bool = False
 
     def is_installed(self) -> bool:
         """Return whether all of its programs are found, and its library can be loaded."""
-        return all(map(find_program, self.programs)) and (not self.library or _is_loadable(self.library))
+        return all(map(find_program, self.programs)) and (not self.shared_object or _is_loadable(self.shared_object))
 
     def is_expected(self) -> bool:
         """Return whether the run is one of CI, which installs this."""
@@ -50,7 +50,7 @@ REQUIREMENTS = {
     "curl": Requirement("curl", ("curl",)),
     "fish": Requirement("fish", ("fish",), is_optional=True),
     "git": Requirement("git", ("git",)),
-    "libgomp": Requirement("libgomp1", library="libgomp.so.1", is_linux_only=True),
+    "libgomp": Requirement("libgomp1", shared_object="libgomp.so.1", is_linux_only=True),
     "openssh": Requirement("openssh-server", ("ssh", "ssh-keygen", "sshd"), is_linux_only=True),
     "poppler": Requirement("poppler-utils", ("pdftotext", "pdfinfo"), is_optional=True),
     "procps": Requirement("procps", ("ps",), is_linux_only=True),
@@ -70,11 +70,11 @@ def find_program(name: str) -> str | None:
 
 
 @cache
-def _is_loadable(library: str) -> bool:
+def _is_loadable(name: str) -> bool:
     if sys.platform != "linux":
         return True
     try:
-        ctypes.CDLL(library)
+        ctypes.CDLL(name)
     except OSError:
         return False
     return True

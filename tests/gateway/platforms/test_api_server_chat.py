@@ -95,13 +95,13 @@ async def test_a_session_is_named_by_a_header_and_only_its_own_key_has_it() -> N
     other = "o" * 32
     keys = [{"key": other, "name": "other"}]
     async with api([Say("one"), Say("two"), Say("three")], keys=keys) as it:
-        headers = {"X-Hermes-Session-Id": "work"}
+        headers = {"X-Hermes-Session-Id": "reading"}
         async with it.openai() as mine, it.openai(other) as theirs:
             for client, text in ((mine, "a"), (mine, "b"), (theirs, "c")):
                 await client.chat.completions.create(model="hermes", messages=[user(text)], extra_headers=headers)
         sizes = [len(request.messages) for request in it.model.requests]
         assert sizes == [2, 4, 2]
-        status, found = await it.ask("GET", "/v1/sessions/work/messages", key=other)
+        status, found = await it.ask("GET", "/v1/sessions/reading/messages", key=other)
         assert status == 200
         assert "'content': 'a'" not in str(found)
         hidden = next(iter(it.gateway.pool.live_sessions)).actor.session_id
