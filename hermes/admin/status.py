@@ -68,7 +68,8 @@ async def describe_backend(
     """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser gaps."""
     supervisors = Supervisors(environ)
     try:
-        backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)
+        handle, remark = BackendFactory(environ, settings, lambda: supervisors).create_backend(places, -1)
+        backend = handle.get()
         try:
             held = await backend.describe(detailed=whole)
         finally:

@@ -212,3 +212,32 @@ class TerminalBackend(Protocol):
     async def close(self) -> None:
         """Release what the backend itself holds; commands are ended by their owners."""
         ...
+
+
+class BackendHandle:
+    """The terminal backend of a session. It is created when something first asks for it: most turns run no command."""
+
+    def __init__(self, name: str, create: Callable[[], TerminalBackend]) -> None:
+        self.name = name
+        self._create = create
+        self._backend: TerminalBackend | None = None
+
+    @classmethod
+    def from_backend(cls, backend: TerminalBackend) -> "BackendHandle":
+        """Return a handle to a backend that exists."""
+        return cls(backend.name, lambda: backend)
+
+    def get(self) -> TerminalBackend:
+        """Return the backend, the same one each time."""
+        if self._backend is None:
+            self._backend = self._create()
+        return self._backend
+
+    def take_notices(self) -> list[str]:
+        """Return the backend's lines for the person; one that was never asked for has none."""
+        return self._backend.take_notices() if self._backend is not None else []
+
+    async def close(self) -> None:
+        """Close the backend, if it was created."""
+        if self._backend is not None:
+            await self._backend.close()

@@ -34,7 +34,7 @@ def has_live_state(live_session: "LiveSession") -> bool:
     leave, overrides = live_session.tools.gate.session_grants, live_session.overrides
     allowed = bool(leave.grants or leave.refused_subjects or leave.yolo)
     chosen = overrides.effort is not None or overrides.personality is not None or overrides.enabled is not None
-    return allowed or chosen or bool(live_session.tools.state.processes.list_running())
+    return allowed or chosen or bool(live_session.tools.describe_running())
 
 
 def is_evictable(live_session: "LiveSession", cwd: str) -> bool:

@@ -227,7 +227,7 @@ class _AttachedPeer:
             busy=actor.busy,
             model=endpoint.model,
             window=endpoint.context_length,
-            place=app.live_session(actor).tools.context.backend.name,
+            place=app.live_session(actor).tools.context.backend_handle.name,
             title=title,
             yolo=app.is_yolo(actor),
         )

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -14,7 +14,6 @@ from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
-from hermes.execution.supervisor import Supervisors
 from hermes.llm.client import ModelClient
 from hermes.llm.metering import Meter
 from hermes.llm.side_task import SideTask
@@ -35,6 +34,7 @@ from hermes.store.store import Store
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
 
 
@@ -53,12 +53,11 @@ class Services:
         self.notices: list[str] = [*loaded.warnings]
         """Lines for the user that were learned while opening, and while opening sessions."""
         self.environ = merge_dotenv(process_environ, home.env_file)
-        self.supervisors = Supervisors(self.environ)
         self.redactor = build_redactor(self.environ, home, self.settings)
         self.process_deps = ProcessDeps(
             environ=self.environ,
             clock=clock,
-            backend_factory=BackendFactory(self.environ, self.settings, self.supervisors),
+            backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
         )
         self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
@@ -84,7 +83,7 @@ class Services:
         Errors in the model's settings are raised before anything is created.
         """
         stack, settings = self._stack, self.settings
-        stack.push_async_callback(self.supervisors.close)
+        stack.push_async_callback(self._close_supervisors)
         choice = choose_model(settings.model, self.options)
         others = fallback_choices(settings, self.options.fallback_models)
         first = self._open_model(choice)
@@ -113,6 +112,17 @@ class Services:
     async def close(self) -> None:
         """Close everything that was opened."""
         await self._stack.aclose()
+
+    @cached_property
+    def supervisors(self) -> "Supervisors":
+        """The supervisors of the commands of all sessions."""
+        from hermes.execution.supervisor import Supervisors
+
+        return Supervisors(self.environ)
+
+    async def _close_supervisors(self) -> None:
+        if "supervisors" in self.__dict__:
+            await self.supervisors.close()
 
     async def create_client(self, meter: Meter, model: ModelConnection) -> ModelClient:
         """Create the client with which a session calls a model."""

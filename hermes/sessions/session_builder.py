@@ -259,7 +259,7 @@ class SessionBuilder:
         ground = CheckpointDeps(
             session_id=self._plan.session_id,
             places=tools.context.places,
-            backend_name=tools.context.backend.name,
+            backend_name=tools.context.backend_handle.name,
             objects=ObjectStore(services.home.checkpoints),
             ledger=services.store.checkpoints,
             limit=chosen.max_file_mb * 1_000_000,
@@ -420,7 +420,7 @@ def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
 
 def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     async def tell_notices(_state: TurnState, _ended: TurnEnded) -> None:
-        for line in tools.context.backend.take_notices():
+        for line in tools.context.backend_handle.take_notices():
             actor.notify(Level.WARNING, line)
 
     return tell_notices

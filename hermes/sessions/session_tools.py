@@ -70,11 +70,14 @@ class SessionTools(Struct, frozen=True):
 
     def take_process_notices(self) -> list[TextPart]:
         """Return the news of background processes for the model, each once."""
-        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
+        started = self.state.started_processes
+        lines = started.take_notices() if started is not None else ()
+        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in lines]
 
     def describe_running(self) -> str:
         """Describe the background processes that `close` would end; empty when there are none."""
-        running = self.state.processes.list_running()
+        started = self.state.started_processes
+        running = started.list_running() if started is not None else ()
         if not running:
             return ""
         count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
@@ -92,7 +95,7 @@ class SessionTools(Struct, frozen=True):
     async def close(self) -> None:
         """End the session's background processes and the backend."""
         await self.state.close()
-        await self.context.backend.close()
+        await self.context.backend_handle.close()
 
 
 def build_session_tools(
@@ -132,7 +135,7 @@ def build_session_tools(
         state=state,
         places=places,
         spill_folder=spill,
-        backend=backend,
+        backend_handle=backend,
         clock=process_deps.clock,
         limits=ToolLimits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         trust=TrustedFolders((*read_trusted_folders(home.trust_file), str(home.root.resolve()))),

@@ -9,6 +9,7 @@ import pytest
 from hermes.core.events import Event
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
+from hermes.execution.base import BackendHandle
 from hermes.execution.local import LocalBackend
 from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
@@ -139,6 +140,6 @@ def make_context(folder: Path) -> ToolContext:
         state=ToolState(cwd=folder),
         places=places,
         spill_folder=folder / "spill",
-        backend=LocalBackend(os.environ),
+        backend_handle=BackendHandle.from_backend(LocalBackend(os.environ)),
         clock=SystemClock(),
     )

@@ -97,7 +97,7 @@ async def load_status(app: App, port: SessionPort) -> SessionStatus:
         usage=usage,
         cost=cost,
         session=str(row["title"]) or actor.session_id,
-        place=app.live_session(actor).tools.context.backend.name,
+        place=app.live_session(actor).tools.context.backend_handle.name,
         yolo=app.is_yolo(actor),
         goal=pursuit.word if pursuit is not None else "",
     )

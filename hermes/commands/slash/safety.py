@@ -69,7 +69,7 @@ async def describe_sandbox(call: CommandCall) -> None:
     context, on = call.context, call.context.app.services
     lines = [localize(await context.app.live_session(context.actor).tools.context.backend.describe(detailed=True))]
     terminal = on.settings.terminal
-    if context.app.live_session(context.actor).tools.context.backend.name == "sandbox":
+    if context.app.live_session(context.actor).tools.context.backend_handle.name == "sandbox":
         more = ", ".join(terminal.sandbox.writable)
         lines.append(tr("Network: {mode}", mode=str(terminal.sandbox.network)))
         lines += [tr("Also writable: {folders}", folders=more)] if more else []

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -14,9 +13,10 @@ from msgspec import Struct
 from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
-from hermes.execution.sandbox.landlock import LandlockSandbox, landlock_version
+from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line
@@ -79,15 +79,6 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
             return f"Sandbox ({self.mechanism}): guards {holds_said}; network: {network_said}."
         open_said = ", ".join(open_)
         return f"Sandbox ({self.mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
-
-
-def is_sandbox_possible(environ: Mapping[str, str]) -> bool:
-    """Return whether there may be a sandbox here, without trying it: one that seems to exist and fails refuses
-    commands.
-    """
-    if sys.platform == "darwin":
-        return os.access("/usr/bin/sandbox-exec", os.X_OK)
-    return shutil.which("bwrap", path=environ.get("PATH", os.defpath)) is not None or landlock_version() > 0
 
 
 class SandboxProbe:
