@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from hermes.context.engine import SEARCH_TOOL
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.records import StoredMessage
@@ -116,10 +117,6 @@ def _count_head_messages(
     while not _is_group_boundary(rows, place):
         place -= 1
     return place
-
-
-SEARCH_TOOL = "session_search"
-"""The tool that finds and reads earlier messages, condensed or not."""
 
 
 class OriginalsLookup(Struct, frozen=True):

@@ -27,6 +27,9 @@ DEFAULT_ENGINE = "compressor"
 ASSUMED_WINDOW = 256_000
 """Tokens that budgets are computed from when the model's window is unknown."""
 
+SEARCH_TOOL = "session_search"
+"""The tool that finds and reads earlier messages, condensed or not."""
+
 
 class CompactionTrigger(StrEnum):
     """The reason why a conversation is to be made shorter."""

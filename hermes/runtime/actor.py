@@ -53,7 +53,8 @@ class SessionActor:
         self.approvals = parts.approvals
         self._deps = parts.deps
         self._recorder = parts.recorder
-        self._epochs = parts.epochs
+        self.epochs = parts.epochs
+        """The epochs of the session, and the undo of its turns, for callers inside `exclusive`."""
         self._parts = parts
         self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
@@ -84,8 +85,6 @@ class SessionActor:
         """Collects what is attached to each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
         """Hooks that see what is about to be compressed and may name what must not be lost; for memory."""
-        self.turn_undo = parts.epochs.turn_undo
-        """Undoes and redoes turns, for callers inside `exclusive`."""
         lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         parts.deps.context.state.taint.restart_from([*conversation.messages, *lost])
         for row in waiting:
@@ -209,7 +208,7 @@ class SessionActor:
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
-        epochs, emit = self._epochs, self._recorder.emit
+        epochs, emit = self.epochs, self._recorder.emit
         done = await self.exclusive(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
         return bool(done)
 
@@ -341,7 +340,7 @@ class SessionActor:
         self._working = True
 
         async def prepare_state() -> TurnState:
-            await self._epochs.return_to_first_model(self._recorder.emit)
+            await self.epochs.return_to_first_model(self._recorder.emit)
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
             attached_parts = await self.attachments.collect_parts(queued.inbound)

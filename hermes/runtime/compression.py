@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hermes.agent.turn import Emit, TurnState
-from hermes.context.boundaries import SEARCH_TOOL
 from hermes.context.engine import (
+    SEARCH_TOOL,
     Compaction,
     CompactionRequest,
     CompactionTrigger,
@@ -26,7 +26,6 @@ from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
-from hermes.store.compactions import CompactionCover
 from hermes.store.messages import TranscriptEntry
 from hermes.store.records import MessageState
 from hermes.store.store import Store
@@ -263,6 +262,8 @@ class SessionCompression:
 
     async def _store_compaction(self, found: Compaction, state: TurnState | None, emit: Emit) -> None:
         """Store a compaction, update the session in memory, and begin the epoch that sends it."""
+        from hermes.store.compactions import CompactionCover
+
         conversation = self._conversation
         covers = [
             CompactionCover(

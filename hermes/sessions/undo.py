@@ -265,16 +265,16 @@ class SessionUndo:
                     min(row.id for row in rows),
                     None,
                     force=force,
-                    between=lambda number: self._actor.turn_undo.undo_turns(turns, number),
+                    between=lambda number: self._actor.epochs.turn_undo.undo_turns(turns, number),
                 )
-        taken = taken or await self._actor.turn_undo.undo_turns(turns)
+        taken = taken or await self._actor.epochs.turn_undo.undo_turns(turns)
         if taken is None:
             raise NotFoundError(N_("There is nothing to take back."))
         return restored, taken
 
     async def redo_turns(self, *, files: bool = True) -> RedoResult:
         """Redo the last undo. Raises NotFoundError when there is none, or a message was sent since."""
-        brought = await self._actor.exclusive(self._actor.turn_undo.redo_turns)
+        brought = await self._actor.exclusive(self._actor.epochs.turn_undo.redo_turns)
         if brought is None:
             raise NotFoundError(
                 N_("There is nothing that could be brought back."),

@@ -5,9 +5,9 @@ import msgspec
 from hermes.core.api import NewRun, RunRow, StoredResponse
 from hermes.core.errors import BusyError
 from hermes.store import sessions
-from hermes.store.inbox import enqueue_message
 from hermes.store.records import SessionRow
 from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.store.turns import enqueue_message
 
 _RUN = "id, owner, session_id, letter_id, turn_id, state, reason, error, wish, usage, made_at, ended_at"
 _MAX_OPEN_RUNS = 10_000

@@ -12,9 +12,9 @@ import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.store import compactions, sessions, undo
-from hermes.store.epochs import get_open_epoch
 from hermes.store.records import ARCHIVED, MessageState, NewSession, SessionRow
 from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.store.turns import get_open_epoch
 
 BRANCHED = "branched"
 """The reason of an epoch that begins in a branch with fewer turns than the session it comes from."""

@@ -14,8 +14,8 @@ from hermes.core.chats import (
     UnansweredEvents,
 )
 from hermes.core.messages import Message
-from hermes.store.inbox import enqueue_message
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
+from hermes.store.turns import enqueue_message
 
 
 class ChatRepository(Repository):

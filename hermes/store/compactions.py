@@ -14,7 +14,6 @@ import msgspec
 from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.store import sessions
-from hermes.store.epochs import begin_epoch
 from hermes.store.messages import (
     TranscriptEntry,
     append_entry,
@@ -25,7 +24,7 @@ from hermes.store.messages import (
 )
 from hermes.store.records import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
 from hermes.store.repository import Repository, Transaction, as_method, reads, writes
-from hermes.store.turns import TurnOwner, require_owner
+from hermes.store.turns import TurnOwner, begin_epoch, require_owner
 
 _IDS = msgspec.json.Decoder(tuple[int, ...])
 _NUMBERED = re.compile(r"(.*) \((\d{1,6})\)", re.DOTALL)

@@ -12,10 +12,10 @@ import apsw
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Message
 from hermes.store import compactions, messages, sessions
-from hermes.store.epochs import begin_epoch, get_open_epoch
+from hermes.store.messages import SearchRepository
 from hermes.store.repository import Repository, Transaction, writes
-from hermes.store.search.repository import SearchRepository
 from hermes.store.sqlite.database import Database
+from hermes.store.turns import begin_epoch, get_open_epoch
 from hermes.util.clock import Clock
 from hermes.util.text import to_one_line
 
@@ -86,11 +86,6 @@ class ErasureRepository(Repository):
     @writes
     def _clear_purge_mark(self, tx: Transaction) -> None:
         tx.execute("DELETE FROM meta WHERE key = 'purge'")
-
-
-def is_purge_pending(connection: apsw.Connection) -> bool:
-    """Return whether words were erased that may still stand in a file."""
-    return connection.execute("SELECT 1 FROM meta WHERE key = 'purge'").get is not None
 
 
 def _vacuum_database(connection: apsw.Connection) -> None:

@@ -286,7 +286,7 @@ def rows_of(*said: tuple[str, str]):
 
 
 async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
-    from hermes.context.engines.compressor import CompactionMemo, _update_memo
+    from hermes.context.compaction import CompactionMemo, _update_memo
     from hermes.context.pins import collect_statements, find_instructions
     from hermes.context.summary import SummaryNotes
 
@@ -471,7 +471,7 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
 
 def test_notes_cannot_look_like_standing_instructions() -> None:
     from hermes.context.boundaries import OriginalsLookup
-    from hermes.context.engines.compressor import _RULES_HEADING, PinnedText, build_record_message
+    from hermes.context.compaction import _RULES_HEADING, PinnedText, build_record_message
 
     rows = rows_of(("user", "hello"), ("assistant", "hi"))
     made = build_record_message(

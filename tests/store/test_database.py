@@ -15,8 +15,8 @@ import pytest
 from hermes.core.errors import BusyError, StoreError, StoreFullError
 from hermes.store.sqlite import connection as connections
 from hermes.store.sqlite import worker
+from hermes.store.sqlite.connection import DatabaseSchema
 from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import DatabaseSchema
 from tests.cpu_cost import count_cpu_units
 
 NUMBERS = DatabaseSchema(
@@ -179,7 +179,7 @@ import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
 from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import DatabaseSchema
+from hermes.store.sqlite.connection import DatabaseSchema
 
 TABLE = "CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))"
 NUMBERS = DatabaseSchema(application_id=77, steps=(TABLE,))

@@ -28,6 +28,7 @@ from hermes.core.usage import Usage
 from hermes.llm.lineage import Lineage
 from hermes.llm.metering import CallGrant, CallUsage, find_price
 from hermes.sessions.options import SessionOptions
+from hermes.store.ledgers import SpendingRepository
 from hermes.store.records import (
     CallSpend,
     CapUsage,
@@ -37,7 +38,6 @@ from hermes.store.records import (
     SpendRequest,
     SpendReservation,
 )
-from hermes.store.spending import SpendingRepository
 from hermes.util.clock import Clock
 from hermes.util.process_identity import identify_this_process
 
