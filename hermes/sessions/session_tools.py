@@ -20,11 +20,10 @@ from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers, without_mcp
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
 from hermes.tools.permissions.policy_gate import PolicyGate
-from hermes.tools.registry import BRIDGE_TOOLS, Toolbox, ToolRegistry
+from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
 from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState
 from hermes.tools.taint import TrustedFolders
 from hermes.tools.taint_marks import TaintMarks
-from hermes.tools.tool import Tool
 from hermes.util.clock import Clock
 from hermes.util.text import to_one_line
 from hermes.web.access import WebAccess
@@ -104,7 +103,7 @@ def build_session_tools(
     home: HermesHome,
     settings: Settings,
     process_deps: ProcessDeps,
-    extra_tools: Sequence[Tool] = (),
+    extra_tools: Sequence[KnownTool] = (),
     marked_files: TaintMarks | None = None,
 ) -> SessionTools:
     """Select and prepare the tools of a session.
@@ -161,7 +160,7 @@ def build_session_tools(
 
 
 def _select_tools(
-    settings: Settings, options: SessionOptions, extra_tools: Sequence[Tool]
+    settings: Settings, options: SessionOptions, extra_tools: Sequence[KnownTool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """Select the requested tools; return the toolbox, remarks on missing sets, and the MCP servers to add.
 
@@ -187,7 +186,7 @@ def _select_tools(
     return toolbox, tuple(remarks), servers
 
 
-def _default_toolsets(extra_tools: Sequence[Tool]) -> list[str]:
+def _default_toolsets(extra_tools: Sequence[KnownTool]) -> list[str]:
     """Return the tool sets of a session for which none were requested."""
     return list(
         dict.fromkeys((*without_mcp_toolsets(toolsets.DEFAULT_TOOLSETS), *(one.toolset for one in extra_tools)))

@@ -1,6 +1,8 @@
 """What holds for every built-in tool."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -14,13 +16,14 @@ from hermes.execution.local import LocalBackend
 from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import PolicyGate
-from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.registry import ListedTool, Toolbox, ToolRegistry
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool
 from hermes.tools.toolsets import TOOLSETS
 from hermes.util.clock import SystemClock
 
+ROOT = Path(__file__).parents[2]
 REGISTRY = ToolRegistry()
 TOOLS = [tool for name in REGISTRY.list_builtin_files() if (tool := REGISTRY.get(name)) is not None]
 DESCRIPTION = 320
@@ -131,6 +134,20 @@ def test_the_default_set_is_small() -> None:
         for schema in schemas
     ]
     assert len(b"[" + b",".join(parts) + b"]") <= DEFAULT_BYTES
+
+
+def test_the_listing_is_what_the_tools_say() -> None:
+    """`python scripts/tools.py --write` writes it."""
+    written = subprocess.run([sys.executable, str(ROOT / "scripts/tools.py")], capture_output=True, check=True).stdout
+    assert (ROOT / "hermes/tools/listing.json").read_bytes() == written
+
+
+def test_a_selected_tool_is_imported_when_it_is_called() -> None:
+    toolbox = ToolRegistry().select_tools()
+    (listed,) = (tool for tool in toolbox if tool.name == "terminal")
+    assert isinstance(listed, ListedTool)
+    found = toolbox.find("terminal")
+    assert isinstance(found, Tool) and found.schema == listed.schema
 
 
 def make_context(folder: Path) -> ToolContext:

@@ -22,7 +22,7 @@ from hermes.core.money import (
     compute_worst_cost,
 )
 from hermes.core.usage import Usage
-from hermes.store import spending
+from hermes.store import ledgers
 from hermes.store.records import (
     CallSpend,
     NewSession,
@@ -66,11 +66,11 @@ def wish(prompt: int, output: int, price: Price | None = PRICE) -> SpendRequest:
 def test_sums_larger_than_64_bits_are_exact() -> None:
     with memory() as tx:
         for _ in range(3):
-            spending.record_spend(
+            ledgers.record_spend(
                 tx.at_time(1.0), caller(0), CallSpend(usage=Usage(5, 5), cost=Cost(nano=(1 << 62) + 1))
             )
-        standing = spending.get_cap_usage(tx, SpendCap(name="day", nano=1, since=0.0))
-        (total,) = spending.list_spend_totals(tx, 0.0, session_id=None)
+        standing = ledgers.get_cap_usage(tx, SpendCap(name="day", nano=1, since=0.0))
+        (total,) = ledgers.list_spend_totals(tx, 0.0, session_id=None)
     assert (standing.nano, standing.tokens, standing.held_nano) == (3 * ((1 << 62) + 1), 30, 0)
     assert (total.nano, total.calls) == (standing.nano, 3)
 
@@ -143,12 +143,12 @@ def test_no_order_of_steps_bills_more_than_a_cap(
             if what == "clock":
                 clock.set_now(clock.now() + (number - 3) * DAY / 2)
             elif what == "die":
-                spending.settle_lost_spend(tx, lambda owner, gone=f"p{number}": owner != gone, "nobody")
+                ledgers.settle_lost_spend(tx, lambda owner, gone=f"p{number}": owner != gone, "nobody")
             elif what == "call":
                 who, asked = caller(number, f"p{number}"), wish(prompt, output, price)
                 today = clock.now() // DAY * DAY
                 day = SpendCap(name="day", nano=nano * 2 // 3, since=today)
-                answer = spending.reserve_spend(tx.at_time(clock.now()), who, asked, (*caps[number], day))
+                answer = ledgers.reserve_spend(tx.at_time(clock.now()), who, asked, (*caps[number], day))
                 if isinstance(answer, SpendReservation):
                     assert asked.least <= answer.output <= output
                     under_way[answer.id], days[answer.id] = (who, asked, answer), today
@@ -171,12 +171,12 @@ def settle(tx: Transaction, how: str, held_id: int, asked: SpendRequest, held: S
     """As a meter does: with the provider's own count (here: all that it may), as a bound, or not at all."""
     assert asked.price is not None
     if how == "unserved":
-        spending.settle_spend(tx, held_id, None)
+        ledgers.settle_spend(tx, held_id, None)
         return
     used = Usage(input=asked.prompt, output=held.output)
     certainty = Certainty.UPPER_BOUND if how == "cut" else Certainty.COMPUTED
     nano = compute_worst_cost(asked.prompt, held.output, asked.price)
-    spending.settle_spend(tx, held_id, CallSpend(usage=used, cost=Cost(nano=nano, certainty=certainty)))
+    ledgers.settle_spend(tx, held_id, CallSpend(usage=used, cost=Cost(nano=nano, certainty=certainty)))
 
 
 def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
@@ -185,16 +185,16 @@ def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
         SpendCap(name="run", column="run_id", value="r0", nano=NANO_PER_USD // 10),
     )
     with memory() as tx:
-        first = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
+        first = ledgers.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(first, SpendReservation)
         assert first.tightest is None
-        second = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
+        second = ledgers.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(second, SpendRefusal)
         assert (second.tightest.cap.name, second.may_come) == ("run", True)
-        spending.settle_spend(
+        ledgers.settle_spend(
             tx, first.id, CallSpend(usage=Usage(input=1, output=1), cost=Cost(nano=NANO_PER_USD // 10))
         )
-        third = spending.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
+        third = ledgers.reserve_spend(tx, caller(0), wish(1_000, 6_000), caps)
         assert isinstance(third, SpendRefusal)
         assert not third.may_come
 
@@ -202,9 +202,9 @@ def test_a_shortage_names_the_tightest_cap_and_whether_waiting_helps() -> None:
 def test_a_cap_that_is_overspent_lets_only_free_calls_pass() -> None:
     caps = (SpendCap(name="day", nano=0),)
     with memory() as tx:
-        spending.record_spend(tx, caller(0), CallSpend(usage=Usage(input=1), cost=Cost(nano=5)))
-        assert isinstance(spending.reserve_spend(tx, caller(0), wish(9, 9, FREE), caps), SpendReservation)
-        assert isinstance(spending.reserve_spend(tx, caller(0), wish(9, 9), caps), SpendRefusal)
+        ledgers.record_spend(tx, caller(0), CallSpend(usage=Usage(input=1), cost=Cost(nano=5)))
+        assert isinstance(ledgers.reserve_spend(tx, caller(0), wish(9, 9, FREE), caps), SpendReservation)
+        assert isinstance(ledgers.reserve_spend(tx, caller(0), wish(9, 9), caps), SpendRefusal)
 
 
 async def test_a_clock_that_goes_back_opens_no_day_twice(tmp_path: Path) -> None:

@@ -36,13 +36,15 @@ def test_the_default_set() -> None:
     assert ToolRegistry().select_tools().list_names() == DEFAULT
 
 
-def test_nothing_is_imported_before_it_is_selected() -> None:
+def test_nothing_is_imported_before_it_is_called() -> None:
     code = (
-        "import sys; from hermes.tools.registry import ToolRegistry; r = ToolRegistry(); r.select_tools(['todo']);"
+        "import sys; from hermes.tools.registry import ToolRegistry; box = ToolRegistry().select_tools();"
+        "print(sorted(n for n in sys.modules if n.startswith('hermes.tools.builtin.')));"
+        "box.find('todo');"
         "print(sorted(n for n in sys.modules if n.startswith('hermes.tools.builtin.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['hermes.tools.builtin.todo']"
+    assert done.stdout.strip() == "[]\n['hermes.tools.builtin.todo']"
 
 
 def test_every_file_holds_a_tool_of_its_name() -> None:
