@@ -14,8 +14,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
-from hermes.llm.key_pool import KeyPool
-from hermes.llm.key_slots import KeyState, key_ending
+from hermes.llm.key_pool import KeyPool, KeyState, key_ending
 from hermes.llm.key_sources import split_command
 from hermes.plugins import suggest_name
 from hermes.providers.records import ALIASES, KEY_VARIABLES, is_valid_key, list_provider_names, load_record
@@ -23,7 +22,7 @@ from hermes.providers.resolve import ModelChoice, is_own_address, resolve_endpoi
 from hermes.providers.wire import Endpoint
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
-from hermes.sessions.model.endpoint import choose_model
+from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock

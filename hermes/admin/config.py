@@ -208,10 +208,10 @@ def _find_faults(document: dict[str, object], file: Path) -> list[SettingsFault]
 def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
     """Yield a fault for each name in the settings that refers to nothing."""
     from hermes.providers.records import load_record
-    from hermes.providers.wires import resolve_wire_name
+    from hermes.providers.wire import resolve_wire_name
     from hermes.sessions.backend_factory import BACKENDS
-    from hermes.sessions.gate_factory import build_policy
     from hermes.sessions.options import SessionOptions
+    from hermes.sessions.session_tools import build_policy
 
     def fault_from(key: str, look: Callable[[], object]) -> Iterator[SettingsFault]:
         try:
@@ -241,7 +241,7 @@ def _find_model_problem(
     """Yield a problem when the configured model cannot be called at all."""
     from hermes.providers.resolve import resolve_endpoint
     from hermes.sessions.model.credentials import with_stored_providers
-    from hermes.sessions.model.endpoint import choose_model, is_embedded
+    from hermes.sessions.model.model_route import choose_model, is_embedded
     from hermes.sessions.options import SessionOptions
 
     settings = settings_from_document(document, home.config_file).settings

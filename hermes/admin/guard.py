@@ -133,7 +133,7 @@ class PolicyChecker:
         return any(real == folder or real.startswith(f"{folder}/") for folder in opened)
 
     def _read_policy(self) -> "PolicyGate":
-        from hermes.sessions.gate_factory import build_policy
+        from hermes.sessions.session_tools import build_policy
         from hermes.tools.permissions.policy_gate import PolicyGate
 
         self._gate = PolicyGate(build_policy(self._settings, SessionOptions()))

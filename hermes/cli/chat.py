@@ -56,7 +56,7 @@ def _offer_setup(
     from hermes.admin.models.local_servers import find_local_servers
     from hermes.cli.first_setup import offer_first_setup
     from hermes.cli.plain.readline import tolerate_invalid_input
-    from hermes.sessions.model.endpoint import is_nothing_configured
+    from hermes.sessions.model.model_route import is_nothing_configured
 
     tolerate_invalid_input()
     if not is_nothing_configured(build_app_options(args), environ) or asyncio.run(find_local_servers(servers)):
@@ -65,7 +65,7 @@ def _offer_setup(
 
 
 def _use_builtin_model(args: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
-    from hermes.sessions.model.endpoint import is_nothing_configured
+    from hermes.sessions.model.model_route import is_nothing_configured
 
     if code is None and is_nothing_configured(build_app_options(args), environ):
         args.provider = "local"

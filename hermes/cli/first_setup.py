@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hermes.cli.output import EXIT_INTERRUPTED
 from hermes.cli.plain.menu import PromptAbortedError, choose_option
 from hermes.i18n.messages import tr
-from hermes.sessions.model.endpoint import is_nothing_configured
+from hermes.sessions.model.model_route import is_nothing_configured
 from hermes.sessions.options import SessionOptions
 
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from hermes.config.settings import CompressionSettings
 from hermes.core.messages import Message
+from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
-from hermes.llm.side_task import SideTask
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.store.records import StoredMessage
 from hermes.store.store import Store

@@ -13,8 +13,8 @@ from hermes.context.pins import UserStatement
 from hermes.core.messages import FinishReason
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Answer, Failure
+from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
-from hermes.llm.side_task import SideTask
 from hermes.store.records import StoredMessage
 from hermes.util.text import to_one_line, truncate_middle
 

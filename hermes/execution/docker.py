@@ -16,8 +16,7 @@ from hermes.execution.remote import ClientProgram, RemoteCommand, RemoteShell
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.paths import Places, is_or_below, list_secret_paths
-from hermes.safety.project_settings import PROJECT_FILES
+from hermes.safety.paths import PROJECT_FILES, Places, is_or_below, list_secret_paths
 from hermes.util.process_identity import identify_this_process, is_alive
 
 _PROGRAMS = ("podman", "docker")

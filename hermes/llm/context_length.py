@@ -8,8 +8,7 @@ import msgspec
 
 from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
-from hermes.providers.wire import Endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import Endpoint, load_wire
 
 _TIMEOUTS = HttpTimeouts(connect=3.0, read=5.0)
 _MAX_BODY = 16 * 1024 * 1024

@@ -19,9 +19,8 @@ from hermes.llm.classify import (
     failure_from_stream,
     failure_from_transport,
 )
-from hermes.providers.sse import SseReader
-from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError
-from hermes.providers.wires import load_wire
+from hermes.providers.decoding import SseReader
+from hermes.providers.wire import AnswerDecoder, Endpoint, ServerEvent, WireError, load_wire
 from hermes.util.clock import Clock
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -16,8 +16,8 @@ from hermes.core.messages import Message, Role
 from hermes.core.outcomes import FailureKind
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Failure
+from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
-from hermes.llm.side_task import SideTask
 from hermes.util.text import to_one_line, truncate_middle
 
 MAX_CONVERSATION = 24_000

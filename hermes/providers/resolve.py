@@ -8,7 +8,7 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
-from hermes.providers.proxies import is_loopback
+from hermes.providers.http_common import is_loopback
 from hermes.providers.records import (
     ALIASES,
     HOSTS,
@@ -19,8 +19,7 @@ from hermes.providers.records import (
     list_variable_keys,
     load_record,
 )
-from hermes.providers.wire import Endpoint, ProviderRecord, matches_model
-from hermes.providers.wires import resolve_wire_name
+from hermes.providers.wire import Endpoint, ProviderRecord, matches_model, resolve_wire_name
 from hermes.util.text import redact_url
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")

@@ -10,21 +10,19 @@ from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
 from hermes.agent.resume import restore_turn
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
-from hermes.context.turn_notes import build_turn_note
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
-from hermes.core.scrub import Redact
 from hermes.runtime.approvals import SessionApprovals
-from hermes.runtime.attachments import AttachmentCollector
+from hermes.runtime.attachments import AttachmentCollector, build_turn_note
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.epochs import SessionEpochs
 from hermes.runtime.mailbox import InboundMessage, QueuedMessage, SessionMailbox
-from hermes.runtime.recorder import Subscriber, TurnRecorder
+from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
 from hermes.util.text import clean_surrogates

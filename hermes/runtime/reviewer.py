@@ -4,7 +4,7 @@ from msgspec import structs
 
 from hermes.core.events import Event
 from hermes.core.stream import Failure
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.safety.shell.findings import EffectKind, Verdict
 from hermes.tools.permissions.fingerprint import fingerprint_texts
 from hermes.tools.permissions.gate import PermissionDecision

@@ -35,9 +35,9 @@ from hermes.util.text import redact_url
 if TYPE_CHECKING:
     from hermes.sessions.background.work import BackgroundWork
     from hermes.sessions.context_usage import TokenShare
+    from hermes.sessions.epoch_frame import PromptPartSize
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
-    from hermes.sessions.system_prompt import PromptPartSize
     from hermes.sessions.undo import SessionUndo
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
 from hermes.i18n.messages import N_
-from hermes.sessions.system_prompt import PromptPartSize
+from hermes.sessions.epoch_frame import PromptPartSize
 
 SYSTEM = N_("system prompt")
 TOOLS = N_("tools")

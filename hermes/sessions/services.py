@@ -14,9 +14,8 @@ from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, SideTask
 from hermes.llm.metering import Meter
-from hermes.llm.side_task import SideTask
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
@@ -24,8 +23,15 @@ from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
 from hermes.sessions.mcp_servers import open_servers
 from hermes.sessions.model.credentials import Credentials, with_stored_providers
-from hermes.sessions.model.endpoint import ModelConnection, choose_model, open_model
-from hermes.sessions.model.fallback_route import ModelPool, fallback_choices, model_openers, side_task_choices
+from hermes.sessions.model.model_route import (
+    ModelConnection,
+    ModelPool,
+    choose_model,
+    fallback_choices,
+    model_openers,
+    open_model,
+    side_task_choices,
+)
 from hermes.sessions.model.spending import ProcessBudget, SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor

@@ -22,8 +22,8 @@ from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
+from hermes.llm.client import SideTask
 from hermes.llm.metering import Meter
-from hermes.llm.side_task import SideTask
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import ActorParts, SessionActor
@@ -36,19 +36,17 @@ from hermes.runtime.mailbox import InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
-from hermes.sessions.gate_factory import approval_mode
-from hermes.sessions.model.endpoint import choose_model
-from hermes.sessions.model.fallback_route import SessionModelRoute
+from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
-from hermes.sessions.session_tools import SessionPlan, SessionTools, build_session_tools
+from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
 from hermes.tools.permissions.written_files import restore_written_files
-from hermes.tools.taint_marks import TaintMark, TaintMarks
+from hermes.tools.taint import TaintMark, TaintMarks
 
 
 def build_guard_limits(settings: GuardSettings) -> LoopLimits:
@@ -200,7 +198,7 @@ class SessionBuilder:
             turn=lambda: recorder.turn_id,
         )
         self._stack.push_async_callback(approvals.close)
-        from hermes.context.subfolder_hints import SubfolderHints
+        from hermes.context.project_files import SubfolderHints
 
         hints = SubfolderHints(
             plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files

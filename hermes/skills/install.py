@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from hermes.core.errors import UsageError
 from hermes.safety.injection import find_injections
+from hermes.skills.catalog import read_head
 from hermes.skills.diff import hash_files
 from hermes.skills.files import (
     ALL_LIMIT,
@@ -29,7 +30,6 @@ from hermes.skills.files import (
     decode_text,
     read_folder,
 )
-from hermes.skills.skill_head import read_head
 from hermes.skills.skill_library import check_skill
 from hermes.util.text import escape_unseen_characters, to_one_line
 

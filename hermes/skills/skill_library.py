@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.skills import files as folders
-from hermes.skills.catalog import Skill, SkillCatalog, SkillTier
+from hermes.skills.catalog import Skill, SkillCatalog, SkillHead, SkillTier, is_skill_name, read_head, split_head
 from hermes.skills.files import MAIN_FILE, Files, check_files, decode_text, read_folder
-from hermes.skills.skill_head import SkillHead, is_skill_name, read_head, split_head
 from hermes.store.revisions import (
     NewRevision,
     Revision,

@@ -14,8 +14,7 @@ from hermes.core.parts import Provenance
 from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.tools.taint import Taint, TrustedFolders
-from hermes.tools.taint_marks import TaintMarks
+from hermes.tools.taint import Taint, TaintMarks, TrustedFolders
 from hermes.util.clock import Clock
 from hermes.util.renamed import renamed_names
 from hermes.web.access import WebAccess

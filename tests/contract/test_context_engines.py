@@ -23,7 +23,7 @@ from hermes.context.engine import (
 from hermes.core.events import Event
 from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext

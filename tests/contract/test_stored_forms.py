@@ -44,6 +44,7 @@ import hermes.providers
 import hermes.skills.usage
 import hermes.testing
 import hermes.tools.builtin
+import hermes.tools.registry
 import hermes.web
 from hermes.admin.backup import _FormatNumber as ManifestNumber
 from hermes.core.errors import NotFoundError
@@ -195,9 +196,10 @@ FOREIGN = (
     hermes.skills.usage,
     hermes.testing,
     hermes.tools.builtin,
+    hermes.tools.registry,
     hermes.web,
 )
-"""What they decode was written by other programs, or by this process a moment ago."""
+"""What they decode was written by other programs, or by this process a moment ago, or comes with Hermes."""
 
 
 def modules() -> Iterator[ModuleType]:

@@ -8,7 +8,7 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
 from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline, fit_text, text_width
 from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, TokenShare, estimate_shares
-from hermes.sessions.system_prompt import PromptPartSize
+from hermes.sessions.epoch_frame import PromptPartSize
 
 
 def test_a_bar_is_exact_to_an_eighth_and_shows_what_is_little() -> None:

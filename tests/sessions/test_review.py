@@ -12,7 +12,7 @@ from hermes.core.events import Event, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart
 from hermes.core.stream import Failure
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.memory.review import ReviewFindings, ReviewMaterial, format_conversation, review_work
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

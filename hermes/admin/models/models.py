@@ -30,11 +30,10 @@ from hermes.llm.lineage import Lineage
 from hermes.llm.metering import Meter, Unmetered, find_price
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
-from hermes.providers.wire import Endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import Endpoint, load_wire
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
-from hermes.sessions.model.endpoint import ModelConnection, choose_model, is_embedded, open_model
+from hermes.sessions.model.model_route import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock

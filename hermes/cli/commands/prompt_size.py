@@ -12,7 +12,7 @@ from hermes.i18n.messages import localize, tr
 from hermes.markup.charts import fit_text
 from hermes.markup.charts import text_width as cells
 from hermes.sessions.app import App
-from hermes.sessions.system_prompt import PromptPartSize
+from hermes.sessions.epoch_frame import PromptPartSize
 
 
 def run(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from hermes.cli.plain.prompts import YES_ANSWERS
 from hermes.cli.plain.terminal import DescriptorLineReader
 from hermes.config.home import locate_home
 from hermes.i18n.messages import tr
-from hermes.sessions.model.endpoint import is_nothing_configured
+from hermes.sessions.model.model_route import is_nothing_configured
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import strip_control_characters
 

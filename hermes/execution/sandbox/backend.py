@@ -32,8 +32,7 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.start_signal import HeldOutput, StartSignal
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.paths import is_or_below
-from hermes.safety.project_settings import PROJECT_FILES
+from hermes.safety.paths import PROJECT_FILES, is_or_below
 
 _SERVICE_VARIABLES = frozenset(
     {

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from hermes.execution.base import NetworkMode
 from hermes.safety.paths import (
+    PROJECT_FILES,
     Places,
     has_start_files_below,
     is_or_below,
@@ -23,7 +24,6 @@ from hermes.safety.paths import (
     list_secret_paths,
     write_refusal,
 )
-from hermes.safety.project_settings import PROJECT_FILES
 
 _SOCKET_FOLDERS = ("/run", "/var/run")
 """The folders where services of the machine listen: sockets that are as good as a way out."""

@@ -19,7 +19,7 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_, tr
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.store.goals import GoalRow

@@ -10,9 +10,15 @@ from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
 from hermes.core.events import Level, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
-from hermes.memory.files import EntryChange, MemoryNotebook, MemoryTarget
+from hermes.memory.files import (
+    EntryChange,
+    MemoryFileSection,
+    MemoryGuidanceSection,
+    MemoryNotebook,
+    MemoryProviderSection,
+    MemoryTarget,
+)
 from hermes.memory.journal import KIND, MemoryJournal
-from hermes.memory.section import MemoryFileSection, MemoryGuidanceSection, MemoryProviderSection
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.secrets.redactor import Redactor

@@ -14,7 +14,7 @@ from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.memory.files import MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
 from hermes.memory.review import MemoryProposal, ReviewFindings, ReviewMaterial, SkillProposal, review_work

@@ -11,7 +11,7 @@ from hermes.agent.turn import TurnState
 from hermes.config.settings import TitleSettings
 from hermes.core.events import Event, TurnEnded
 from hermes.core.stream import Failure
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.runtime.recorder import TITLE_LIMIT
 from hermes.store.store import Store
 from hermes.util.text import strip_control_characters, to_one_line

@@ -12,8 +12,7 @@ from hermes.config.settings import Settings, Strategy
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyLedger
 from hermes.core.stream import Failure
-from hermes.llm.key_pool import KeyPool, ProviderKeys, SingleKey
-from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_pool import KeyPool, KeySlot, ProviderKeys, SingleKey
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
 from hermes.providers.records import is_valid_key
 from hermes.providers.resolve import ModelChoice, is_own_address, list_environment_keys

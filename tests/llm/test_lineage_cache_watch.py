@@ -10,8 +10,7 @@ from msgspec import structs
 from hermes.core.events import Level, Notice
 from hermes.core.messages import Message, user_message
 from hermes.core.parts import TextPart
-from hermes.llm.cache_watch import AnsweredRequest, PrefixFingerprint
-from hermes.llm.lineage import Lineage
+from hermes.llm.lineage import AnsweredRequest, Lineage, PrefixFingerprint
 from hermes.testing.server import ScriptedServer
 from tests.llm.caching_model import NATIVE, PROXIED, TOOLS, CachingModel, Talk, endpoint, talking
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.sse import SseReader
+from hermes.providers.decoding import SseReader
 from hermes.providers.wire import ServerEvent, WireError
 
 
