@@ -106,7 +106,7 @@ TOLD = (
     "skills/catalog.py",
     "skills/skill_library.py",
     "store/erasure.py",
-    "store/sqlite/connection.py",
+    "store/connection.py",
 )
 """Where sentences are made that are shown later, by another part; each that looks like one is a text."""
 NO_SENTENCE = re.compile(

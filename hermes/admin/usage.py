@@ -17,7 +17,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.money import NANO_PER_USD, Price, compute_savings
 from hermes.i18n.messages import N_
-from hermes.llm.metering import find_model_price
+from hermes.llm.exchange import find_model_price
 from hermes.providers.records import load_record
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.conversation import LiveConversation

@@ -9,10 +9,8 @@ import asyncio
 import logging
 
 from hermes.agent import prompts
-from hermes.agent.calls import build_closing_messages
 from hermes.agent.recovery import apply_recovery
-from hermes.agent.resume import resume_turn
-from hermes.agent.turn import Emit, TurnDeps, TurnState
+from hermes.agent.turn import Emit, TurnDeps, TurnState, build_closing_messages
 from hermes.core.errors import HermesError
 from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
 from hermes.core.messages import Role, program_message
@@ -41,6 +39,8 @@ async def run_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
         if state.resumed is None:
             await state.append_message(state.user, emit)
         else:
+            from hermes.agent.resume import resume_turn
+
             await resume_turn(state.resumed, deps, state, emit)
         while state.exit_reason is None:
             await _run_step(deps, state, emit)

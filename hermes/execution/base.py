@@ -220,7 +220,8 @@ class BackendHandle:
     def __init__(self, name: str, create: Callable[[], TerminalBackend]) -> None:
         self.name = name
         self._create = create
-        self._backend: TerminalBackend | None = None
+        self.backend: TerminalBackend | None = None
+        """The backend; None before anything has asked for it."""
 
     @classmethod
     def from_backend(cls, backend: TerminalBackend) -> "BackendHandle":
@@ -229,15 +230,11 @@ class BackendHandle:
 
     def get(self) -> TerminalBackend:
         """Return the backend, the same one each time."""
-        if self._backend is None:
-            self._backend = self._create()
-        return self._backend
-
-    def take_notices(self) -> list[str]:
-        """Return the backend's lines for the person; one that was never asked for has none."""
-        return self._backend.take_notices() if self._backend is not None else []
+        if self.backend is None:
+            self.backend = self._create()
+        return self.backend
 
     async def close(self) -> None:
         """Close the backend, if it was created."""
-        if self._backend is not None:
-            await self._backend.close()
+        if self.backend is not None:
+            await self.backend.close()

@@ -16,10 +16,9 @@ from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
-from hermes.llm.exchange import Emit, ProviderExchange
+from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
 from hermes.llm.key_pool import KeyLease, ProviderKeys, SingleKey
 from hermes.llm.lineage import CacheWatch, Lineage
-from hermes.llm.metering import Meter, Unmetered, read_call_usage
 from hermes.providers.wire import Endpoint, load_wire
 from hermes.util.clock import Clock
 from hermes.util.text import end_sentence

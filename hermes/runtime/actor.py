@@ -8,7 +8,6 @@ from msgspec import Struct, structs
 
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
-from hermes.agent.resume import restore_turn
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
@@ -17,11 +16,10 @@ from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.approvals import SessionApprovals
-from hermes.runtime.attachments import AttachmentCollector, build_turn_note
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.epochs import SessionEpochs
-from hermes.runtime.mailbox import InboundMessage, QueuedMessage, SessionMailbox
+from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMessage, SessionMailbox, build_turn_note
 from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
@@ -327,6 +325,8 @@ class SessionActor:
             self._recorder.set_owner(lost.turn_id, lost.fence)
             asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
             state = _make_turn_state(self._parts, self.conversation, lost.turn_id, asked, lost)
+            from hermes.agent.resume import restore_turn
+
             restore_turn(state, lost)
             self.conversation.lost_turn = None
             return state

@@ -15,7 +15,7 @@ from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
 from hermes.llm.client import ModelClient, SideTask
-from hermes.llm.metering import Meter
+from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory

@@ -131,12 +131,12 @@ class SessionUndo:
 
     @property
     def _recorder(self) -> "CheckpointRecorder":
-        if self._live.checkpoint_recorder is None:
+        if self._live.checkpoints is None:
             raise UsageError(
                 N_("No copies of files are made."),
                 N_("`checkpoints.enabled: true` in config.yaml turns that on."),
             )
-        return self._live.checkpoint_recorder
+        return self._live.checkpoints.open()
 
     async def list_checkpoints(self) -> list[CheckpointSummary]:
         """List the session's checkpoints, the newest first."""
@@ -256,7 +256,7 @@ class SessionUndo:
         session_id = self._actor.session_id
         past = {one.turn_id for one in await self._store.undo.list_last_turns(session_id, turns)}
         restored, taken = RestoreResult(), None
-        if past and files and self._live.checkpoint_recorder is not None:
+        if past and files and self._live.checkpoints is not None:
             await self._complete_checkpoints()
             await self._settle_interrupted()
             rows = [row for row in await self._store.checkpoints.list_of_session(session_id) if row.turn_id in past]
@@ -281,7 +281,7 @@ class SessionUndo:
                 N_("It can be brought back until something new is said."),
             )
         restored = RestoreResult()
-        number = brought.checkpoint_id if files and self._live.checkpoint_recorder is not None else None
+        number = brought.checkpoint_id if files and self._live.checkpoints is not None else None
         if number is not None and await self._store.checkpoints.get(number) is not None:
             since = number
             done = await self._actor.exclusive(lambda: self._restore_since(since, None, force=False))

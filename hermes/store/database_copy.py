@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 
 from hermes.core.errors import BusyError, StoreError
+from hermes.store.connection import explain_error, open_connection, transaction
 from hermes.store.schema import HERMES
-from hermes.store.sqlite.connection import explain_error, open_connection, transaction
 
 _PAGES_PER_STEP = 4_096
 _BUSY_SECONDS = 2.0

@@ -12,9 +12,9 @@ import apsw
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Message
 from hermes.store import compactions, messages, sessions
+from hermes.store.database import Database
 from hermes.store.messages import SearchRepository
 from hermes.store.repository import Repository, Transaction, writes
-from hermes.store.sqlite.database import Database
 from hermes.store.turns import begin_epoch, get_open_epoch
 from hermes.util.clock import Clock
 from hermes.util.text import to_one_line

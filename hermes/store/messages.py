@@ -13,6 +13,7 @@ from hermes.core.errors import NotFoundError, StoreError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
+from hermes.store.database import Database
 from hermes.store.records import (
     IndexReport,
     MessageState,
@@ -24,7 +25,6 @@ from hermes.store.records import (
 )
 from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
 from hermes.store.sessions import get_session, list_lineage, replace_title, require_changed_row
-from hermes.store.sqlite.database import Database
 from hermes.store.turns import TurnOwner, insert_turn, list_epochs, require_owner, take_messages
 from hermes.util.clock import Clock
 from hermes.util.text import clean_surrogates

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 from hermes.core.errors import StoreError
+from hermes.store.database import Database
 from hermes.store.ledgers import KeyRepository, SpendingRepository, has_any_key_notes
 from hermes.store.messages import MessageRepository, SearchRepository
 from hermes.store.schema import HERMES
 from hermes.store.sessions import SessionRepository, TaintedFileRepository
-from hermes.store.sqlite.database import Database
 from hermes.store.turns import EpochRepository, InboxRepository, TurnRepository
 from hermes.util.clock import Clock
 

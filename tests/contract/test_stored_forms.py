@@ -41,7 +41,7 @@ import hermes.mcp.server
 import hermes.mcp.tools
 import hermes.memory.provider_tools
 import hermes.providers
-import hermes.skills.usage
+import hermes.skills.section
 import hermes.testing
 import hermes.tools.builtin
 import hermes.tools.registry
@@ -193,7 +193,7 @@ FOREIGN = (
     hermes.mcp.server,
     hermes.memory.provider_tools,
     hermes.providers,
-    hermes.skills.usage,
+    hermes.skills.section,
     hermes.testing,
     hermes.tools.builtin,
     hermes.tools.registry,

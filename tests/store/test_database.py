@@ -13,9 +13,9 @@ import apsw
 import pytest
 
 from hermes.core.errors import BusyError, StoreError, StoreFullError
-from hermes.store.sqlite import connection as connections
-from hermes.store.sqlite.connection import DatabaseSchema
-from hermes.store.sqlite.database import CAPACITY, Database
+from hermes.store import connection as connections
+from hermes.store.connection import DatabaseSchema
+from hermes.store.database import CAPACITY, Database
 from tests.cpu_cost import count_cpu_units
 
 NUMBERS = DatabaseSchema(
@@ -177,8 +177,8 @@ CHILD = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
-from hermes.store.sqlite.database import CAPACITY, Database
-from hermes.store.sqlite.connection import DatabaseSchema
+from hermes.store.database import CAPACITY, Database
+from hermes.store.connection import DatabaseSchema
 
 TABLE = "CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))"
 NUMBERS = DatabaseSchema(application_id=77, steps=(TABLE,))

@@ -26,8 +26,8 @@ from hermes.core.usage import Usage
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import find_context_length
+from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered, find_price
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
 from hermes.providers.wire import Endpoint, load_wire

@@ -13,8 +13,9 @@ from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
+from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.attachments import AttachmentProvider
+from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
@@ -179,7 +180,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         tools=memory.tools,
         sections=memory.sections,
         needs=memory.needs,
-        bringers=(memory.recall_for_message,),
+        bringers=(memory.recall_for_message,) if chosen is not None else (),
         opening=(memory.open,),
         attending=(memory.attach_to_session,),
     )
@@ -189,7 +190,7 @@ async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _st
     """Count after each turn how well the skills did that it used."""
 
     async def count_outcomes(state: TurnState, ended: TurnEnded) -> None:
-        from hermes.skills.usage import find_used_skills, has_ended_well
+        from hermes.skills.section import find_used_skills, has_ended_well
 
         well = has_ended_well(ended.reason)
         for name in find_used_skills(state.messages) if well is not None else ():
@@ -198,9 +199,17 @@ async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _st
     actor.on_turn_end.append(count_outcomes)
 
 
+async def _attach_requested_skill(skills: "SkillLibrary", inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+    """Attach the skill that a message asks for by `/name`; a message that does not begin so costs nothing."""
+    if not inbound.text.startswith("/"):
+        return ()
+    from hermes.sessions.features.skills import attach_requested_skill
+
+    return await attach_requested_skill(skills, inbound)
+
+
 def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the skills: their index, their tools, and `/name`; only the owner's sessions may change them."""
-    from hermes.sessions.features.skills import attach_requested_skill
     from hermes.skills.section import SkillsSection
 
     limit = plan.options.toolset_limit
@@ -222,7 +231,7 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         tools=list_session_tools(_SKILL_TOOLS if writes else _SKILL_TOOLS[:2], build_tools),
         sections=(SkillsSection(skills.catalog, writes=writes),),
         needs={SkillsSection.name: "skill_view"},
-        bringers=(partial(attach_requested_skill, skills),),
+        bringers=(partial(_attach_requested_skill, skills),),
         opening=(skills.settle_interrupted,),
         attending=(partial(_count_skill_outcomes, skills),),
     )

@@ -21,9 +21,8 @@ from hermes.memory.review import MemoryProposal, ReviewFindings, ReviewMaterial,
 from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
 from hermes.skills.files import MAIN_FILE, decode_text
-from hermes.skills.section import format_index
+from hermes.skills.section import find_used_skills, format_index
 from hermes.skills.skill_library import SkillChange, SkillLibrary
-from hermes.skills.usage import find_used_skills
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.util.text import escape_unseen_characters, to_one_line

@@ -58,8 +58,6 @@ async def load_skill_parts(skills: SkillLibrary, names: Sequence[str]) -> list[T
 
 async def attach_requested_skill(skills: SkillLibrary, inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
     """Return the skill that a message asks for by `/name`."""
-    if not inbound.text.startswith("/"):
-        return ()
     from hermes.skills.tool import build_skill_part, parse_skill_name
 
     name = parse_skill_name(inbound.text)

@@ -25,8 +25,8 @@ from hermes.core.money import (
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
+from hermes.llm.exchange import CallGrant, CallUsage, find_price
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import CallGrant, CallUsage, find_price
 from hermes.sessions.options import SessionOptions
 from hermes.store.ledgers import SpendingRepository
 from hermes.store.records import (

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar, cast
 import apsw
 
 from hermes.core.errors import BusyError, HermesError, StoreError
-from hermes.store.sqlite.connection import (
+from hermes.store.connection import (
     DatabaseSchema,
     enable_wal,
     explain_error,
