@@ -21,7 +21,6 @@ from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
 from hermes.util.atomic_write import write_atomic
 
-ENTRY_KINDS = ("key", "env", "command", "keyring")
 _MAX_BYTES = 1 << 20
 _LOCK_TIMEOUT = 10.0
 """Seconds that a writer waits for another one."""

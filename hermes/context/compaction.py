@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.context.boundaries import OriginalsLookup, RetentionLimits, estimate_message_tokens, find_middle
 from hermes.context.engine import (
     ASSUMED_WINDOW,
     Compaction,
@@ -23,11 +22,15 @@ from hermes.context.engine import (
     NoCompaction,
 )
 from hermes.context.pins import (
+    OriginalsLookup,
+    RetentionLimits,
     StandingInstruction,
     UserStatement,
     collect_paths,
     collect_statements,
+    estimate_message_tokens,
     find_instructions,
+    find_middle,
     fit_statements,
 )
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes.context.boundaries import estimate_tokens
-from hermes.context.pins import UserStatement
+from hermes.context.pins import UserStatement, estimate_tokens
 from hermes.core.messages import FinishReason
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Answer, Failure

@@ -11,9 +11,9 @@ from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
-from hermes.execution.unsupervised import UnsupervisedProcess
 from hermes.i18n.messages import N_
 from hermes.safety.environment import remove_secret_variables
 

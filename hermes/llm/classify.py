@@ -170,8 +170,8 @@ def _classify_report(
     report: "ErrorReport", headers: Mapping[str, str], message: str, now: float, size: RequestSize
 ) -> Failure:
     """Classify a report."""
+    from hermes.llm.error_report import find_retry_after
     from hermes.llm.failure_rules import find_rule
-    from hermes.llm.retry_after import find_retry_after
 
     row = find_rule(report)
     if row is None and report.status == 400 and size.is_large:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError
 from hermes.execution.local import ProcessTree
+from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
-from hermes.execution.unsupervised import UnsupervisedProcess
 from hermes.mcp.rpc import MAX_MESSAGE_BYTES
 
 _READ_SIZE = 65_536

@@ -22,8 +22,6 @@ from hermes.util.atomic_write import write_atomic
 from hermes.util.text import clean_surrogates, to_one_line
 
 DELIMITER = "\n§\n"
-MEMORY_LIMIT = 2_200
-USER_LIMIT = 1_375
 _MAX_FILE_BYTES = 1 << 20
 _DELIMITER_LINE = re.compile(r"(?:\A|(?<=\n))[ \t]*§[ \t]*(?:\n|\Z)")
 _QUOTE_LENGTH = 60

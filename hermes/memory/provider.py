@@ -7,7 +7,7 @@ every call has a timeout, and one that fails holds nothing up.
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -110,9 +110,6 @@ class MemoryProvider(Protocol):
     async def shutdown(self) -> None:
         """Release everything. Those of several sessions are shut down in the reverse of their order."""
         ...
-
-
-ProviderFactory = Callable[[MemoryProviderSetup], MemoryProvider]
 
 
 def list_memory_providers() -> tuple[str, ...]:

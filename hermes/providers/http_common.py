@@ -11,7 +11,7 @@ import ssl
 import zlib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -22,7 +22,6 @@ from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
-from typing import Protocol
 
 
 def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str:

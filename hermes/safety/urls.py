@@ -26,8 +26,6 @@ from msgspec import Struct
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.shell.words import word_set
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
 
 class AddressJudgement(Struct, frozen=True):
     """The judgement of an address. `rule` is empty for a public one, `reason` says in words what it is.

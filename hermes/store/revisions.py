@@ -4,7 +4,10 @@ use counts.
 The content itself is a file in the home, which its owner writes; a row holds the text before and after.
 """
 
+import asyncio
 import contextlib
+import fcntl
+import os
 from collections.abc import AsyncIterator, Collection
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +17,34 @@ from msgspec import Struct
 
 from hermes.core.errors import BusyError, StoreError
 from hermes.store.repository import Repository, Transaction, reads, writes
-from hermes.util.file_lock import hold_file_lock
+
+_POLL_SECONDS = 0.01
+
+
+@contextlib.asynccontextmanager
+async def hold_file_lock(file: Path, seconds: float) -> AsyncIterator[None]:
+    """Hold the lock on `file`, which is made when missing, with its folder.
+
+    Raises TimeoutError when another process holds it for longer than `seconds`, and OSError when it cannot be made.
+    """
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        async with asyncio.timeout(seconds):
+            while not _try_lock(handle):  # noqa: ASYNC110 - the other side is another process
+                await asyncio.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    """Take the lock without waiting. Return whether it was free."""
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
 
 _PATIENCE = 10.0
 _FIELDS = (

@@ -198,10 +198,6 @@ class ToolRegistry:
             raise ConfigError(f"Two tools are called {tool.name!r}.", "Rename one of them.")
         self._tools[tool.name] = tool
 
-    def deregister(self, name: str) -> None:
-        """Remove a tool, if it is there."""
-        self._tools.pop(name, None)
-
     def list_builtin_files(self) -> list[str]:
         """Return the files of the built-in tools."""
         return sorted(self._modules)

@@ -39,7 +39,7 @@ import hermes.mcp.definitions
 import hermes.mcp.rpc
 import hermes.mcp.server
 import hermes.mcp.tools
-import hermes.memory.provider_tools
+import hermes.memory.guarded_provider
 import hermes.providers
 import hermes.skills.section
 import hermes.testing
@@ -191,7 +191,7 @@ FOREIGN = (
     hermes.mcp.tools,
     hermes.mcp.rpc,
     hermes.mcp.server,
-    hermes.memory.provider_tools,
+    hermes.memory.guarded_provider,
     hermes.providers,
     hermes.skills.section,
     hermes.testing,

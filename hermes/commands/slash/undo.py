@@ -14,8 +14,7 @@ from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.sessions.file_diffs import FileDiff
-    from hermes.sessions.undo import CheckpointSummary, RestoreResult, SessionUndo
+    from hermes.sessions.undo import CheckpointSummary, FileDiff, RestoreResult, SessionUndo
 
 _MAX_NAMED_FILES = 12
 _MAX_DIFF_LINES = 200

@@ -11,8 +11,14 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
 from hermes.execution.local import LocalBackend, LocalCommand
-from hermes.execution.sandbox.bubblewrap import NO_EXITS, BubblewrapSandbox, NetworkExits, build_trial
-from hermes.execution.sandbox.denied import explain_closed_path, find_denied_path, hidden_path
+from hermes.execution.sandbox.bubblewrap import (
+    NO_EXITS,
+    BubblewrapSandbox,
+    HeldOutput,
+    NetworkExits,
+    StartSignal,
+    build_trial,
+)
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
@@ -23,13 +29,15 @@ from hermes.execution.sandbox.policy import (
     SandboxPolicy,
     add_fixed_paths,
     build_layout,
+    explain_closed_path,
     explain_grant_refusal,
     find_code_paths,
+    find_denied_path,
     find_fixed_paths,
+    hidden_path,
 )
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
-from hermes.execution.sandbox.start_signal import HeldOutput, StartSignal
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
 from hermes.safety.paths import PROJECT_FILES, is_or_below

@@ -178,11 +178,6 @@ class SandboxProbe:
         )
 
 
-async def probe_sandbox(environment: Mapping[str, str]) -> SandboxSupport:
-    """Return what is enforced here, found out now."""
-    return await SandboxProbe(environment).find_support()
-
-
 def find_bwrap(path: str) -> str | None:
     """Return the path of bubblewrap in a folder where only the system's administrator writes, or None."""
     for folder in ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", *path.split(os.pathsep)):

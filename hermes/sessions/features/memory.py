@@ -81,7 +81,7 @@ class SessionMemory:
 
         self.tools: tuple[KnownTool, ...] = list_session_tools(("memory",), build_tools)
         if self._memory is not None:
-            from hermes.memory.provider_tools import build_provider_tools
+            from hermes.memory.guarded_provider import build_provider_tools
 
             self.tools = (*self.tools, *build_provider_tools(self._memory))
         self.sections: tuple[PromptSection, ...] = (

@@ -25,6 +25,7 @@ from hermes.skills.section import find_used_skills, format_index
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _FAILURE_NOTICE = N_("Background memory review failed; `hermes logs` says why.")
@@ -91,8 +92,7 @@ class BackgroundReviewer:
     async def close(self) -> None:
         """Cancel the review that runs."""
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+            await cancel_tasks([self._running])
 
     def _start_review(self) -> None:
         messages, sources = tuple(self._messages), tuple(self._sources)

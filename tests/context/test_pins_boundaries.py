@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.context.boundaries import RetentionLimits, estimate_message_tokens, find_middle
+from hermes.context.pins import RetentionLimits, estimate_message_tokens, find_middle
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.store.records import MessageState, StoredMessage

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from hermes.llm.error_report import ErrorReport, read_error_body
-from hermes.llm.retry_after import MAX_WAIT, find_retry_after, parse_span, seconds_until
+from hermes.llm.error_report import MAX_WAIT, ErrorReport, find_retry_after, parse_span, read_error_body, seconds_until
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
