@@ -7,10 +7,8 @@ are refused.
 """
 
 import contextlib
-import fcntl
 import os
 import stat
-import time
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -20,6 +18,7 @@ from hermes.config.home import HermesHome
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
 from hermes.util.atomic_write import write_atomic
+from hermes.util.file_lock import hold_file_lock
 
 _MAX_BYTES = 1 << 20
 _LOCK_TIMEOUT = 10.0
@@ -84,26 +83,17 @@ def _edit_document(home: HermesHome) -> Iterator[dict[str, object]]:
 @contextlib.contextmanager
 def _hold_lock(home: HermesHome) -> Iterator[None]:
     """Hold the lock between processes on the file. Raises BusyError and StoreError."""
-    try:
-        home.locks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(home.locks / "auth.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise StoreError(
-            f"The lock of {home.auth_file} cannot be made: {error.strerror}.", f"Make {home.locks} writable."
-        ) from None
-    deadline = time.monotonic() + _LOCK_TIMEOUT
-    try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise BusyError(f"{home.auth_file} is being changed by another process.", "Try again.") from None
-                time.sleep(0.02)
+    with contextlib.ExitStack() as stack:
+        try:
+            home.locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(hold_file_lock(home.locks / "auth.lock", _LOCK_TIMEOUT))
+        except TimeoutError:
+            raise BusyError(f"{home.auth_file} is being changed by another process.", "Try again.") from None
+        except OSError as error:
+            raise StoreError(
+                f"The lock of {home.auth_file} cannot be made: {error.strerror}.", f"Make {home.locks} writable."
+            ) from None
         yield
-    finally:
-        os.close(handle)
 
 
 def _read_document(home: HermesHome) -> dict[str, object]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
+from hermes.util.atomic_write import sync_folder
 
 MAIN_FILE = "SKILL.md"
 EXTRA_FOLDERS = ("references", "templates", "assets", "scripts")
@@ -202,7 +203,7 @@ def _fill_folder(staged: Path, files: Files) -> None:
             file.flush()
             os.fsync(file.fileno())
     for folder in folders:
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def swap_folder(staged: Path, target: Path, *, gone: bool) -> None:
@@ -220,7 +221,7 @@ def swap_folder(staged: Path, target: Path, *, gone: bool) -> None:
     else:
         os.rename(staged, target)
     _carry_over(old, target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def list_leftovers(root: Path) -> list[Path]:
@@ -269,14 +270,6 @@ def _carry_over(old: Path, target: Path) -> bool:
 def _to_stored(data: bytes) -> str | _Binary:
     text = decode_text(data)
     return _Binary(base64.b64encode(data).decode()) if text is None else text
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _describe_os_error(error: OSError) -> str:

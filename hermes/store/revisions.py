@@ -6,8 +6,6 @@ The content itself is a file in the home, which its owner writes; a row holds th
 
 import asyncio
 import contextlib
-import fcntl
-import os
 from collections.abc import AsyncIterator, Collection
 from enum import StrEnum
 from pathlib import Path
@@ -19,33 +17,6 @@ from hermes.core.errors import BusyError, StoreError
 from hermes.store.repository import Repository, Transaction, reads, writes
 
 _POLL_SECONDS = 0.01
-
-
-@contextlib.asynccontextmanager
-async def hold_file_lock(file: Path, seconds: float) -> AsyncIterator[None]:
-    """Hold the lock on `file`, which is made when missing, with its folder.
-
-    Raises TimeoutError when another process holds it for longer than `seconds`, and OSError when it cannot be made.
-    """
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        async with asyncio.timeout(seconds):
-            while not _try_lock(handle):  # noqa: ASYNC110 - the other side is another process
-                await asyncio.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    """Take the lock without waiting. Return whether it was free."""
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
-
-
 _PATIENCE = 10.0
 _FIELDS = (
     "id, kind, name, author, reason, sources, session_id, turn_id, before, after,"
@@ -220,9 +191,15 @@ async def hold_write_lock(lock: Path, what: str) -> AsyncIterator[None]:
 
     Raises BusyError when another process writes for ten seconds, StoreError when the lock cannot be made.
     """
-    async with contextlib.AsyncExitStack() as stack:
+    from hermes.util.file_lock import open_lock_file, try_lock
+
+    with contextlib.ExitStack() as stack:
         try:
-            await stack.enter_async_context(hold_file_lock(lock, _PATIENCE))
+            lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = stack.enter_context(open_lock_file(lock))
+            async with asyncio.timeout(_PATIENCE):
+                while not try_lock(handle):  # noqa: ASYNC110 - the other side is another process
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             raise BusyError(f"Another Hermes is writing {what}.", "Try again in a moment.") from None
         except OSError as error:
