@@ -302,7 +302,7 @@ class Toolbox:
     """The tools of one session: a fixed array that the model sees, and deferred ones that it can find."""
 
     def __init__(self, tools: Iterable[KnownTool]) -> None:
-        self._tools: dict[str, KnownTool] = {tool.name: tool for tool in tools}
+        self._set_tools({tool.name: tool for tool in tools})
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
         """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
@@ -310,7 +310,7 @@ class Toolbox:
         """Replace the deferred tools of a toolset by these; a name that another toolset has keeps its tool."""
         kept = {name: tool for name, tool in self._tools.items() if tool.toolset != toolset}
         fresh = {tool.name: tool for tool in tools if tool.deferred and tool.toolset == toolset}
-        self._tools = {**dict(sorted(fresh.items())), **kept}
+        self._set_tools({**dict(sorted(fresh.items())), **kept})
 
     def __iter__(self) -> Iterator[KnownTool]:
         return iter(self._tools.values())
@@ -318,7 +318,12 @@ class Toolbox:
     def replace_tools(self, tools: Iterable[KnownTool]) -> None:
         """Replace the tools by these; those that were put here since (of MCP servers) stay."""
         put = {tool.name: tool for tool in self if tool.deferred and tool.toolset.startswith("mcp-")}
-        self._tools = {**put, **{tool.name: tool for tool in tools}}
+        self._set_tools({**put, **{tool.name: tool for tool in tools}})
+
+    def _set_tools(self, tools: dict[str, KnownTool]) -> None:
+        self._tools = tools
+        self.housekeeping = frozenset(name for name, tool in tools.items() if tool.housekeeping)
+        """The names of the tools that only keep the agent's own data in order."""
 
     async def wait_for_tools(self) -> str:
         """Wait, not long, for tools that are still to come; return in words what is missing in the end."""
@@ -339,11 +344,6 @@ class Toolbox:
     def list_names(self) -> list[str]:
         """Return the names in the fixed array."""
         return [name for name, tool in self._tools.items() if not tool.deferred]
-
-    @property
-    def housekeeping(self) -> frozenset[str]:
-        """The names of the tools that only keep the agent's own data in order."""
-        return frozenset(name for name, tool in self._tools.items() if tool.housekeeping)
 
     def list_schemas(self) -> tuple[ToolSchema, ...]:
         """Return the schemas of the fixed array, always in the same order."""

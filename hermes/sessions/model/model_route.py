@@ -124,11 +124,8 @@ class ModelPool:
         self._open = open_model
         self._stack = stack
         self._models: dict[int, ModelConnection] = {}
-
-    @property
-    def length(self) -> int:
+        self.length = len(self._choices)
         """The number of models."""
-        return len(self._choices)
 
     async def open_at(self, index: int) -> ModelConnection:
         """Open the model at this index, once. Raises ConfigError when it cannot be used as it is configured."""
@@ -149,16 +146,13 @@ class SessionModelRoute:
 
     def __init__(self, models: ModelPool, client: ClientFactory, frame: FrameFactory) -> None:
         self._models = models
+        self.length = models.length
+        """The number of models."""
         self._client = client
         self._frame = frame
         self._clients: dict[int, tuple[ModelClient, Endpoint]] = {}
         self.chosen_model: ModelChoice | None = None
         """The choice of the first model, when the user has chosen one for this session."""
-
-    @property
-    def length(self) -> int:
-        """The number of models."""
-        return self._models.length
 
     async def set_first_model(self, model: ModelConnection) -> None:
         """Use a model as the first of this session, from the next epoch on."""
