@@ -258,7 +258,6 @@ class PlatformAccount:
 
     def _set_health(self, health: AccountHealth, problem: str) -> None:
         self.health, self.last_problem = health, problem
-        """The most recent problem, in words."""
         if health is not AccountHealth.STARTING:
             self._health_known.set()
 

@@ -243,7 +243,6 @@ class ChatSession:
             case TurnEnded():
                 if event.reason is ExitReason.SPEND_LIMIT:
                     self.spent_at = self.app.services.clock.now()
-                    """When a turn last ended because its spending limit was reached."""
                 spoken, self._renderer = self._renderer, None
                 if spoken is not None and spoken.turn_id == event.turn_id:
                     self._enqueue_work(spoken.finish(event))
@@ -261,7 +260,6 @@ class ChatSession:
     def _note_activity(self, event: Event) -> None:
         """Note activity of the running turn, which restarts its time limit."""
         self._last_activity = asyncio.get_running_loop().time()
-        """When the turn last showed activity, by the loop's clock."""
         if isinstance(event, TurnEnded) and self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None

@@ -163,7 +163,6 @@ class Gateway:
         self.pool.start()
         self.telemetry.start()
         plans, self.config_problems = plan_accounts(self._settings.platforms, self.app.services.environ)
-        """A line for each account that cannot be started."""
         for line in self.config_problems:
             self.report(line)
         for plan in plans:
@@ -179,7 +178,6 @@ class Gateway:
             if (meters := await open_metrics_server(self.app, self)) is not None:
                 self._stack.push_async_callback(meters.close)
                 self.metrics_port = meters.port
-                """The port that serves health and metrics; 0 when none does."""
         except HermesError as error:
             self.report(str(error))
 
@@ -248,7 +246,6 @@ class Gateway:
             self.report(said)
             return said
         self._settings, self.config_problems = self.app.services.settings, change.config_problems
-        """A line for each account that cannot be started."""
         for line in self.config_problems:
             self.report(line)
         sessions = [one for name in change.gone for one in await self.chat_sessions.drop_account(name)]

@@ -169,7 +169,6 @@ class SessionPool:
         entry.close_callbacks.clear()
         entry.busy_checks.clear()
         self._memory_freed = True
-        """Whether a session has left the memory since it was returned to the system."""
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
         async with self._drop_condition:
@@ -213,7 +212,6 @@ class SessionPool:
                     await self.drop_session(entry.actor.session_id)
             if self._memory_freed:
                 self._memory_freed = False
-                """Whether a session has left the memory since it was returned to the system."""
                 await asyncio.to_thread(release_free_memory)
 
     def _live_session(self, entry: PooledSession) -> "LiveSession | None":

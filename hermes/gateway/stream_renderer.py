@@ -116,7 +116,6 @@ class StreamRenderer:
             case ToolStarted() if self._live:
                 self.end_segment()
                 self._earlier_text = ""
-                """The text in earlier segments of the message that the model is writing."""
                 if self._account.plan.settings.progress:
                     self._segment.progress = f"⚙ {describe_call(event, PROGRESS_WIDTH)}"
                     self._changed.set()

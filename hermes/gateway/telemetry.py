@@ -129,5 +129,4 @@ class Telemetry:
             before = clock()
             await asyncio.sleep(_LAG_EVERY)
             self.lag = max(clock() - before - _LAG_EVERY, 0.0)
-            """Seconds by which the event loop was late at the newest measurement."""
             self.max_lag = max(self.max_lag, self.lag)

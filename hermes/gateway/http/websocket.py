@@ -86,13 +86,11 @@ class WebSocketConnection:
             while True:
                 frame = await self._raw.receive()
                 self.last_frame_at = time.monotonic()
-                """When the newest frame came, by the monotonic clock."""
                 if frame.type not in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                     break
                 await self._queue.put(frame.data)
             if frame.type is aiohttp.WSMsgType.ERROR:
                 self.problem = describe_error(frame.data)
-                """Why it ended, where the other side did not close it."""
             await self._queue.put(None)
         except asyncio.CancelledError:
             if self._queue.full():

@@ -118,7 +118,6 @@ class _Cutter:
                 continue
             fits = end
             self._expected_size = max(end - start, MIN_LIMIT)
-            """The number of characters that probably fit into a piece."""
             if grown == 3 or end == size or used > self._limit * 0.9:
                 break
             grown += 1

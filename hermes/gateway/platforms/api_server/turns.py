@@ -172,7 +172,6 @@ class TurnStream:
             if isinstance(event, TextDelta):
                 apart = TEXT_SEPARATOR if not self._segment_has_text and self.text else ""
                 self._segment_has_text = True
-                """Whether there was text since the last tool began."""
                 if text := self._text_filter.feed_text(apart + event.text):
                     yield text
             else:
@@ -180,10 +179,8 @@ class TurnStream:
                     if rest := self._text_filter.flush_text():
                         yield rest
                     self._segment_has_text = False
-                    """Whether there was text since the last tool began."""
                 yield event
         self.ended = await self.turn.wait_result()
-        """The turn's end, once it has ended."""
         last = self._text_filter.flush_text()
         if not self._segment_has_text and self.ended.text:
             last += self._text_filter.filter_whole((TEXT_SEPARATOR if self.text else "") + self.ended.text)

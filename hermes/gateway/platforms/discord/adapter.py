@@ -218,7 +218,6 @@ class DiscordPlatform(Platform):
     async def _connect_gateway(self) -> WebSocketConnection:
         """Connect to Discord's gateway, and resume the session or identify for a new one."""
         self._reconnect_after = None
-        """Seconds after which Discord wants a new connection; None while it wants none."""
         await self._learn_own_id()
         door = decode_response(await self._client.call_api("GET", "gateway/bot"), DiscordGatewayInfo)
         if self._session is None and door.session_start_limit.remaining <= 0:
@@ -330,12 +329,10 @@ class DiscordPlatform(Platform):
                 await self._send_heartbeat(socket)
             case 7:
                 self._reconnect_after = random.random()
-                """Seconds after which Discord wants a new connection; None while it wants none."""
             case 9:
                 if bytes(frame.d) != b"true":
                     self._session = None
                 self._reconnect_after = 1 + 4 * random.random()
-                """Seconds after which Discord wants a new connection; None while it wants none."""
 
     async def _begin_session(self, frame: DiscordFrame, unsaved: UnsavedDiscordEvents) -> AsyncGenerator[Batch, None]:
         """Begin a session: read the missed messages, and only then store the session as resumable."""

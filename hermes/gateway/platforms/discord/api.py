@@ -306,7 +306,6 @@ class DiscordClient:
         if after and answer.headers.get("x-ratelimit-remaining") == "0":
             if len(self._blocked_until) >= MAX_KNOWN_BUCKETS:
                 self._blocked_until = {one: until for one, until in self._blocked_until.items() if until > now}
-                """By bucket, the monotonic time before which no request is made; the empty name is the global limit."""
             self._blocked_until[bucket] = now + after
 
     def _make_error(self, bucket: str, answer: PlatformResponse, *, creates: bool) -> PlatformError:

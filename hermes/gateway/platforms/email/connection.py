@@ -84,7 +84,6 @@ class MailConnection:
                     server.host, server.port, ssl=tls, limit=LINE_LIMIT
                 )
         self.is_encrypted = tls is not None
-        """Whether the connection is encrypted."""
         raw = self._writer.get_extra_info("socket")
         if raw is not None:
             _enable_keep_alive(raw)
@@ -106,7 +105,6 @@ class MailConnection:
             writer = self._require_writer()
             # From here on nobody tells this writer when its connection has ended.
             self._plain_writer, self._writer = writer, None
-            """The writer under TLS, which is kept because a writer without references closes its connection."""
             async with asyncio.timeout(CONNECT_SECONDS):
                 transport = await loop.start_tls(writer.transport, protocol, tls, server_hostname=self.server.host)
             if transport is None:
@@ -114,7 +112,6 @@ class MailConnection:
         protocol.connection_made(transport)
         self._reader, self._writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
         self.is_encrypted = True
-        """Whether the connection is encrypted."""
 
     async def write(self, content: bytes) -> None:
         """Send bytes."""
@@ -148,7 +145,6 @@ class MailConnection:
             if writer is not None:
                 writer.transport.abort()
         self._writer = self._plain_writer = None
-        """The writer under TLS, which is kept because a writer without references closes its connection."""
 
     def _require_writer(self) -> asyncio.StreamWriter:
         if self._writer is None:

@@ -96,7 +96,6 @@ class ImapConnection:
     async def search_mails(self, criteria: str) -> list[int]:
         """Return the numbers of the mails that match, in order."""
         self.has_new_mail = False
-        """Whether the server has announced mail since the last search."""
         found: set[int] = set()
         for one in await self.run_command(b"UID SEARCH ", criteria.encode("ascii")):
             if one.text.upper().startswith(b"* SEARCH"):

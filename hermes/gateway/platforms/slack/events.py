@@ -199,7 +199,6 @@ class SlackEventReader:
                 raise
             except PlatformError:
                 self._names_paused_until = now + NAME_RETRY_SECONDS
-                """Monotonic time before which no name is asked for, because Slack did not answer in time."""
                 return "", False
             if len(self._names) >= MAX_KNOWN_PEOPLE:
                 self._names.clear()

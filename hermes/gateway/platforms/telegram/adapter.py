@@ -100,7 +100,6 @@ class TelegramPlatform(Platform):
         offset, _, newest_at = self._context.cursors.get("updates", "").partition("@")
         if offset.isdigit() and newest_at.isdigit() and int(offset) > self._offset:
             self._offset, self._newest_at = int(offset), float(newest_at)
-            """When the newest update came."""
         try:
             self._me = await self._client.call_method("getMe", {}, TelegramUser)
             source = self._serve_webhook() if self._options.webhook_url else self._poll_updates()
@@ -125,7 +124,6 @@ class TelegramPlatform(Platform):
                 batch, presses = self._decode_updates(updates)
                 yield batch
                 self._offset, self._newest_at = _parse_cursor(batch)
-                """When the newest update came."""
                 await self._answer_presses(presses)
 
     async def _serve_webhook(self) -> AsyncGenerator[Batch, None]:
