@@ -28,9 +28,8 @@ from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import PlatformContext
+from hermes.gateway.platform import PlatformContext, SessionRequest
 from hermes.gateway.recovery import GatewayRecovery
-from hermes.gateway.request_sessions import SessionRequest
 from hermes.gateway.router import LaneQueue, Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
 from hermes.gateway.session_pool import SessionPool

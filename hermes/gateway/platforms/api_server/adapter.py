@@ -18,7 +18,7 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.keys import ApiOptions
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:

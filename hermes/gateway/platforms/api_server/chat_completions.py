@@ -14,9 +14,8 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
 from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound, parse_conversation
-from hermes.gateway.platforms.api_server.options import ApiScope
 from hermes.gateway.platforms.api_server.requests import (
     DONE,
     KEEP_ALIVE,

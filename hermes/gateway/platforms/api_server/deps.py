@@ -6,13 +6,12 @@ from msgspec import Struct
 
 from hermes.core.chats import AuditEntry
 from hermes.gateway.people.quotas import Quotas
+from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
-from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, TurnSlots
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, ApiOptions, TurnSlots
 from hermes.gateway.platforms.api_server.requests import RequestReader
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.request_sessions import GatewayFacade
 from hermes.sessions.app import App
 
 

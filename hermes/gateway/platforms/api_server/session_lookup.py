@@ -17,9 +17,9 @@ from hermes.config.home import person_folder_name
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart
+from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.options import SessionOptions
 

@@ -11,9 +11,8 @@ from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, R
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.keys import ApiCaller
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
 from hermes.gateway.platforms.api_server.messages import parse_conversation
-from hermes.gateway.platforms.api_server.options import ApiScope
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
@@ -23,7 +22,7 @@ from hermes.gateway.platforms.api_server.requests import (
     json_response,
     query_number,
 )
-from hermes.gateway.platforms.api_server.response_objects import format_usage
+from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
 from hermes.sessions.formats.openai_format import Plain

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.stream import ReasoningDelta, TextDelta
-from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
+from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import decode_json, describe_error, save_file
-from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
+from hermes.gateway.http.client import WebSocketConnection, connect_websocket, decode_json, describe_error, save_file
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,

@@ -29,19 +29,30 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.gateway.platforms.email.connection import MailSecurity, MailServer
-from hermes.gateway.platforms.email.imap import ImapConnection, ImapError, ImapFolder
-from hermes.gateway.platforms.email.mail_parser import MailError, ParsedMail, is_address, parse_mail, read_mail_file
-from hermes.gateway.platforms.email.mail_text import (
+from hermes.gateway.platforms.email.api import (
+    ImapConnection,
+    ImapError,
+    ImapFolder,
+    MailSecurity,
+    MailServer,
+    SmtpEnvelope,
+    SmtpLogin,
+    deliver_mail,
+)
+from hermes.gateway.platforms.email.mail import (
     MailDraft,
+    MailError,
+    ParsedMail,
     encode_mail,
+    is_address,
     is_own_message_id,
     own_message_id,
+    parse_mail,
+    read_mail_file,
     reply_subject,
     split_quote,
     strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.smtp import SmtpEnvelope, SmtpLogin, deliver_mail
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.untrusted_text import html_to_markdown

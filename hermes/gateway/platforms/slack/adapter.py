@@ -20,12 +20,13 @@ from hermes.gateway import platform as base
 from hermes.gateway.http.client import (
     UPLOAD_SECONDS,
     PlatformRequest,
+    WebSocketConnection,
+    connect_websocket,
     decode_json,
     describe_error,
     save_file,
     send_request,
 )
-from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,

@@ -127,7 +127,7 @@ class TelegramPlatform(Platform):
                 await self._answer_presses(presses)
 
     async def _serve_webhook(self) -> AsyncGenerator[Batch, None]:
-        from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
+        from hermes.gateway.platforms.telegram.api import TelegramWebhookServer
 
         options = self._options
         async with TelegramWebhookServer(options.webhook_url, options.webhook_listen, options.webhook_secret) as hook:
@@ -319,8 +319,7 @@ def _place_fields(place: Place) -> dict[str, object]:
 
 def _text_fields(message: Outgoing) -> dict[str, object]:
     """Return the text and its entities."""
-    from hermes.gateway.text.dialect import to_plain_text
-    from hermes.gateway.text.entities import to_entity_text
+    from hermes.gateway.text.dialect import to_entity_text, to_plain_text
 
     values: dict[str, object] = {"link_preview_options": {"is_disabled": True}}
     if message.plain:
