@@ -7,10 +7,11 @@ from hermes.core.chats import OutboxItem, Outgoing, UnansweredEvents
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnEnded
 from hermes.core.outcomes import ExitReason
-from hermes.gateway.answer_text import build_answer, filter_answer, split_text
 from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.outbox import Outbox
+from hermes.gateway.stream_renderer import build_answer, filter_answer
+from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 

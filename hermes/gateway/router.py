@@ -25,8 +25,7 @@ from hermes.gateway.addressing import ChatAddress, can_use_command, commands_for
 from hermes.gateway.chat_session import ChatSession, ChatSessionDeps, GatewayError
 from hermes.gateway.chat_sessions import ChatSessions
 from hermes.gateway.command_context import ChatCommandContext
-from hermes.gateway.people.pairing import PairingCodes
-from hermes.gateway.people.quotas import Quotas
+from hermes.gateway.people import PairingCodes, Quotas
 from hermes.i18n.messages import localize, tr
 
 ROWS_AT_ONCE = 64

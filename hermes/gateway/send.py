@@ -18,11 +18,11 @@ from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_account
-from hermes.gateway.answer_text import split_text
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Platform, PlatformContext
 from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import KINDS
+from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session

@@ -16,13 +16,15 @@ from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded
+from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import PlatformAccount
-from hermes.gateway.answer_text import build_answer, filter_answer, split_text
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import PlatformError, SendError
+from hermes.gateway.platform import Capabilities, PlatformError, SendError
 from hermes.gateway.text.links import defuse_links
-from hermes.gateway.text.media import SendableFile
+from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
+from hermes.gateway.text.split import split_text
+from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
 
@@ -242,3 +244,50 @@ class StreamRenderer:
                 async with asyncio.timeout(_LIVE_SECONDS):
                     await self._account.platform.typing(self._place)
                 await asyncio.sleep(self._account.can.typing)
+
+
+SILENT = "[SILENT]"
+"""The answer of a model that has nothing to say."""
+
+
+class ChatAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to a turn as it goes to a chat. `outcome` is its name in the journal."""
+
+    text: str
+    outcome: str
+    files: tuple[SendableFile, ...] = ()
+
+
+def build_answer(ended: TurnEnded) -> ChatAnswer:
+    """Build the answer of a turn. One that did not complete says so, after its text."""
+    text = ended.text.strip()
+    if ended.reason.is_completed:
+        return ChatAnswer(text="" if text == SILENT else text, outcome=ended.reason.value)
+    if ended.reason is ExitReason.INTERRUPTED:
+        line = tr("(Stopped.)")
+    else:
+        why = localize(ended.error) if ended.error else ended.reason.value.replace("_", " ")
+        line = tr("(This did not come to its end: {why})", why=why)
+    return ChatAnswer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
+
+
+def filter_answer(answer: ChatAnswer, egress_filter: EgressFilter, can: Capabilities) -> ChatAnswer:
+    """Return the answer as it may leave the machine: with its files extracted and, while untrusted content stands in
+    the conversation, without anything that a platform would fetch from a host that is not allowed.
+    """
+    text, files = answer.text, answer.files
+    if can.media:
+        limit = can.media_limit
+        taken = extract_media(
+            text,
+            MediaRules(
+                roots=egress_filter.roots,
+                refusal_reason=egress_filter.find_refusal,
+                home=egress_filter.home,
+                limit=limit,
+            ),
+        )
+        text, files = taken.text, taken.files
+    if egress_filter.tainted:
+        text = defuse_links(text, egress_filter.is_host_allowed)
+    return structs.replace(answer, text=text, files=files)

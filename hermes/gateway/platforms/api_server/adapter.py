@@ -64,7 +64,7 @@ class ApiServerPlatform(Platform):
 
 
 async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
-    from hermes.gateway.people.quotas import Quotas
+    from hermes.gateway.people import Quotas
     from hermes.gateway.platforms.api_server.deps import ApiDeps
     from hermes.gateway.platforms.api_server.keys import ApiKeyring, TurnSlots
     from hermes.gateway.platforms.api_server.requests import RequestReader

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.chats import AuditEntry
-from hermes.gateway.people.quotas import Quotas
+from hermes.gateway.people import Quotas
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, ApiOptions, TurnSlots
