@@ -27,7 +27,7 @@ _PASSED = frozenset({"core/scrub.py", "safety/secrets/redactor.py", "App.redact_
 """What hands a text on to the redactor for somebody else."""
 ROW_READ = "store/chats.py", "_decode_event"
 ROW_QUERY = "store/chats.py", "ChatRepository.list_new_events"
-KEY_MADE = "gateway/addressing.py", "chat_session_key"
+KEY_MADE = "gateway/session_pool.py", "chat_session_key"
 _IDLE_SECONDS = 30.0
 
 

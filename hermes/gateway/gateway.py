@@ -13,26 +13,22 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from msgspec import structs
-
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import Batch, InboundEvent, OutboxItem, Sender
+from hermes.core.chats import OutboxItem, Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
-from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
-from hermes.gateway.chat_sessions import ChatSessions
+from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import PlatformContext, SessionRequest
-from hermes.gateway.recovery import GatewayRecovery
-from hermes.gateway.router import LaneQueue, Router
+from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
-from hermes.gateway.session_pool import SessionPool
+from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
@@ -40,6 +36,7 @@ from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
 from hermes.sessions.http_client import create_client_session, create_tls_context
+from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
 """How long the journal remembers inbound events: longer than any platform redelivers one."""
@@ -101,33 +98,16 @@ class Gateway:
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
-        self.report = report = self.telemetry.report_line
+        self.report = self.telemetry.report_line
         self._store = app.services.store
         self._settings = app.services.settings
         self._accounts: dict[str, PlatformAccount] = {}
         self.outbox = Outbox(app, self._accounts, self.telemetry)
         self.people = PersonResolver(app)
-        chosen = self._settings.gateway
-        self.pool = SessionPool(app, self.telemetry, idle_seconds=chosen.idle_minutes * 60, max_live=chosen.max_live)
-
-        def handle_broken(one: ChatSession) -> None:
-            self.chat_sessions.handle_broken(one)
-
-        ground = ChatSessionDeps(
-            app=app,
-            outbox=self.outbox,
-            people=self.people,
-            telemetry=self.telemetry,
-            report=report,
-            on_broken=handle_broken,
-        )
-        media = app.services.home.root / "media"
-        self.chat_sessions = ChatSessions(ground, self.pool, self._accounts, media)
-        self.recovery = GatewayRecovery(app, self.chat_sessions, self.outbox, report)
-        self.chat_sessions.on_reopened = self.recovery.settle_reopened
-        self.router = Router(ground, self.chat_sessions)
-        self.lanes = LaneQueue(ground, self.router, self._accounts)
-        self._media = media
+        self._media = app.services.home.root / "media"
+        deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
+        self.pool = SessionPool(deps, self._accounts)
+        self.router = Router(deps, self.pool, self._accounts)
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
@@ -166,7 +146,7 @@ class Gateway:
             self.report(line)
         for plan in plans:
             await self._open_account(plan)
-        await self.recovery.recover()
+        await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
         self._tasks += self._maintenance.start()
         courier = ChatJobDelivery(self._accounts, self.outbox, self.app)
@@ -183,7 +163,7 @@ class Gateway:
     async def _start_accounts(self, names: Sequence[str]) -> None:
         """Start sending and receiving on these accounts."""
         for lane in await self._store.chats.list_waiting_lanes():
-            self.lanes.wake_lane(lane)
+            self.router.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
             self._accounts[name].start()
@@ -194,7 +174,7 @@ class Gateway:
         """
         for account in self._accounts.values():
             await account.pause()
-        await self.lanes.close()
+        await self.router.close()
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
         with contextlib.suppress(TimeoutError):
@@ -204,18 +184,17 @@ class Gateway:
                 if self._jobs is not None:
                     await self._jobs.idle()
                 await self.control_socket.oneshots.drain()
-        await self._cancel_tasks()
+        await cancel_tasks(self._tasks)
         done = not self.pool.working_count
         return await self.outbox.wait_until_idle(min(10.0, max(until - clock(), 1.0))) and done
 
     async def close(self) -> None:
         """Stop everything; nothing that is on disk is lost."""
-        await self._cancel_tasks()
+        await cancel_tasks(self._tasks)
         await self.control_socket.close()
         for account in self._accounts.values():
             await account.pause()
-        await self.lanes.close()
-        await self.chat_sessions.close()
+        await self.router.close()
         await self.pool.close()
         await self.outbox.close()
         for name in list(self._accounts):
@@ -247,13 +226,13 @@ class Gateway:
         self._settings, self.config_problems = self.app.services.settings, change.config_problems
         for line in self.config_problems:
             self.report(line)
-        sessions = [one for name in change.gone for one in await self.chat_sessions.drop_account(name)]
+        sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:
             await self._close_account(name)
         for plan in change.fresh:
             await self._open_account(plan)
         for session_id in sessions:
-            await self.recovery.resume_session(session_id)
+            await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
         names = ", ".join(change.names) or N_("none")
         said = N_("The accounts were reloaded; changed: {names}.", names=names)
@@ -264,17 +243,18 @@ class Gateway:
     async def hold_session(self, request: SessionRequest) -> AsyncIterator[SessionActor]:
         """Hold a live session while the context lasts; see `GatewayFacade`."""
 
-        async def open_actor() -> SessionActor:
-            return await self.app.open_session(
+        async def open_session() -> tuple[SessionActor, None]:
+            actor = await self.app.open_session(
                 request.session_id,
                 create=request.create,
                 system=request.system,
                 history=request.history,
                 options=request.options,
             )
+            return actor, None
 
-        async with self.pool.hold(request.session_id, open_actor) as entry:
-            yield entry.local
+        async with self.pool.hold(request.session_id, open_session) as entry:
+            yield require_local(entry.actor)
 
     async def measure_backlog(self) -> None:
         """Refresh the store's part of `health_report` and `metrics_text`."""
@@ -307,13 +287,6 @@ class Gateway:
             config_problems=self.config_problems,
         )
 
-    async def _cancel_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks.clear()
-
     async def _open_account(self, plan: AccountPlan) -> None:
         """Prepare an account. One whose token another gateway of this user uses is left alone, with a line."""
         home = self.app.services.home
@@ -338,7 +311,7 @@ class Gateway:
             )
             for secret in plan.descriptor.secrets:
                 self.app.services.redactor.add_secret(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
-            self._accounts[plan.name] = PlatformAccount(plan, context, self._store_batch)
+            self._accounts[plan.name] = PlatformAccount(plan, context, self.router.receive_batch)
             self._account_locks[plan.name] = stack.pop_all()
         home.ensure_exists()
 
@@ -352,19 +325,6 @@ class Gateway:
         await self._accounts.pop(name).close()
         await self._account_locks.pop(name).aclose()
 
-    async def _store_batch(self, account: PlatformAccount, batch: Batch) -> None:
-        """Store what came in; when this returns the platform may forget it."""
-        events = tuple(
-            structs.replace(
-                _redact_inbound(one, self.app.redact_text), place=structs.replace(one.place, platform=account.name)
-            )
-            for one in batch.arrivals
-        )
-        fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
-        for one in fresh:
-            self.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
-            self.lanes.wake_lane(one.arrival.place.lane, one.arrival)
-
     @property
     def _cwd(self) -> str:
         named = self._settings.gateway.cwd
@@ -376,14 +336,6 @@ class Gateway:
         environ = self.app.services.environ
         base = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
         return Path(base).expanduser() / "hermes" / "accounts"
-
-
-def _redact_inbound(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:
-    """Return an event without secrets in its text and in the message that it quotes."""
-    reply = event.reply
-    if reply is not None and reply.text:
-        reply = structs.replace(reply, text=redact(reply.text))
-    return structs.replace(event, text=redact(event.text), reply=reply)
 
 
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:

@@ -1,21 +1,26 @@
-"""Who talks in chats: pairing, by which another person becomes known, and what each may use of turns and money.
+"""Who talks in chats: pairing, by which another person becomes known, what each may use of turns and money, and the
+options of their sessions.
 
 Whoever administers Hermes makes a code, and another person becomes known by sending it to the bot: nobody unknown is
 ever answered. Five wrong codes lock an account for an hour; how codes are made is in `admin/people/admin.py`.
 """
 
+import os
 import re
 from collections import deque
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from hermes.admin.people.admin import CODE_ALPHABET, CODE_LENGTH, PeopleAdmin
-from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, role_rights
+from hermes.admin.people.admin import CODE_ALPHABET, CODE_LENGTH
+from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole, person_options, role_rights
+from hermes.config.gateway import AccountSettings, ChannelSettings, RoleSettings
+from hermes.config.home import person_folder_name
 from hermes.core.chats import AuditEntry, ChatKind, InboundEvent
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
 from hermes.sessions.model.spending import PERSON_CAP, period_starts, person_cap
+from hermes.sessions.options import SessionOptions
 
 MAX_FAILURES = 5
 LOCKED_SECONDS = 3600.0
@@ -25,17 +30,12 @@ _CODE = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
 
 
 class PairingCodes:
-    """Makes pairing codes and redeems them."""
+    """Redeems pairing codes, and notes whom it turned away."""
 
     def __init__(self, app: App) -> None:
         self._store = app.services.store
         self._clock = app.services.clock
-        self._people_admin = PeopleAdmin(app.services.store, app.services.settings)
         self._noted: dict[tuple[str, str], float] = {}
-
-    async def create_code(self, role: PersonRole, *, platform: str = "", name: str = "", person_id: str = "") -> str:
-        """Return a fresh code, as the owner makes one."""
-        return await self._people_admin.create_code(role, platform=platform, name=name, person_id=person_id)
 
     async def redeem_code(self, platform: str, event: InboundEvent) -> PersonIdentity | None:
         """Return the person that an unknown sender becomes by this message; None when it is no valid code."""
@@ -142,3 +142,37 @@ class Quotas:
             return ""
         count.told_until[kind] = until
         return text
+
+
+def find_working_folder(app: App, account: AccountSettings, person: PersonIdentity) -> str:
+    """Return the folder in which a person's sessions work: that of the account, else one of their own."""
+    services = app.services
+    named = account.cwd or (services.settings.gateway.cwd if person.is_owner else "")
+    if named:
+        return os.path.expanduser(named)
+    home = services.home
+    return str(home.root / "workspace" if person.is_owner else home.people / person_folder_name(person.id))
+
+
+def build_session_options(
+    app: App,
+    account: AccountSettings,
+    person: PersonIdentity,
+    rights: RoleSettings,
+    *,
+    wishes: ChannelSettings,
+    platform: str,
+) -> SessionOptions:
+    """Return the options of a person's sessions, with what a chat or a program wishes beside the account's settings."""
+    base = app.options
+    prompts = (base.ephemeral_system_prompt, account.prompt, wishes.prompt)
+    chosen = structs.replace(
+        base,
+        model=wishes.model or account.model or base.model,
+        platform=platform,
+        enabled_toolsets=wishes.toolsets or account.toolsets or base.enabled_toolsets,
+        ephemeral_system_prompt="\n\n".join(filter(None, prompts)),
+        reviews=False,
+        cwd=find_working_folder(app, account, person),
+    )
+    return person_options(chosen, person, rights)

@@ -17,6 +17,7 @@ from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import tune_garbage_collector
 
 MAX_FAILED_STARTS = 5
@@ -165,9 +166,7 @@ async def _drain_gateway(gateway: Gateway, seconds: float, hurry: asyncio.Event)
     draining = asyncio.create_task(gateway.drain(seconds))
     hurried = asyncio.create_task(hurry.wait())
     await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (draining, hurried):
-        task.cancel()
-    await asyncio.wait({draining, hurried})
+    await cancel_tasks([draining, hurried])
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -27,6 +27,7 @@ from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
+from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 CURSOR = " ▉"
@@ -152,10 +153,7 @@ class StreamRenderer:
     async def close(self) -> None:
         """Stop streaming; what is shown stays as it is, and is continued when the turn is."""
         async with self._showing:  # what is on its way is waited for: its id tells it from a second message
-            for task in self._tasks:
-                task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+            await cancel_tasks(self._tasks)
         self._tasks.clear()
 
     def _segment_items(self, segment: _Segment, text: str) -> list[OutboxItem]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,6 +20,15 @@ async def wait_for_task(task: "asyncio.Task[T]") -> None:
         while not task.done():
             await asyncio.wait({task})
         raise
+
+
+async def cancel_tasks(tasks: "Iterable[asyncio.Task[object]]") -> None:
+    """Cancel the tasks, and wait until all have ended, however they end."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    if ending:
+        await asyncio.wait(ending)
 
 
 async def run_ignoring_cancellation(work: Coroutine[object, object, T]) -> T:

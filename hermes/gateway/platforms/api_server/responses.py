@@ -35,6 +35,7 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     SessionExtras,
 )
 from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
+from hermes.util.cancellation import cancel_tasks
 
 JsonBody = dict[str, object]
 
@@ -239,10 +240,7 @@ class ResponseRoutes:
 
     async def close(self) -> None:
         """Stop waiting for responses that are being made; the next start stores them as failed."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel_tasks(self._tasks)
 
     async def _create_response(self, request: web.Request) -> web.StreamResponse:
         caller = caller_of(request)

@@ -50,7 +50,7 @@ from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, TurnStr
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.util.cancellation import run_to_completion
+from hermes.util.cancellation import cancel_tasks, run_to_completion
 
 MAX_EVENTS = 4_096
 """Events of a run that are kept; clients are told how many older ones they missed."""
@@ -228,10 +228,7 @@ class RunWorker:
     async def close(self) -> None:
         """Stop waiting for runs: they continue at the next start."""
         self._ending = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel_tasks(self._tasks)
 
     async def _carry_out(self, live: LiveRun, row: RunRow) -> None:
         """Carry out a run, and store its outcome. A session that broke is reopened."""

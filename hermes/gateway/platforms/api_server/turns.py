@@ -12,6 +12,7 @@ from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import build_egress_filter
+from hermes.util.cancellation import cancel_tasks
 
 TEXT_SEPARATOR = "\n\n"
 """Separates the text before a tool runs from the text after it."""
@@ -212,10 +213,7 @@ class ApiTurns:
 
     async def close(self) -> None:
         """Stop waiting for turns; running ones are closed with their sessions."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel_tasks(self._tasks)
 
     async def _hold_session(
         self, session_request: SessionRequest, post: PostMessage, ready: "asyncio.Future[ApiTurn]", *, can_ask: bool
