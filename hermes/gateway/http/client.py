@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
@@ -158,6 +158,34 @@ def decode_json(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
         return msgspec.json.decode(_repair_surrogates(bytes(raw)), type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError(_DEEP) from error
+
+
+def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind], platform: str) -> Kind:
+    """Decode a value that a platform answered. Raises `PlatformError`."""
+    try:
+        return decode_json(raw, kind)
+    except msgspec.DecodeError as error:
+        why = describe_error(error)
+        raise PlatformError(N_("{platform}'s answer cannot be read: {error}", platform=platform, error=why)) from error
+
+
+class OnceReporter:
+    """Reports lines about what keeps happening, such as unreadable events: one line of each kind."""
+
+    def __init__(self, report: Callable[[str], None], limit: int = 500) -> None:
+        self._report = report
+        self._limit = limit
+        self._kinds: set[str] = set()
+
+    def __call__(self, kind: str, line: str) -> None:
+        """Report a line of this kind, unless one was reported or too many kinds are known."""
+        if kind not in self._kinds and len(self._kinds) < self._limit:
+            self._kinds.add(kind)
+            self._report(line)
+
+    def has_kind(self, kind: str) -> bool:
+        """Return whether a line of this kind was reported."""
+        return kind in self._kinds
 
 
 class SeenEvents:

@@ -8,7 +8,6 @@ from msgspec import Struct
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     UPLOAD_SECONDS,
-    Kind,
     PlatformRequest,
     PlatformResponse,
     decode_json,
@@ -234,14 +233,6 @@ class DiscordErrorBody(Struct):
     code: int = 0
     message: str = ""
     retry_after: float | None = None
-
-
-def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """Decode a value from Discord. Raises `PlatformError`."""
-    try:
-        return decode_json(raw, kind)
-    except msgspec.DecodeError as error:
-        raise PlatformError(N_("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
 
 
 class DiscordClient:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
-from hermes.gateway.http.client import SeenEvents, decode_json, describe_error
+from hermes.gateway.http.client import OnceReporter, SeenEvents, decode_json, describe_error
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (
     V3,
@@ -146,7 +146,6 @@ MAX_GAP_PAGES = 5
 """Pages of a room's history that are read at most to fill a gap between two syncs."""
 MAX_KNOWN_MESSAGES = 2_000
 """The agent's own messages that are remembered at most."""
-MAX_REPORTS = 50
 BUTTON_REACTIONS = (
     *(f"{digit}\ufe0f\u20e3" for digit in "123456789"),
     "🔟",
@@ -196,7 +195,7 @@ class MatrixEventReader:
         self._rooms = MatrixRooms(client, context, self._report_unreadable)
         self._known_messages: dict[str, KnownMatrixMessage] = {}
         self._seen = SeenEvents()
-        self._reported: set[str] = set()
+        self.report_once = OnceReporter(context.report)
         self._name_pattern: re.Pattern[str] | None = None
 
     async def learn_own_names(self, user: str) -> None:
@@ -217,12 +216,6 @@ class MatrixEventReader:
     def mark_saved(self, unsaved: UnsavedMatrixEvents) -> None:
         """Count these events as seen: they are on disk."""
         self._seen.add_events(unsaved.events)
-
-    def report_once(self, kind: str, line: str) -> None:
-        """Report that something cannot be read, once for each kind."""
-        if kind not in self._reported and len(self._reported) < MAX_REPORTS:
-            self._reported.add(kind)
-            self._context.report(line)
 
     def remember_message(self, event_id: str, message: KnownMatrixMessage) -> None:
         """Remember a message that the agent sent or changed."""
@@ -455,7 +448,7 @@ class MatrixEventReader:
     async def _handle_encrypted(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
         """Report an encrypted message once for each room, and answer it once if the sender may use Hermes."""
         name = f"locked:{room}"
-        if event.sender == self.me or self._context.cursors.get(name) or name in self._reported:
+        if event.sender == self.me or self._context.cursors.get(name) or self.report_once.has_kind(name):
             return
         self.report_once(
             name,

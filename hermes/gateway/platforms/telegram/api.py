@@ -10,23 +10,22 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import web
 from msgspec import Struct
 
-from hermes.gateway.http.server import HttpServer, HttpServerLimits
+from hermes.gateway.http.client import Kind, decode_json
 from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import N_
-from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp import web
 
 
-R = TypeVar("R")
 CALL_SECONDS = 30.0
 """The time limit of a call."""
 FILE_SECONDS = 300.0
@@ -97,8 +96,8 @@ class TelegramClient:
         self._token = token
 
     async def call_method(
-        self, method: str, values: Mapping[str, object], kind: type[R], *, seconds: float = CALL_SECONDS
-    ) -> R:
+        self, method: str, values: Mapping[str, object], kind: type[Kind], *, seconds: float = CALL_SECONDS
+    ) -> Kind:
         """Call a method and return its result. Raises SendError."""
         body = msgspec.json.encode(values)
         return _decode_result(
@@ -181,8 +180,8 @@ class TelegramSentMessage(Struct, frozen=True):
 
 def _decode_response(status: int, raw: bytes) -> TelegramResponse:
     try:
-        answer = decode_lenient_json(raw, TelegramResponse)
-    except (ValueError, RecursionError, msgspec.DecodeError):
+        answer = decode_json(raw, TelegramResponse)
+    except msgspec.DecodeError:
         if status < 500:
             odd = N_("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(SendFault.UNKNOWN, odd) from None
@@ -190,19 +189,6 @@ def _decode_response(status: int, raw: bytes) -> TelegramResponse:
     if answer.ok:
         return answer
     raise _refusal_error(answer.error_code or status, answer)
-
-
-def decode_lenient_json(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
-    """Decode JSON. Raises ValueError and `msgspec.DecodeError`.
-
-    A lone surrogate, which people can send, is an error to the fast decoder, and would stop everything that came with
-    it.
-    """
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError:
-        whole = clean_surrogates(json.dumps(json.loads(bytes(raw)), ensure_ascii=False))
-        return msgspec.json.decode(whole, type=kind)
 
 
 def _refusal_error(code: int, answer: TelegramResponse) -> TelegramCallError:
@@ -225,7 +211,7 @@ def _refusal_error(code: int, answer: TelegramResponse) -> TelegramCallError:
     return TelegramCallError(fault, words, code=code)
 
 
-def _decode_result(answer: TelegramResponse, kind: type[R]) -> R:
+def _decode_result(answer: TelegramResponse, kind: type[Kind]) -> Kind:
     try:
         return msgspec.json.decode(answer.result, type=kind)
     except msgspec.DecodeError as error:
@@ -265,6 +251,10 @@ class TelegramWebhookServer:
     """The webhook server, as an async context."""
 
     def __init__(self, url: str, listen: str, secret: str) -> None:
+        from aiohttp import web
+
+        from hermes.gateway.http.server import HttpServer, HttpServerLimits
+
         self.secret = secret or secrets.token_urlsafe(32)
         self._path = urlsplit(url).path or "/"
         self._host, _, port = listen.rpartition(":")
@@ -294,7 +284,9 @@ class TelegramWebhookServer:
             self._queue.get_nowait()[1].set_result(False)
         await self._http_server.close()
 
-    async def _receive_update(self, request: web.Request) -> web.Response:
+    async def _receive_update(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
         secret = request.headers.get(_SECRET_HEADER, "")
         if not hmac.compare_digest(secret.encode("utf-8", "surrogateescape"), self.secret.encode()):
             return web.Response(status=401)
