@@ -1,5 +1,6 @@
 """Dependencies that all parts of the API server share."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,9 +10,11 @@ from hermes.gateway.people import Quotas
 from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, ApiOptions, TurnSlots
+from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound
 from hermes.gateway.platforms.api_server.requests import RequestReader
-from hermes.gateway.platforms.api_server.session_lookup import ApiSessions
+from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, ParsedConversation
 from hermes.gateway.platforms.api_server.turns import ApiTurns
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 
 
@@ -44,6 +47,14 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         if why is not None:
             said = why or "There is no turn now: what this key may use of an hour, or spend in a day, is used up."
             raise ApiRequestError(429, said, code="insufficient_quota", headers={"Retry-After": "600"})
+
+    async def build_message(
+        self, caller: ApiCaller, parsed: ParsedConversation, files: Sequence[UploadedFile]
+    ) -> InboundMessage:
+        """Build the session's message from a request, with its files saved where the caller's tools can read them."""
+        cwd = self.sessions.working_folder(caller.person)
+        folder = self.media if caller.person.is_owner else Path(cwd) / "received"
+        return await build_inbound(parsed, files, folder, cwd)
 
     async def audit_message(self, caller: ApiCaller, session_id: str) -> None:
         """Write an audit entry for a message of this caller."""

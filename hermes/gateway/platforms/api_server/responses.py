@@ -18,9 +18,9 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
-from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, check_supported, to_api_error, turn_failure
 from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
-from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_conversation
+from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_input
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
@@ -34,7 +34,7 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     ParsedConversation,
     SessionExtras,
 )
-from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.util.cancellation import cancel_tasks
 
 JsonBody = dict[str, object]
@@ -255,12 +255,10 @@ class ResponseRoutes:
             work = await self._begin_response(order)
             headers = {SESSION_HEADER: order.session.name}
             try:
-                if asked.stream:
-                    return await self._stream_response(request, work, headers)
-                body = await self._finish_response(work)
-            except (asyncio.CancelledError, ConnectionError):
-                work.turn.stop()
-                raise
+                with stop_when_abandoned(work.turn):
+                    if asked.stream:
+                        return await self._stream_response(request, work, headers)
+                    body = await self._finish_response(work)
             finally:
                 self._end_response(work)
             return json_response(body, headers=headers)
@@ -397,9 +395,9 @@ class ResponseRoutes:
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
     ) -> ParsedResponseRequest:
         model = self._deps.sessions.resolve_model(asked.model)
-        said, files = parse_conversation(
-            [_message_from_item(one) for one in _input_messages(asked.input)], asked.instructions or ""
-        )
+        for item in asked.input if isinstance(asked.input, list) else ():
+            _check_item(item)
+        said, files = parse_input(asked.input, asked.instructions)
         about = _make_info(asked, int(self._deps.current_time()))
         name = request.headers.get(SESSION_HEADER) or _named_session(asked)
         room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model))
@@ -481,11 +479,6 @@ def _response_text(body: JsonBody) -> str:
     )
 
 
-def _input_messages(given: str | list[object]) -> list[object]:
-    """Return the input as messages: a text is the user's."""
-    return given if isinstance(given, list) else [{"role": "user", "content": given}]
-
-
 def _make_info(asked: ResponseRequest, now: int) -> ResponseInfo:
     return ResponseInfo(
         id=new_id("resp"),
@@ -506,21 +499,19 @@ def _named_session(asked: ResponseRequest) -> str:
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _message_from_item(given: object) -> object:
-    """Return an item of the input as a message: items without a type are messages already."""
+def _check_item(given: object) -> None:
+    """Raise ApiRequestError for an item of the input that is no message; items without a type are messages."""
     if isinstance(given, dict) and given.get("type", "message") != "message":
         raise ApiRequestError(400, f"Items of the kind {str(given['type'])[:40]!r} are not taken.", param="input")
-    return given
 
 
 def _check_supported(asked: ResponseRequest) -> None:
     """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.text or {}).get("format")
-    wrong = (
-        ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
-        ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
-        ("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),
+    check_supported(
+        (
+            ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
+            ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
+            ("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),
+        )
     )
-    for param, is_wrong, why in wrong:
-        if is_wrong:
-            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")

@@ -36,7 +36,7 @@ from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiScope
-from hermes.gateway.platforms.api_server.messages import build_inbound, parse_conversation
+from hermes.gateway.platforms.api_server.messages import parse_input
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
@@ -384,15 +384,11 @@ class RunRoutes:
         if known is not None:
             return json_response(await self._run_object(known), 202)
         await self._deps.admit_turn(caller)
-        given: list[object] = (
-            asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
-        )
-        said, files = parse_conversation(given, asked.instructions or "")
+        said, files = parse_input(asked.input, asked.instructions)
         extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
         name = asked.session_id or self._deps.sessions.fresh_session_id()
         room = await self._deps.sessions.find_or_create(caller, name, extra, history=said.before)
-        folder = self._deps.sessions.upload_folder(caller.person, self._deps.media)
-        message = await build_inbound(said, files, folder, self._deps.sessions.working_folder(caller.person))
+        message = await self._deps.build_message(caller, said, files)
         message = structs.replace(message, text=self._deps.app.redact_text(message.text))
         run = NewRun(
             id=f"run_{os.urandom(16).hex()}",

@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -201,10 +200,6 @@ class ApiSessions:
             os.makedirs(found, mode=0o700, exist_ok=True)
             self._known_folders.add(found)
         return found
-
-    def upload_folder(self, person: PersonIdentity, media: Path) -> Path:
-        """Return the folder of files that a person sends: their tools must be able to read them."""
-        return media if person.is_owner else Path(self.working_folder(person)) / "received"
 
 
 def _account_settings(given: Mapping[str, object]) -> AccountSettings:

@@ -1,8 +1,9 @@
 """Turns that programs wait for: begun in a live session, streamed as they run, stopped when nobody listens."""
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
@@ -138,6 +139,16 @@ class EgressTextFilter:
     def _filter_text(self, text: str) -> str:
         out = build_egress_filter(self._app.services, self._app.live_session(self._actor)) if self._tainted else None
         return defuse_links(text, out.is_host_allowed) if out is not None else text
+
+
+@contextlib.contextmanager
+def stop_when_abandoned(turn: ApiTurn) -> Iterator[None]:
+    """Stop the turn when nobody waits for its answer any more."""
+    try:
+        yield
+    except (asyncio.CancelledError, ConnectionError):
+        turn.stop()
+        raise
 
 
 def _last_paragraph_end(text: str) -> int:
