@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
 from hermes.commands.views.usage import format_epoch_notice
@@ -215,7 +215,6 @@ class ChatMenu(Struct, eq=False):
     options: tuple[str, ...]
     person: PersonIdentity
     key: str
-    title: str
     chosen: asyncio.Future[int | str]
     typed: bool = False
     """Whether a free text is an answer, too."""
@@ -230,7 +229,6 @@ class ChatApproval(Struct, eq=False):
     key: str
     scopes: tuple[AnswerScope, ...]
     text: str
-    notes: list[str] = field(default_factory=list)
 
 
 class ChatQuestions:
@@ -365,7 +363,6 @@ class ChatQuestions:
             options=tuple(options),
             person=person,
             key=f"menu:{secrets.token_hex(8)}",
-            title=title,
             chosen=asyncio.get_running_loop().create_future(),
             typed=typed,
             of_model=of_model,

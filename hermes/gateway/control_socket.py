@@ -27,6 +27,7 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, set_language
@@ -157,28 +158,11 @@ def _exit_code(ended: TurnEnded, unasked: int) -> int:
     return _REFUSED if unasked else 0
 
 
-class ControlledGateway(Protocol):
+class ControlledGateway(GatewayFacade, Protocol):
     """The gateway as the control socket uses it."""
 
-    @property
-    def app(self) -> App:
-        """Its App."""
-        ...
-
-    @property
-    def pool(self) -> SessionPool:
-        """Its live sessions."""
-        ...
-
     telemetry: Telemetry
-
-    async def measure_backlog(self) -> None:
-        """Refresh the store's part of the health report."""
-        ...
-
-    def health_report(self) -> Mapping[str, object]:
-        """Return the gateway's state."""
-        ...
+    pool: SessionPool
 
     async def send_message(self, to: str, text: str, file: str) -> str:
         """Queue a message for a chat; return where it goes."""

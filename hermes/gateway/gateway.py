@@ -16,7 +16,7 @@ from pathlib import Path
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import OutboxItem, Sender
+from hermes.core.chats import Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
@@ -108,6 +108,7 @@ class Gateway:
         deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
         self.pool = SessionPool(deps, self._accounts)
         self.router = Router(deps, self.pool, self._accounts)
+        self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
@@ -149,8 +150,7 @@ class Gateway:
         await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
         self._tasks += self._maintenance.start()
-        courier = ChatJobDelivery(self._accounts, self.outbox, self.app)
-        self._jobs = _make_scheduler(self.app, courier, self._cwd)
+        self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
         self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
         try:
             self.control_socket.start()
@@ -201,10 +201,6 @@ class Gateway:
             await self._close_account(name)
         await self._stack.aclose()
         await self.telemetry.close()
-
-    async def enqueue(self, items: Sequence[OutboxItem]) -> None:
-        """Put messages to chats of any account into the outbox."""
-        await self.outbox.enqueue(items)
 
     async def send_message(self, to: str, text: str, file: str = "") -> str:
         """Queue a message for a delivery target; return where it goes. Raises NotFoundError."""
@@ -262,8 +258,7 @@ class Gateway:
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
         """Put a text for a delivery target into the outbox."""
-        courier = ChatJobDelivery(self._accounts, self.outbox, self.app)
-        await courier.deliver(target, text, (), key=key)
+        await self._job_delivery.deliver(target, text, (), key=key)
 
     async def drop_session(self, session_id: str) -> None:
         """Remove a session from memory."""

@@ -263,8 +263,12 @@ class GatewayFacade(Protocol):
         """
         ...
 
+    async def measure_backlog(self) -> None:
+        """Refresh the store's part of what is reported."""
+        ...
+
     def health_report(self) -> Mapping[str, object]:
-        """Return the state of the accounts, the sessions and the outbox."""
+        """Return the state of the accounts, the sessions and the outbox, as of the last measurement."""
         ...
 
     def metrics_text(self) -> str:

@@ -90,11 +90,8 @@ class StreamRenderer:
 
     def _filter_text(self, text: str) -> str:
         """Return a streamed text without what a platform would fetch unasked."""
-        out = self._egress_filter()
+        out = self._target.egress_filter()
         return defuse_links(text, out.is_host_allowed) if out.tainted else text
-
-    def _egress_filter(self) -> EgressFilter:
-        return self._target.egress_filter()
 
     async def start(self) -> None:
         """Start streaming; a message that a dead process has begun is continued."""
@@ -138,7 +135,7 @@ class StreamRenderer:
     async def finish(self, ended: TurnEnded) -> None:
         """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
         await self.close()
-        answer = filter_answer(build_answer(ended), self._egress_filter(), self._account.can)
+        answer = filter_answer(build_answer(ended), self._target.egress_filter(), self._account.can)
         items = [one for over in self._finished_segments for one in self._segment_items(over, over.text)]
         last = self._segment_items(
             self._segment, answer.text.lstrip().removeprefix(self._earlier_text.strip()).lstrip()

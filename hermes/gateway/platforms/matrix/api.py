@@ -26,7 +26,6 @@ V3 = "/_matrix/client/v3"
 V1 = "/_matrix/client/v1"
 WRONG_TOKEN = N_("Matrix does not take the access token. Set a new one: `MATRIX_ACCESS_TOKEN` in .env.")
 WRONG_PASSWORD = N_("Matrix does not take this user and password. Set them again: `MATRIX_PASSWORD` in .env.")
-NO_SERVER = N_("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
 FAULTS_BY_ERROR = {
     "M_LIMIT_EXCEEDED": SendFault.RATE_LIMITED,
     "M_TOO_LARGE": SendFault.TOO_LONG,

@@ -75,7 +75,6 @@ class SlackFile(Struct):
     size: int | None = None
     subtype: str | None = None
     is_external: bool = False
-    file_access: str = ""
     url_private: str = ""
     url_private_download: str = ""
 

@@ -60,7 +60,6 @@ class TelegramErrorParameters(Struct, frozen=True):
     """Details of an error."""
 
     retry_after: float | None = None
-    migrate_to_chat_id: int | None = None
 
 
 class TelegramResponse(Struct, frozen=True):
