@@ -120,7 +120,7 @@ def is_shared(settings: AccountSettings, place: Place) -> bool:
 
 
 async def build_inbound(
-    account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, cwd: str, shared: bool
+    account: PlatformAccount, events: Sequence[InboundEvent], folder: Path, *, shared: bool
 ) -> InboundMessage:
     """Build one message from consecutive inbound events. The agent is told of attachments that cannot be fetched;
     nothing else is lost.
@@ -143,7 +143,7 @@ async def build_inbound(
             )
             images += [picture] if picture is not None else []
             quoted.append(program_note(note))
-    return InboundMessage(text="\n".join(words), images=tuple(images), cwd=cwd, quoted=tuple(quoted))
+    return InboundMessage(text="\n".join(words), images=tuple(images), quoted=tuple(quoted))
 
 
 def _quote_reply(reply: Reply, title: str) -> TextPart:
@@ -528,11 +528,11 @@ class ChatSession:
         """Post inbound events to the session; they are in the session's inbox when this returns, and nowhere else.
         `observed` is what others said before without addressing the agent.
         """
-        account, cwd = self.account, self._working_folder
-        folder = self._deps.media / account.name if self.person.is_owner else Path(cwd) / "received"
+        account = self.account
+        folder = self._deps.media / account.name if self.person.is_owner else Path(self._working_folder) / "received"
         heard = [one.arrival for one in events]
         shared = is_shared(account.plan.settings, self.place)
-        inbound = await build_inbound(account, heard, folder, cwd=cwd, shared=shared)
+        inbound = await build_inbound(account, heard, folder, shared=shared)
         if observed:
             before = untrusted_part(observed, f"{account.plan.descriptor.title}: said before in this group")
             inbound = structs.replace(inbound, quoted=(before, *inbound.quoted))

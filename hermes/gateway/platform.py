@@ -82,12 +82,12 @@ class Resend(StrEnum):
 
 def utf16(text: str) -> int:
     """Return a text's length in UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def utf8(text: str) -> int:
     """Return a text's length in bytes of UTF-8."""
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class PlatformOptions(Struct, frozen=True, kw_only=True):

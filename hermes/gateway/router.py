@@ -17,7 +17,7 @@ from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry
 from hermes.config.gateway import AccountSettings
-from hermes.core.chats import AuditEntry, Batch, ChatKind, InboundEvent, OutboxItem, Outgoing, StoredInboundEvent
+from hermes.core.chats import AuditEntry, Batch, ChatKind, InboundEvent, OutboxItem, Outgoing, Place, StoredInboundEvent
 from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
@@ -80,6 +80,16 @@ def _is_own_text(event: InboundEvent) -> bool:
     return event.verified and not event.forwarded
 
 
+def _is_press(event: InboundEvent) -> bool:
+    return bool(event.press) and _is_own_text(event)
+
+
+def _read_command(event: InboundEvent) -> tuple[str, str] | None:
+    """Return the name and the rest of a command; None for what is none."""
+    text = event.text.strip()
+    return parse_command_line(text) if text.startswith("/") and _is_own_text(event) else None
+
+
 def _quota_person(person: PersonIdentity, event: InboundEvent) -> PersonIdentity:
     """Return the person whose quota counts. Programs count as guests: two of them could talk forever."""
     return PersonIdentity(person.id, PersonRole.GUEST) if event.sender.bot else person
@@ -87,17 +97,13 @@ def _quota_person(person: PersonIdentity, event: InboundEvent) -> PersonIdentity
 
 def is_urgent(event: InboundEvent) -> bool:
     """Return whether an event must not wait behind long work: it stops something, or answers a question."""
-    if not _is_own_text(event):
-        return False
-    if event.press:
-        return True
-    command = parse_command_line(event.text.strip())
-    return command is not None and command[0].lower() in _URGENT_COMMANDS
+    command = _read_command(event)
+    return _is_press(event) or (command is not None and command[0].lower() in _URGENT_COMMANDS)
 
 
 def is_complete(event: InboundEvent) -> bool:
     """Return whether no further pieces follow an event, as with a button or a command."""
-    return _is_own_text(event) and (bool(event.press) or parse_command_line(event.text.strip()) is not None)
+    return _is_press(event) or _read_command(event) is not None
 
 
 def ignore_reason(settings: AccountSettings, event: InboundEvent) -> str:
@@ -220,10 +226,11 @@ class Router:
         await self._store.chats.dismiss_events([row.id], str(error))
         if str(error) != lane.last_error:
             lane.last_error = str(error)
-            key = f"note:{new_queued_message_id()}"
-            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
-            message = Outgoing(place=row.arrival.place, text=text, key=key)
-            await self._deps.outbox.enqueue([OutboxItem(key=key, message=message)])
+            await self._send_failure(row.arrival.place, error, key=f"note:{new_queued_message_id()}")
+
+    async def _send_failure(self, place: Place, error: HermesError, *, key: str) -> None:
+        text = tr("(I cannot answer now: {why})", why=localize(str(error)))
+        await self._deps.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=place, text=text, key=key))])
 
     async def _read_rows(self, lane: ChatLane) -> Sequence[StoredInboundEvent]:
         """Return what waits in a lane; the journal is asked only when something came in since it was read."""
@@ -277,9 +284,7 @@ class Router:
                     await self._run_command(chat_session, person, event)
         except HermesError as error:
             self._report(f"{event.place.lane}: {error}")
-            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
-            message = Outgoing(place=event.place, text=text, key=f"note:{row.id}")
-            await self._deps.outbox.enqueue([OutboxItem(key=message.key, message=message)])
+            await self._send_failure(event.place, error, key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
 
     async def _route_urgent(self, lane: ChatLane) -> None:
@@ -376,7 +381,7 @@ class Router:
         return "paired"
 
     async def _run_command(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> None:
-        name, text = parse_command_line(event.text.strip()) or ("", "")
+        name, text = _read_command(event) or ("", "")
         command_context = ChatCommandContext(self._pool, chat_session, person)
         try:
             if name in ("approve", "deny"):

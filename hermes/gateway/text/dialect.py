@@ -13,6 +13,7 @@ from urllib.parse import quote as percent
 
 from msgspec import Struct
 
+from hermes.gateway.platform import utf16
 from hermes.markup.blocks import BlockKind
 from hermes.markup.containers import QUOTE
 from hermes.markup.document import (
@@ -300,7 +301,7 @@ class EntityText(Struct, frozen=True):
     @property
     def size(self) -> int:
         """The text's length in UTF-16 code units."""
-        return _utf16_length(self.text)
+        return utf16(self.text)
 
 
 def to_entity_text(markdown: str, limit: int) -> EntityText:
@@ -312,10 +313,6 @@ def to_entity_text(markdown: str, limit: int) -> EntityText:
         if found.size <= limit:
             return found
     return EntityText(markdown)
-
-
-def _utf16_length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class _EntityWriter:
@@ -342,7 +339,7 @@ class _EntityWriter:
     def _append_text(self, text: str) -> None:
         if text:
             self._text.append(text)
-            self._at += _utf16_length(text)
+            self._at += utf16(text)
 
     def _add_entity(self, kind: str, begin: int, url: str = "", language: str = "") -> None:
         if self._at > begin:
