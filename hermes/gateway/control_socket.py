@@ -42,8 +42,6 @@ from hermes.sessions.options import SessionOptions
 from hermes.util.cancellation import cancel_tasks
 
 _REFUSED, _STOPPED = 3, 130
-
-
 _FORWARDED_EVENTS = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
 """Events that the caller is sent while it waits."""
 

@@ -40,16 +40,12 @@ from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
 """How long the journal remembers inbound events: longer than any platform redelivers one."""
-
-
 RUN_SECONDS = 30 * 24 * 3600.0
 """How long ended runs and API responses are found by their ids; their messages stay in sessions."""
-
-
 TIDY_SECONDS = 3600.0
-
-
 MEASURE_SECONDS = 15.0
+_LOG = logging.getLogger(__name__)
+LOCK_NAME = "gateway"
 
 
 class Maintenance:
@@ -86,10 +82,6 @@ class Maintenance:
                 while await services.store.api.prune(now - RUN_SECONDS):
                     pass
             await asyncio.sleep(TIDY_SECONDS)
-
-
-_LOG = logging.getLogger(__name__)
-LOCK_NAME = "gateway"
 
 
 class Gateway:

@@ -25,6 +25,11 @@ from hermes.gateway.telemetry import HISTOGRAM_BOUNDS, Histogram, Telemetry
 from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 
+_MAX_CONNECTIONS = 16
+_MIN_TOKEN_LENGTH = 16
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 class BacklogCounts(Struct, frozen=True):
     """Counts from the store: deliveries by account and state, the age of the oldest pending one in seconds, and
@@ -190,18 +195,6 @@ def _format_labels(labels: Mapping[str, str]) -> str:
 
 def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-_MAX_CONNECTIONS = 16
-
-
-_MIN_TOKEN_LENGTH = 16
-
-
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class MetricsServer:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from hermes.sessions.app import App
     from hermes.sessions.options import SessionOptions
 
+MEDIA_LIMIT = 128 * 1024 * 1024
+"""Bytes of the largest file that is received."""
+
 
 class PlatformError(HermesError):
     """A platform cannot be used now: it is retried after growing pauses."""
@@ -200,10 +203,6 @@ class Platform(ABC):
     async def find_sent(self, message: Outgoing) -> str | None:
         """Return the id of the message with this key if it was sent; None when it is known not to be there."""
         raise NotImplementedError
-
-
-MEDIA_LIMIT = 128 * 1024 * 1024
-"""Bytes of the largest file that is received."""
 
 
 class Descriptor(Struct, frozen=True, kw_only=True):

@@ -21,10 +21,11 @@ from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import tune_garbage_collector
 
 MAX_FAILED_STARTS = 5
-
-
 WINDOW_SECONDS = 60.0
 """After so many failed starts within so many seconds, the next start is delayed."""
+Report = Callable[[str], None]
+_MAX_HANDLES = 65_536
+"""File handles that the process may have where the system allows it: one a live session, and connections."""
 
 
 class FailedStarts:
@@ -62,11 +63,6 @@ class FailedStarts:
             handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "w") as file:
                 file.write(" ".join(f"{one:.3f}" for one in times))
-
-
-Report = Callable[[str], None]
-_MAX_HANDLES = 65_536
-"""File handles that the process may have where the system allows it: one a live session, and connections."""
 
 
 def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -> int:

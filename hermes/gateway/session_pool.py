@@ -47,6 +47,8 @@ _MEMORY_PER_BYTE = 2
 """Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
 _REOPEN_PAUSES = (0.5, 2.0, 10.0)
 """Seconds to wait before each attempt to reopen a session that broke."""
+OpenSession = Callable[[], Awaitable[tuple[SessionPort, ChatSession | None]]]
+"""Opens a session, and the chat session that shows it where there is one."""
 
 
 class ChatAddress(Struct, frozen=True):
@@ -229,10 +231,6 @@ class SessionEvictor:
                     await self._drop(entry.actor.session_id)
             if total > MAX_IDLE_BYTES and len(self._list_idle()) < len(self._sessions):
                 self._recheck_memory.set()  # some still work: they are looked at once they do not
-
-
-OpenSession = Callable[[], Awaitable[tuple[SessionPort, ChatSession | None]]]
-"""Opens a session, and the chat session that shows it where there is one."""
 
 
 class SessionPool:

@@ -38,6 +38,8 @@ PROGRESS_AFTER = 1.5
 PROGRESS_WIDTH = 80
 _LIVE_SECONDS = 15.0
 """How long the platform may take with one edit of a streamed message."""
+SILENT = "[SILENT]"
+"""The answer of a model that has nothing to say."""
 
 
 class _StreamedMessage(Struct):
@@ -239,10 +241,6 @@ class StreamRenderer:
                 async with asyncio.timeout(_LIVE_SECONDS):
                     await self._account.platform.typing(self._place)
                 await asyncio.sleep(self._account.can.typing)
-
-
-SILENT = "[SILENT]"
-"""The answer of a model that has nothing to say."""
 
 
 class ChatAnswer(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,17 @@ REQUEST_SECONDS = 30.0
 """How long a request may take."""
 UPLOAD_SECONDS = 300.0
 """How long a request with a file may take."""
+Kind = TypeVar("Kind")
+_DEEP = "it is nested too deeply"
+MAX_QUEUED_FRAMES = 512
+"""Frames that wait at most; then nothing more is read until some were taken."""
+FRAMES_AT_ONCE = 64
+"""Frames that are given out together."""
+FRAME_LIMIT = 16 * 1024 * 1024
+"""Bytes of the largest frame; a large Discord server's first frame has a few million."""
+CONNECT_SECONDS = 20.0
+SEND_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
 
 
 class PlatformResponse(Struct, frozen=True):
@@ -145,9 +156,6 @@ def describe_error(error: BaseException | str) -> str:
     return to_one_line(strip_control_characters(said), 200)
 
 
-Kind = TypeVar("Kind")
-
-
 def decode_json(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """Decode JSON into a value of this type; broken characters become U+FFFD. Raises only `msgspec.DecodeError`."""
     try:
@@ -216,20 +224,6 @@ def _repair_surrogates(raw: bytes) -> bytes:
     except RecursionError as error:
         raise msgspec.DecodeError(_DEEP) from error
     return clean_surrogates(json.dumps(value, ensure_ascii=False)).encode()
-
-
-_DEEP = "it is nested too deeply"
-
-
-MAX_QUEUED_FRAMES = 512
-"""Frames that wait at most; then nothing more is read until some were taken."""
-FRAMES_AT_ONCE = 64
-"""Frames that are given out together."""
-FRAME_LIMIT = 16 * 1024 * 1024
-"""Bytes of the largest frame; a large Discord server's first frame has a few million."""
-CONNECT_SECONDS = 20.0
-SEND_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
 
 
 class WebSocketConnection:

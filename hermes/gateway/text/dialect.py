@@ -32,6 +32,19 @@ _LINKED = re.compile(r"(?:https?://[^\s<>]+|mailto:[^\s<>]+)$", re.IGNORECASE)
 _CALL = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
 _ZERO_WIDTH_SPACE = "\u200b"
 """An invisible character between what must not be read as one word."""
+_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_DISCORD_MARKS = re.compile(r"[\\`|<]|[*~]+|(?<![^\W_])_+|_+(?![^\W_])")
+_DISCORD_STARTS = re.compile(r"^(\s*)(#{1,3} |-# |>{1,3} |[-*+] |\d+(?=\. ))", re.MULTILINE)
+MAX_ENTITIES = 100
+"""Marked ranges that Telegram keeps of a message."""
+_WEB = re.compile(r"https?://[^\s<>]+$", re.IGNORECASE)
+_STYLES = {"strong": "bold", "emphasis": "italic", "strike": "strikethrough"}
+_RANK = {"text_link": 0, "pre": 1, "code": 2, "blockquote": 3}
+_TAGS = (("strong", "strong"), ("emphasis", "em"), ("strike", "del"))
+_PAGE = (
+    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>\n'
+    "<body>\n{body}\n</body></html>\n"
+)
 
 
 def defuse_mentions(text: str) -> str:
@@ -190,9 +203,6 @@ def _add_style(style: str, other: str) -> str:
     return style if other in style.split() or "code" in style.split() else f"{style} {other}".strip()
 
 
-_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-
-
 class _Slack(_Marked):
     """Writes Slack's mrkdwn."""
 
@@ -221,10 +231,6 @@ class _Slack(_Marked):
             return shown
         place = percent(href, safe="!#$%&'()*+,/:;=?@[]~").translate(_SLACK_ESCAPES)
         return f"<{place}>" if words == href else f"<{place}|{shown.replace('|', '¦')}>"
-
-
-_DISCORD_MARKS = re.compile(r"[\\`|<]|[*~]+|(?<![^\W_])_+|_+(?![^\W_])")
-_DISCORD_STARTS = re.compile(r"^(\s*)(#{1,3} |-# |>{1,3} |[-*+] |\d+(?=\. ))", re.MULTILINE)
 
 
 class _Discord(_Marked):
@@ -272,14 +278,6 @@ def to_slack(markdown: str) -> str:
 def to_discord(markdown: str) -> str:
     """Convert markdown to Discord's markdown."""
     return _Discord().render_text(markdown)
-
-
-MAX_ENTITIES = 100
-"""Marked ranges that Telegram keeps of a message."""
-
-_WEB = re.compile(r"https?://[^\s<>]+$", re.IGNORECASE)
-_STYLES = {"strong": "bold", "emphasis": "italic", "strike": "strikethrough"}
-_RANK = {"text_link": 0, "pre": 1, "code": 2, "blockquote": 3}
 
 
 class TextEntity(Struct, frozen=True, omit_defaults=True):
@@ -411,13 +409,6 @@ def _order_entities(entities: Sequence[TextEntity]) -> tuple[TextEntity, ...]:
         ends.append(one.offset + one.length)
         found.append(one)
     return tuple(found)
-
-
-_TAGS = (("strong", "strong"), ("emphasis", "em"), ("strike", "del"))
-_PAGE = (
-    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>\n'
-    "<body>\n{body}\n</body></html>\n"
-)
 
 
 def to_html_fragment(markdown: str) -> str:

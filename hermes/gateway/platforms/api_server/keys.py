@@ -19,6 +19,9 @@ from hermes.i18n.messages import N_
 
 SHORTEST_KEY = 16
 """Characters of a key at least: shorter ones can be guessed."""
+_RETRY_AFTER = "1"
+_DEFAULT = "default"
+_VALID_KEY = re.compile(rf"[!-~]{{{SHORTEST_KEY},512}}")
 
 
 class ApiScope(StrEnum):
@@ -75,11 +78,6 @@ class ApiOptions(PlatformOptions, KeyHolder, frozen=True, kw_only=True):
     """Turns of one key at once at most; more are told to come again later."""
     open_metrics: bool = False
     """Whether `/metrics` is given without a key to programs on this machine; only where `host` is loopback."""
-
-
-_RETRY_AFTER = "1"
-_DEFAULT = "default"
-_VALID_KEY = re.compile(rf"[!-~]{{{SHORTEST_KEY},512}}")
 
 
 class ApiCaller(Struct, frozen=True):

@@ -38,6 +38,8 @@ from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_
 from hermes.util.cancellation import cancel_tasks
 
 JsonBody = dict[str, object]
+_ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
+_MAX_BACKGROUND = 1_024
 
 
 class ResponseInfo(Struct, frozen=True, kw_only=True):
@@ -91,9 +93,6 @@ def build_response(
         "user": info.user or None,
     }
     return body
-
-
-_ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
 
 
 def response_status(ended: TurnEnded) -> str:
@@ -177,9 +176,6 @@ class ResponseEventEncoder:
 def new_id(prefix: str) -> str:
     """Return a random id that cannot be guessed."""
     return f"{prefix}_{secrets.token_hex(16)}"
-
-
-_MAX_BACKGROUND = 1_024
 
 
 class ResponseRequest(Struct, frozen=True):

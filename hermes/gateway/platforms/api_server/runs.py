@@ -54,13 +54,17 @@ from hermes.util.cancellation import cancel_tasks, run_to_completion
 
 MAX_EVENTS = 4_096
 """Events of a run that are kept; clients are told how many older ones they missed."""
-
-
 MAX_BYTES = 4_000_000
-
-
 _PROCESS_ID = os.urandom(4).hex()
 """Marks the ids of this process's events, as each process numbers them from 1."""
+_LOG = logging.getLogger(__name__)
+_MAX_ENDED = 256
+"""Ended runs whose events are still kept."""
+_LISTEN_SECONDS = 3_600.0
+_RETRY_PAUSES = (0.5, 2.0, 10.0, 0.0)
+"""Seconds before each attempt to continue a run whose session broke."""
+_LOGGED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
+_LONGEST_KEY = 255
 
 
 class RunEventLog:
@@ -122,15 +126,6 @@ def _parse_event_id(event_id: str) -> int:
     """Return the number of an event of this process; 0 for any other id."""
     boot, _, number = event_id.partition("-")
     return int(number) if boot == _PROCESS_ID and number.isascii() and number.isdigit() and len(number) < 12 else 0
-
-
-_LOG = logging.getLogger(__name__)
-_MAX_ENDED = 256
-"""Ended runs whose events are still kept."""
-_LISTEN_SECONDS = 3_600.0
-_RETRY_PAUSES = (0.5, 2.0, 10.0, 0.0)
-"""Seconds before each attempt to continue a run whose session broke."""
-_LOGGED_EVENTS = ToolStarted | ToolEnded | Refused | ApprovalAsked | ApprovalAnswered | Notice | Queued
 
 
 class RunOutcome(Struct, frozen=True):
@@ -323,9 +318,6 @@ async def _log_turn(live: LiveRun, turn: ApiTurn) -> TurnEnded:
 def _outcome_from_turn(reason: ExitReason, error: str, usage: Usage | None) -> RunOutcome:
     state = "completed" if reason.is_completed else "stopped" if reason is ExitReason.INTERRUPTED else "failed"
     return RunOutcome(state, reason.value, error, usage)
-
-
-_LONGEST_KEY = 255
 
 
 class RunRequest(Struct, frozen=True):

@@ -20,6 +20,13 @@ from hermes.gateway.platforms.api_server.runs import RunRoutes
 from hermes.gateway.platforms.api_server.sessions import SessionRoutes
 
 _MOST = 500
+_LOG = logging.getLogger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
+"""Paths that are answered without a key; they only tell that a server is here."""
+_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events"
+_RESPONSE_HEADERS = "X-Hermes-Session-Id, Retry-After"
 
 
 class JobRoutes:
@@ -185,15 +192,6 @@ class CatalogRoutes:
 
     def _model_object(self, name: str) -> dict[str, object]:
         return {"id": name, "object": "model", "created": int(self._deps.began_at), "owned_by": "hermes"}
-
-
-_LOG = logging.getLogger(__name__)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
-"""Paths that are answered without a key; they only tell that a server is here."""
-_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events"
-_RESPONSE_HEADERS = "X-Hermes-Session-Id, Retry-After"
 
 
 class ApiHttpServer:

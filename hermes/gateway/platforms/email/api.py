@@ -24,6 +24,20 @@ LINE_LIMIT = 1 << 20
 """Size in bytes of the longest line."""
 _TLS_PORTS = (465, 993)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+COMMAND_SECONDS = 60.0
+"""The time limit of a command."""
+FETCH_SECONDS = 300.0
+LOGOUT_SECONDS = 1.0
+_LITERAL = re.compile(rb"\{(\d{1,10})\+?\}$")
+_QUOTED_BODY = re.compile(rb'BODY\[[^\]]*\](?:<\d+>)? "((?:[^"\\]|\\.)*)"')
+_TEMPORARY_CODES = (b"[UNAVAILABLE]", b"[INUSE]", b"[LIMIT]", b"[SERVERBUG]", b"[CONTACTADMIN]")
+WRONG_PASSWORD = N_("The mail server does not take this user and password. Set them again: `EMAIL_PASSWORD` in .env.")
+SESSION_SECONDS = 60.0
+ACCEPT_SECONDS = 100.0
+"""How long the server may take to confirm that it has the mail."""
+_ENHANCED_CODE = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})\b")
+_RETRY_DELAY = re.compile(r"\b(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?)\b", re.IGNORECASE)
+_RATE_LIMIT_WORDS = re.compile(r"rate|too (?:many|much|fast)|throttl|greylist|graylist|try again in", re.IGNORECASE)
 
 
 class MailSecurity(StrEnum):
@@ -189,16 +203,6 @@ def _enable_keep_alive(raw: socket.socket) -> None:
     for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3)):
         if (option := getattr(socket, name, None)) is not None:
             raw.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-COMMAND_SECONDS = 60.0
-"""The time limit of a command."""
-FETCH_SECONDS = 300.0
-LOGOUT_SECONDS = 1.0
-_LITERAL = re.compile(rb"\{(\d{1,10})\+?\}$")
-_QUOTED_BODY = re.compile(rb'BODY\[[^\]]*\](?:<\d+>)? "((?:[^"\\]|\\.)*)"')
-_TEMPORARY_CODES = (b"[UNAVAILABLE]", b"[INUSE]", b"[LIMIT]", b"[SERVERBUG]", b"[CONTACTADMIN]")
-WRONG_PASSWORD = N_("The mail server does not take this user and password. Set them again: `EMAIL_PASSWORD` in .env.")
 
 
 class ImapFolder(Struct, frozen=True):
@@ -458,14 +462,6 @@ def _is_about_mail(response: ImapResponse, uid: int) -> bool:
 
 def _describe_bytes(raw: bytes) -> str:
     return describe_error(raw.decode("utf-8", "replace"))
-
-
-SESSION_SECONDS = 60.0
-ACCEPT_SECONDS = 100.0
-"""How long the server may take to confirm that it has the mail."""
-_ENHANCED_CODE = re.compile(r"([245])\.(\d{1,3})\.(\d{1,3})\b")
-_RETRY_DELAY = re.compile(r"\b(\d{1,6}) ?(s|secs?|seconds?|m|mins?|minutes?)\b", re.IGNORECASE)
-_RATE_LIMIT_WORDS = re.compile(r"rate|too (?:many|much|fast)|throttl|greylist|graylist|try again in", re.IGNORECASE)
 
 
 class SmtpEnvelope(Struct, frozen=True):

@@ -27,18 +27,44 @@ from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 _METHOD = re.compile(r"([a-z][a-z0-9-]*)(?:/\d+)?\s*=\s*([a-z]+)", re.IGNORECASE)
-
-
 _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
-
-
 _ASSIGNED = re.compile(r"\s*=\s*")
-
-
 _TOKEN = re.compile(r'\\.|"(?:[^"\\]|\\.)*"|[^()";\\]+|.', re.DOTALL)
-
-
 _QUOTED = re.compile(r'[\s;="]')
+TEXT_LIMIT = 1_000_000
+"""Characters of text that are read of one mail."""
+HEADER_LIMIT = 16_000
+MAX_DEPTH = 20
+"""Levels of nested parts."""
+MAX_PARTS = 200
+MAX_FILES = 20
+_MULTIPARTS = re.compile(rb"^content-type[ \t]*:\s*multipart/", re.IGNORECASE | re.MULTILINE)
+_ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE)
+_MESSAGE_ID = re.compile(r"<([\x21-\x3b\x3d\x3f-\x7e]{1,250})>")
+_QUOTED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"')
+_COMMENT = re.compile(r"\([^()]*\)")
+_REFUSED_CODECS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
+_AUTOMATIC_SENDERS = re.compile(
+    r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+-].*)?@", re.IGNORECASE
+)
+_REPLY_PREFIX = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|回复|回覆|答复)\s*(?:\[\d+\])?\s*[::]\s*)+", re.IGNORECASE)
+_OWN_ID = re.compile(r"hermes\.[0-9a-f]{32}@")
+_ATTRIBUTION = re.compile(
+    r"^(?:on|am|le|el|il|op|em|den|在|于)\b.{4,300}?"
+    r"(?:wrote|schrieb[^:\n]{0,80}|a écrit|escribió|ha scritto|schreef[^:\n]{0,80}|escreveu|skrev)\s*[::]\s*$",
+    re.IGNORECASE,
+)
+_ATTRIBUTION_CN = re.compile(r"^.{0,200}(?:写道|寫道)\s*[::]\s*$")
+_DIVIDER = re.compile(
+    r"^\s*(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|weitergeleitete nachricht|"
+    r"message d'origine|原始邮件|原始郵件|转发的邮件)\s*-{2,}|_{20,}|begin forwarded message:)\s*$",
+    re.IGNORECASE,
+)
+_FROM_LINE = re.compile(r"^\*?(?:from|von|de|发件人|寄件者)\*?\s*[::].{3,}$", re.IGNORECASE)
+_DATE_LINE = re.compile(r"^\*?(?:sent|date|gesendet|datum|envoyé|enviado|发送时间|日期)\*?\s*[::]", re.IGNORECASE)
+_PHONE_SIGNATURE = re.compile(
+    r"^(?:sent from my|get outlook for|von meinem|envoyé de mon|发自我的).{1,80}$", re.IGNORECASE
+)
 
 
 def is_sender_verified(results: Sequence[str], authserv_id: str, address: str) -> bool:
@@ -107,24 +133,6 @@ def _split_results(raw: str) -> list[str] | None:
         else:
             found[-1] += _QUOTED.sub("", word) if word.startswith('"') else word
     return None if depth else [_ASSIGNED.sub("=", " ".join(one.split())).lower() for one in found]
-
-
-TEXT_LIMIT = 1_000_000
-"""Characters of text that are read of one mail."""
-HEADER_LIMIT = 16_000
-MAX_DEPTH = 20
-"""Levels of nested parts."""
-MAX_PARTS = 200
-MAX_FILES = 20
-_MULTIPARTS = re.compile(rb"^content-type[ \t]*:\s*multipart/", re.IGNORECASE | re.MULTILINE)
-_ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE)
-_MESSAGE_ID = re.compile(r"<([\x21-\x3b\x3d\x3f-\x7e]{1,250})>")
-_QUOTED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"')
-_COMMENT = re.compile(r"\([^()]*\)")
-_REFUSED_CODECS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
-_AUTOMATIC_SENDERS = re.compile(
-    r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)(?:[+-].*)?@", re.IGNORECASE
-)
 
 
 class MailError(HermesError):
@@ -388,26 +396,6 @@ def _part_text(part: email.message.Message) -> str:
     except (ValueError, LookupError, TypeError, AttributeError):
         charset = "utf-8"
     return clean_surrogates(_decode_text(_part_content(part), charset)).replace("\0", "")
-
-
-_REPLY_PREFIX = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|回复|回覆|答复)\s*(?:\[\d+\])?\s*[::]\s*)+", re.IGNORECASE)
-_OWN_ID = re.compile(r"hermes\.[0-9a-f]{32}@")
-_ATTRIBUTION = re.compile(
-    r"^(?:on|am|le|el|il|op|em|den|在|于)\b.{4,300}?"
-    r"(?:wrote|schrieb[^:\n]{0,80}|a écrit|escribió|ha scritto|schreef[^:\n]{0,80}|escreveu|skrev)\s*[::]\s*$",
-    re.IGNORECASE,
-)
-_ATTRIBUTION_CN = re.compile(r"^.{0,200}(?:写道|寫道)\s*[::]\s*$")
-_DIVIDER = re.compile(
-    r"^\s*(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|weitergeleitete nachricht|"
-    r"message d'origine|原始邮件|原始郵件|转发的邮件)\s*-{2,}|_{20,}|begin forwarded message:)\s*$",
-    re.IGNORECASE,
-)
-_FROM_LINE = re.compile(r"^\*?(?:from|von|de|发件人|寄件者)\*?\s*[::].{3,}$", re.IGNORECASE)
-_DATE_LINE = re.compile(r"^\*?(?:sent|date|gesendet|datum|envoyé|enviado|发送时间|日期)\*?\s*[::]", re.IGNORECASE)
-_PHONE_SIGNATURE = re.compile(
-    r"^(?:sent from my|get outlook for|von meinem|envoyé de mon|发自我的).{1,80}$", re.IGNORECASE
-)
 
 
 class MailDraft(Struct, frozen=True, kw_only=True):

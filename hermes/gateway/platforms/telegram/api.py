@@ -54,6 +54,17 @@ _FAULTS_BY_TEXT = (
     ("upgraded to a supergroup", SendFault.NOT_FOUND),
 )
 """Texts in the description of a 400, in lower case, and the faults they mean; the first match counts."""
+MAX_UPDATE_BYTES = 1 << 20
+"""Bytes of the largest update."""
+MAX_WAITING = 64
+"""Updates that wait at most; Telegram sends refused ones again."""
+STORE_SECONDS = 50.0
+"""Seconds that an update may wait until it is on disk."""
+MAX_BATCH = 100
+MAX_CONNECTIONS = 256
+"""Connections that are open at the same time at most; Telegram itself uses 100."""
+_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
+_WaitingUpdate = tuple[msgspec.Raw, "asyncio.Future[bool]"]
 
 
 class TelegramErrorParameters(Struct, frozen=True):
@@ -231,19 +242,6 @@ def connection_error(error: SendError) -> PlatformError:
             N_("Stop it, or give each program a bot of its own."),
         )
     return error
-
-
-MAX_UPDATE_BYTES = 1 << 20
-"""Bytes of the largest update."""
-MAX_WAITING = 64
-"""Updates that wait at most; Telegram sends refused ones again."""
-STORE_SECONDS = 50.0
-"""Seconds that an update may wait until it is on disk."""
-MAX_BATCH = 100
-MAX_CONNECTIONS = 256
-"""Connections that are open at the same time at most; Telegram itself uses 100."""
-_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
-_WaitingUpdate = tuple[msgspec.Raw, "asyncio.Future[bool]"]
 
 
 class TelegramWebhookServer:

@@ -50,6 +50,19 @@ MAX_CLOCK_SECONDS = 300.0
 _V1_HEADER = "X-Webhook-Signature"
 _STRIPE_HEADER, _GITHUB_HEADER, _GITLAB_HEADER = "Stripe-Signature", "X-Hub-Signature-256", "X-Gitlab-Token"
 _MAX_SIGNATURES = 8
+_FIELD = re.compile(r"\{([A-Za-z_][\w.-]{0,200})\}", re.ASCII)
+_WHOLE_PAYLOAD = "payload"
+MAX_REPORT_TEXT = 50_000
+"""Characters of a report that the agent gets at most."""
+_ABSENT = "(not there)"
+_LOG = logging.getLogger(__name__)
+MAX_REPORT_BYTES = 1_000_000
+"""Bytes of the largest report."""
+_CONNECTIONS = 256
+_MAX_TURNS = 64
+"""Reports that are worked on at the same time; more wait."""
+_MAX_LOGGED = 2_000
+_UNKNOWN_ROUTE_SECRET = os.urandom(32).hex()
 
 
 class VerifiedReport(Struct, frozen=True):
@@ -104,19 +117,6 @@ def _is_same_digest(one: str, other: str) -> bool:
 
 def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
-
-
-_FIELD = re.compile(r"\{([A-Za-z_][\w.-]{0,200})\}", re.ASCII)
-
-
-_WHOLE_PAYLOAD = "payload"
-
-
-MAX_REPORT_TEXT = 50_000
-"""Characters of a report that the agent gets at most."""
-
-
-_ABSENT = "(not there)"
 
 
 class FilledPrompt(Struct, frozen=True):
@@ -190,16 +190,6 @@ def _truncate_text(text: str) -> str:
         if len(text) <= MAX_REPORT_TEXT
         else f"{text[:MAX_REPORT_TEXT]}\n[{len(text) - MAX_REPORT_TEXT:,} more characters]"
     )
-
-
-_LOG = logging.getLogger(__name__)
-MAX_REPORT_BYTES = 1_000_000
-"""Bytes of the largest report."""
-_CONNECTIONS = 256
-_MAX_TURNS = 64
-"""Reports that are worked on at the same time; more wait."""
-_MAX_LOGGED = 2_000
-_UNKNOWN_ROUTE_SECRET = os.urandom(32).hex()
 
 
 class StoredWebhookRun(Struct, frozen=True):
