@@ -47,6 +47,7 @@ LONGEST_PAUSE = 60.0
 """Seconds between attempts to connect; each pause is about twice as long as the one before."""
 STEADY_SECONDS = 60.0
 """Seconds after which a connection counts as stable, so that the next pause is short again."""
+BatchHandler = Callable[["PlatformAccount", Batch], Awaitable[None]]
 
 
 class AccountPlan(Struct, frozen=True, kw_only=True):
@@ -165,9 +166,6 @@ class AccountHealth(StrEnum):
     REFUSED = "refused"
     """The platform refuses the account as it is configured; nothing is retried."""
     CLOSED = "closed"
-
-
-BatchHandler = Callable[["PlatformAccount", Batch], Awaitable[None]]
 
 
 class PlatformAccount:

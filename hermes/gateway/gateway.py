@@ -1,14 +1,11 @@
-"""The gateway: accounts, chat sessions and the outbox, put together, from start over reloads to the end.
-
-Periodic maintenance: old rows of the store are deleted, and its backlog is measured.
-"""
+"""The gateway: accounts, chats and the outbox, put together, from start over reloads to the end."""
 
 import asyncio
 import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -48,42 +45,6 @@ _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"
 
 
-class Maintenance:
-    """Runs the maintenance tasks from `start` on; the caller ends the tasks. `backlog` is the newest measurement."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self.backlog = BacklogCounts()
-
-    def start(self) -> "list[asyncio.Task[None]]":
-        """Start the tasks and return them."""
-        return [
-            asyncio.create_task(self._delete_old_rows(), name="tidy"),
-            asyncio.create_task(self._measure_loop(), name="measuring"),
-        ]
-
-    async def measure_backlog(self) -> None:
-        """Read the backlog from the store."""
-        self.backlog = await read_backlog(self._app)
-
-    async def _measure_loop(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):
-                await self.measure_backlog()
-            await asyncio.sleep(MEASURE_SECONDS)
-
-    async def _delete_old_rows(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):  # it is tried again in an hour
-                services = self._app.services
-                now = services.clock.now()
-                while await services.store.chats.prune(now - JOURNAL_SECONDS):
-                    pass
-                while await services.store.api.prune(now - RUN_SECONDS):
-                    pass
-            await asyncio.sleep(TIDY_SECONDS)
-
-
 class Gateway:
     """The gateway of one process; an async context. `report` takes a line for the operator."""
 
@@ -106,7 +67,7 @@ class Gateway:
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: JobScheduler | None = None
-        self._maintenance = Maintenance(app)
+        self._backlog = BacklogCounts()
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
         self.control_socket = ControlSocket(self, self.reload_accounts)
@@ -141,9 +102,10 @@ class Gateway:
             await self._open_account(plan)
         await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
-        self._tasks += self._maintenance.start()
+        self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
+        self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
         self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
-        self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
+        self._start_task("jobs", self._jobs.run())
         try:
             self.control_socket.start()
             if (meters := await open_metrics_server(self.app, self)) is not None:
@@ -151,6 +113,9 @@ class Gateway:
                 self.metrics_port = meters.port
         except HermesError as error:
             self.report(str(error))
+
+    def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
 
     async def _start_accounts(self, names: Sequence[str]) -> None:
         """Start sending and receiving on these accounts."""
@@ -246,7 +211,7 @@ class Gateway:
 
     async def measure_backlog(self) -> None:
         """Refresh the store's part of `health_report` and `metrics_text`."""
-        await self._maintenance.measure_backlog()
+        self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
         """Put a text for a delivery target into the outbox."""
@@ -270,7 +235,7 @@ class Gateway:
             accounts=self._accounts,
             pool=self.pool,
             telemetry=self.telemetry,
-            backlog=self._maintenance.backlog,
+            backlog=self._backlog,
             config_problems=self.config_problems,
         )
 
@@ -337,6 +302,23 @@ def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobSchedule
         clock=services.clock,
     )
     return build_scheduler(base, courier, lambda options: App(services.environ, options, clock=services.clock), cwd=cwd)
+
+
+async def _repeat(work: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """Do the work again and again, after each pause; what the store does not take is tried the next time."""
+    while True:
+        with contextlib.suppress(StoreError):
+            await work()
+        await asyncio.sleep(seconds)
+
+
+async def _delete_old_rows(app: App) -> None:
+    """Delete rows of the journal, of runs and of responses that are remembered no longer."""
+    store, now = app.services.store, app.services.clock.now()
+    while await store.chats.prune(now - JOURNAL_SECONDS):
+        pass
+    while await store.api.prune(now - RUN_SECONDS):
+        pass
 
 
 @contextlib.asynccontextmanager

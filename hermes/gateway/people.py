@@ -27,6 +27,10 @@ LOCKED_SECONDS = 3600.0
 NOTE_INTERVAL = 600.0
 """Seconds within which an unknown sender's messages are noted once."""
 _CODE = re.compile(rf"[{CODE_ALPHABET}]{{{CODE_LENGTH}}}")
+HOUR_SECONDS = 3600.0
+_DAY_SECONDS = 86_400.0
+_MAX_PEOPLE = 10_000
+"""How many people's turns are counted in memory; beyond that they are read from the store again."""
 
 
 class PairingCodes:
@@ -68,12 +72,6 @@ class PairingCodes:
         await self._store.people.add_audit_entry(
             AuditEntry(platform=platform, account=event.sender.id, person="", what=what)
         )
-
-
-HOUR_SECONDS = 3600.0
-_DAY_SECONDS = 86_400.0
-_MAX_PEOPLE = 10_000
-"""How many people's turns are counted in memory; beyond that they are read from the store again."""
 
 
 class _QuotaUsage(Struct):

@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 from hermes.admin.home_services import HomeServices
 from hermes.config.environment import merge_dotenv
 from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
-from hermes.core.errors import ConfigError, NotFoundError, UsageError
+from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
-from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_account
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.platform import Capabilities, Platform, PlatformContext
 from hermes.gateway.text.links import defuse_links
@@ -150,15 +150,8 @@ def describe_targets(items: Sequence[OutboxItem]) -> str:
 def load_plans(send_deps: HomeServices) -> dict[str, AccountPlan]:
     """Return the configured accounts. A wrong one is left out: it cannot be reached."""
     environ = merge_dotenv(send_deps.environ, send_deps.home.env_file)
-    found = {}
-    for name, given in send_deps.settings.platforms.items():
-        try:
-            plan = plan_account(name, given, environ)
-        except ConfigError:
-            continue
-        if plan is not None:
-            found[name] = plan
-    return found
+    plans, _ = plan_accounts(send_deps.settings.platforms, environ)
+    return {plan.name: plan for plan in plans}
 
 
 async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]]:
