@@ -9,7 +9,7 @@ import re
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -309,10 +309,7 @@ class ImapConnection:
         if self.has_new_mail:
             return
         tag = await self._start_command(b"IDLE")
-        async with self._time_limit(COMMAND_SECONDS):
-            while not (said := await self._read_response()).text.startswith(b"+"):
-                if said.text.startswith(tag):
-                    raise ImapError(N_("The mail server said: {error}", error=_describe_bytes(said.text)))
+        await self._wait_for_continuation(tag)
         try:
             async with asyncio.timeout(seconds):
                 while not self.has_new_mail:
@@ -355,13 +352,17 @@ class ImapConnection:
                 line += part
                 continue
             await self._connection.write(line + f"{{{len(part.content)}}}\r\n".encode())
-            async with self._time_limit(COMMAND_SECONDS):
-                while not (said := await self._read_response()).text.startswith(b"+"):
-                    if said.text.startswith(tag):
-                        raise ImapError(N_("The mail server said: {error}", error=_describe_bytes(said.text)))
+            await self._wait_for_continuation(tag)
             line = part.content
         await self._connection.write(line + b"\r\n")
         return tag + b" "
+
+    async def _wait_for_continuation(self, tag: bytes) -> None:
+        """Wait until the server asks for the rest of a command. Raises `ImapError`."""
+        async with self._time_limit(COMMAND_SECONDS):
+            while not (said := await self._read_response()).text.startswith(b"+"):
+                if said.text.startswith(tag):
+                    raise ImapError(N_("The mail server said: {error}", error=_describe_bytes(said.text)))
 
     async def _finish_command(self, tag: bytes, seconds: float) -> list[ImapResponse]:
         found: list[ImapResponse] = []
@@ -415,38 +416,24 @@ class ImapConnection:
 
     async def _authenticate(self, credentials: bytes) -> None:
         tag = await self._start_command(b"AUTHENTICATE PLAIN")
-        async with self._time_limit(COMMAND_SECONDS):
-            while not (said := await self._read_response()).text.startswith(b"+"):
-                if said.text.startswith(tag):
-                    raise ImapError(_describe_bytes(said.text[len(tag) :]))
+        await self._wait_for_continuation(tag)
         await self._connection.write(credentials + b"\r\n")
         await self._finish_command(tag, COMMAND_SECONDS)
 
-    def _time_limit(self, seconds: float) -> "_TimeLimit":
-        return _TimeLimit(seconds, self._connection.server.host)
+    @contextlib.asynccontextmanager
+    async def _time_limit(self, seconds: float) -> AsyncIterator[None]:
+        """Raise ConnectionLostError when it takes longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise ConnectionLostError(N_("{host} does not answer.", host=self._connection.server.host)) from None
 
 
 class ImapLiteral(Struct, frozen=True):
     """A part of a command that may hold any bytes."""
 
     content: bytes
-
-
-class _TimeLimit:
-    """A time limit that raises ConnectionLostError."""
-
-    def __init__(self, seconds: float, host: str) -> None:
-        self._timeout = asyncio.timeout(seconds)
-        self._host = host
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, None)
-        except TimeoutError:
-            raise ConnectionLostError(N_("{host} does not answer.", host=self._host)) from None
 
 
 def _quote_string(text: str) -> "bytes | ImapLiteral":
