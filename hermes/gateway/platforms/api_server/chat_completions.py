@@ -239,7 +239,7 @@ async def begin_turn(
 
     async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
         await deps.sessions.bind_name(session, actor)
-        await deps.audit_message(session.caller, actor.session_id)
+        await deps.write_audit(session.caller, "message", actor.session_id)
         return actor.post(message)
 
     return await deps.turns.begin_turn(session.request, post_message)

@@ -56,10 +56,10 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
         folder = self.media if caller.person.is_owner else Path(cwd) / "received"
         return await build_inbound(parsed, files, folder, cwd)
 
-    async def audit_message(self, caller: ApiCaller, session_id: str) -> None:
-        """Write an audit entry for a message of this caller."""
+    async def write_audit(self, caller: ApiCaller, what: str, detail: str) -> None:
+        """Write an audit entry about what this caller did."""
         entry = AuditEntry(
-            platform="api_server", account=caller.name, person=caller.person.id, what="message", detail=session_id
+            platform="api_server", account=caller.name, person=caller.person.id, what=what, detail=detail
         )
         await self.app.services.store.people.add_audit_entry(entry)
 

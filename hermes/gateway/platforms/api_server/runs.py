@@ -16,7 +16,6 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from hermes.core.api import NewRun, RunRow
-from hermes.core.chats import AuditEntry
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -396,7 +395,7 @@ class RunRoutes:
             room.request
         ) as actor:  # it does not leave before its first words are there
             await self._deps.sessions.bind_name(room, actor)
-            await self._deps.audit_message(caller, actor.session_id)
+            await self._deps.write_audit(caller, "message", actor.session_id)
             row = await run_to_completion(self._store_run(run))
         return json_response(await self._run_object(row), 202)
 
@@ -446,10 +445,7 @@ class RunRoutes:
         by = f"API key {caller.name}"
         if not live.turn.actor.approvals.answer(given.approval_id, scope=given.decision, by=by):
             raise ApiRequestError(409, "The question is answered already.", code="not_pending")
-        entry = AuditEntry(
-            platform="api_server", account=caller.name, person=caller.person.id, what="approval", detail=row.id
-        )
-        await self._store.people.add_audit_entry(entry)
+        await self._deps.write_audit(caller, "approval", row.id)
         return json_response({"approval_id": given.approval_id, "decision": given.decision.value})
 
     async def _stop_run(self, request: web.Request) -> web.Response:

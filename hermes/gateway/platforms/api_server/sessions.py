@@ -3,7 +3,7 @@
 from aiohttp import web
 from msgspec import Struct
 
-from hermes.admin.sessions import SessionAdmin as Administration
+from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
@@ -68,7 +68,7 @@ class SessionRoutes:
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._admin = Administration(self._store, deps.app.services.home)
+        self._admin = SessionAdmin(self._store, deps.app.services.home)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes and their handlers."""
