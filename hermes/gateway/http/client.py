@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ RESPONSE_LIMIT = 32 * 1024 * 1024
 """Bytes of the largest response that is read; a page of messages is a hundredth of that."""
 REQUEST_SECONDS = 30.0
 """How long a request may take."""
+SOCKET_SECONDS = 15.0
+"""How long it may take until a connection stands."""
 UPLOAD_SECONDS = 300.0
 """How long a request with a file may take."""
 Kind = TypeVar("Kind")
@@ -73,18 +76,29 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
             params=call.query,
             data=call.body,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=call.seconds),
+            timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=SOCKET_SECONDS),
         ) as answer:
             body = await _read_bounded(answer, platform)
             return PlatformResponse(
                 answer.status, {name.lower(): value for name, value in answer.headers.items()}, body
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-        said = N_("{platform} cannot be reached: {error}", platform=platform, error=describe_error(error))
-        raise SendError(SendFault.TRANSIENT, said) from error
-    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        said = N_("The connection to {platform} broke: {error}", platform=platform, error=describe_error(error))
-        raise SendError(SendFault.TRANSIENT, said, uncertain=call.creates) from error
+        said = N_("{platform} cannot be reached: {error}", platform=platform, error=_describe_failure(error))
+        raise SendError(SendFault.TRANSIENT, said) from None
+    except TimeoutError:
+        said = N_("{platform} did not answer within {seconds} s.", platform=platform, seconds=f"{call.seconds:g}")
+        raise SendError(SendFault.TRANSIENT, said, uncertain=call.creates) from None
+    except (aiohttp.ClientError, ConnectionError) as error:
+        said = N_("The connection to {platform} broke: {error}", platform=platform, error=_describe_failure(error))
+        raise SendError(SendFault.TRANSIENT, said, uncertain=call.creates) from None
+
+
+def _describe_failure(error: Exception) -> str:
+    """Return an error's text; only its kind where the text names the address, which may hold a token."""
+    import aiohttp
+
+    names_address = isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError)
+    return type(error).__name__ if names_address else describe_error(error)
 
 
 async def _read_bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
@@ -120,7 +134,7 @@ async def save_file(
             await _write_file(answer, target)
             whole = True
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        raise PlatformError(N_("The file could not be fetched: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("The file could not be fetched: {error}", error=_describe_failure(error))) from None
     finally:
         if not whole:
             await asyncio.to_thread(target.unlink, missing_ok=True)
@@ -129,8 +143,13 @@ async def save_file(
 async def _write_file(answer: "aiohttp.ClientResponse", target: Path) -> None:
     if answer.status != 200:
         raise PlatformError(N_("The file is not there: status {status}.", status=answer.status))
-    with await asyncio.to_thread(target.open, "wb") as file:
+    with await asyncio.to_thread(_open_private, target) as file:
         await _write_chunks(file, answer)
+
+
+def _open_private(target: Path) -> IO[bytes]:
+    """Open a new file that only its owner can read."""
+    return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
 
 
 async def _write_chunks(file: IO[bytes], answer: "aiohttp.ClientResponse") -> None:
@@ -139,7 +158,7 @@ async def _write_chunks(file: IO[bytes], answer: "aiohttp.ClientResponse") -> No
         size += len(chunk)
         if size > MEDIA_LIMIT:
             raise PlatformError(N_("The file is larger than {n} bytes.", n=MEDIA_LIMIT))
-        file.write(chunk)
+        await asyncio.to_thread(file.write, chunk)
 
 
 def parse_seconds(text: str | None) -> float | None:

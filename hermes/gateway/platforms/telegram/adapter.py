@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 from hermes.core.chats import Attachment, Batch, MediaKind, Outgoing, Place
 from hermes.gateway.http.client import decode_json
 from hermes.gateway.platform import (
-    MEDIA_LIMIT,
     Capabilities,
     Descriptor,
     Platform,
@@ -276,7 +275,7 @@ class TelegramPlatform(Platform):
         found = await self._client.call_method("getFile", {"file_id": attachment.ref}, _TelegramFilePath)
         if not found.file_path or ".." in found.file_path:
             raise PlatformError(N_("Telegram does not say where the file is."))
-        await self._client.download_file(found.file_path, target, MEDIA_LIMIT)
+        await self._client.download_file(found.file_path, target)
 
     async def close(self) -> None:
         """Do nothing: `receive` closes what it opens."""

@@ -5,7 +5,6 @@ import contextlib
 import hmac
 import json
 import mimetypes
-import os
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -16,7 +15,16 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from hermes.gateway.http.client import Kind, decode_json
+from hermes.gateway.http.client import (
+    REQUEST_SECONDS,
+    UPLOAD_SECONDS,
+    Kind,
+    PlatformRequest,
+    PlatformResponse,
+    decode_json,
+    save_file,
+    send_request,
+)
 from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import N_
 from hermes.util.text import strip_control_characters, to_one_line
@@ -25,11 +33,6 @@ if TYPE_CHECKING:
     import aiohttp
     from aiohttp import web
 
-
-CALL_SECONDS = 30.0
-"""The time limit of a call."""
-FILE_SECONDS = 300.0
-"""The time limit of a file's transfer."""
 
 _FAULTS_BY_TEXT = (
     ("can't parse", SendFault.BAD_FORMAT),
@@ -106,7 +109,7 @@ class TelegramClient:
         self._token = token
 
     async def call_method(
-        self, method: str, values: Mapping[str, object], kind: type[Kind], *, seconds: float = CALL_SECONDS
+        self, method: str, values: Mapping[str, object], kind: type[Kind], *, seconds: float = REQUEST_SECONDS
     ) -> Kind:
         """Call a method and return its result. Raises SendError."""
         body = msgspec.json.encode(values)
@@ -125,61 +128,20 @@ class TelegramClient:
             form.add_field(key, value if isinstance(value, str) else msgspec.json.encode(value).decode())
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         form.add_field(field, file, filename=name, content_type=kind)
-        return _decode_result(await self._post_request(method, form, {}, FILE_SECONDS), TelegramSentMessage).message_id
+        return _decode_result(
+            await self._post_request(method, form, {}, UPLOAD_SECONDS), TelegramSentMessage
+        ).message_id
 
     async def _post_request(
-        self, method: str, body: "bytes | aiohttp.FormData", headers: Mapping[str, str], seconds: float
+        self, method: str, body: "bytes | aiohttp.FormData", headers: dict[str, str], seconds: float
     ) -> TelegramResponse:
-        from aiohttp import ClientConnectorError, ClientError, ClientTimeout
-
         url = f"{self._base}/bot{self._token}/{method}"
-        limit = ClientTimeout(total=seconds, connect=min(seconds, 15.0))
-        try:
-            async with self._http.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False) as given:
-                status, raw = given.status, await given.read()
-        except ClientConnectorError:
-            raise SendError(SendFault.TRANSIENT, N_("Telegram cannot be reached.")) from None
-        except TimeoutError:
-            late = N_("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
-            raise SendError(SendFault.TRANSIENT, late, uncertain=True) from None
-        except (ClientError, OSError) as error:
-            raise _connection_error(error) from None
-        return _decode_response(status, raw)
+        call = PlatformRequest(method="POST", url=url, headers=headers, body=body, creates=True, seconds=seconds)
+        return _decode_response(await send_request(self._http, call, "Telegram"))
 
-    async def download_file(self, path: str, target: Path, limit: int) -> None:
-        """Download a file. Raises SendError, and PlatformError when it is larger than `limit` bytes."""
-        from aiohttp import ClientError, ClientTimeout
-
-        url = f"{self._base}/file/bot{self._token}/{path.lstrip('/')}"
-        timeout = ClientTimeout(total=FILE_SECONDS)
-        try:
-            async with self._http.get(url, timeout=timeout, allow_redirects=False) as given:
-                if given.status != 200:
-                    raise PlatformError(N_("Telegram does not give the file (HTTP {status}).", status=given.status))
-                with _open_private(target) as file:
-                    await _write_chunks(given.content, file, limit)
-        except (ClientError, TimeoutError) as error:
-            raise _connection_error(error) from None
-
-
-async def _write_chunks(content: "aiohttp.StreamReader", file: BinaryIO, limit: int) -> None:
-    size = 0
-    async for chunk in content.iter_chunked(1 << 18):
-        size += len(chunk)
-        if size > limit:
-            raise PlatformError(N_("The file is larger than {limit} MB.", limit=limit >> 20))
-        await asyncio.to_thread(file.write, chunk)
-
-
-def _open_private(target: Path) -> BinaryIO:
-    """Open a new file that only its owner can read."""
-    return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
-
-
-def _connection_error(error: Exception) -> SendError:
-    """Return an error of the connection without its own text, which may hold the address and so the token."""
-    kind = type(error).__name__
-    return SendError(SendFault.TRANSIENT, N_("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True)
+    async def download_file(self, path: str, target: Path) -> None:
+        """Download a file. Raises PlatformError."""
+        await save_file(self._http, f"{self._base}/file/bot{self._token}/{path.lstrip('/')}", target)
 
 
 class TelegramSentMessage(Struct, frozen=True):
@@ -188,9 +150,10 @@ class TelegramSentMessage(Struct, frozen=True):
     message_id: int
 
 
-def _decode_response(status: int, raw: bytes) -> TelegramResponse:
+def _decode_response(response: PlatformResponse) -> TelegramResponse:
+    status = response.status
     try:
-        answer = decode_json(raw, TelegramResponse)
+        answer = decode_json(response.body, TelegramResponse)
     except msgspec.DecodeError:
         if status < 500:
             odd = N_("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
