@@ -13,7 +13,7 @@ from aiohttp import web
 
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Platform, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
+from hermes.gateway.platforms.telegram.api import TelegramWebhookServer
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged

@@ -20,6 +20,12 @@ MAX_DEPTH = 64
 """How deep JSON may be nested."""
 CALLER: web.RequestKey[ApiCaller] = web.RequestKey("caller", ApiCaller)
 S = TypeVar("S", bound=Struct)
+WRITE_SECONDS = 60.0
+"""How long a program may read nothing before it counts as disconnected."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
 
 
 class RequestReader:
@@ -116,20 +122,6 @@ def query_number(request: web.Request, name: str, default: int, most: int) -> in
     if not given.isascii() or not given.isdigit() or len(given) > 9:
         raise ApiRequestError(400, f"{name} must be a number.", param=name)
     return min(int(given), most)
-
-
-WRITE_SECONDS = 60.0
-"""How long a program may read nothing before it counts as disconnected."""
-
-
-KEEP_ALIVE_SECONDS = 15.0
-"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
-
-
-KEEP_ALIVE = b": keep-alive\n\n"
-
-
-DONE = b"data: [DONE]\n\n"
 
 
 class ClientGoneError(ConnectionError):

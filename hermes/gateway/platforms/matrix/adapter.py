@@ -53,8 +53,7 @@ from hermes.gateway.platforms.matrix.events import (
     MatrixEventReader,
     UnsavedMatrixEvents,
 )
-from hermes.gateway.text.dialect import to_plain_text
-from hermes.gateway.text.html import to_html_fragment
+from hermes.gateway.text.dialect import to_html_fragment, to_plain_text
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_
 

@@ -9,7 +9,7 @@ import pytest
 
 from hermes.admin.webhooks import WebhookRoute
 from hermes.gateway.accounts import load_descriptor, platform_names
-from hermes.gateway.platforms.api_server.options import KeySettings
+from hermes.gateway.platforms.api_server.keys import KeySettings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {"api_server": "api-server.md", "webhook": "webhooks.md"}
