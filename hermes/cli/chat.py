@@ -102,7 +102,7 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
             return code
         options = structs.replace(options, provider=args.provider or options.provider)
     from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
-    from hermes.cli.tui.startup import TuiStartOptions, run_chat
+    from hermes.cli.tui.chat import TuiStartOptions, run_chat
 
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))

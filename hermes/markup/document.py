@@ -5,9 +5,8 @@ from itertools import pairwise
 
 from msgspec import Struct, structs
 
-from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock, split_table_row
+from hermes.markup.blocks import QUOTE, BlockKind, BlockSplitter, MarkdownBlock, split_table_row
 from hermes.markup.cells import measure_width, pad_text
-from hermes.markup.containers import QUOTE
 from hermes.markup.inline import Span, parse_spans
 
 

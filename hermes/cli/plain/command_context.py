@@ -67,13 +67,13 @@ class PlainTerminal:
 
     async def copy_text(self, text: str) -> str:
         """Put a text into the clipboard, where the desktop has a program for that."""
-        from hermes.cli.tui.clipboard import copy_text
+        from hermes.cli.desktop import copy_text
 
         return await asyncio.to_thread(copy_text, text, self._environ, None)
 
     async def edit_text(self, text: str) -> str | None:
         """Let the person write in their editor."""
-        from hermes.cli.tui.editor import edit_in_editor
+        from hermes.cli.desktop import edit_in_editor
 
         return await asyncio.to_thread(edit_in_editor, text, self._environ)
 
@@ -84,7 +84,7 @@ class PlainTerminal:
 
     async def paste_picture(self) -> bool:
         """Attach the picture in the clipboard. Return whether there was one."""
-        from hermes.cli.tui.clipboard import read_clipboard_picture
+        from hermes.cli.desktop import read_clipboard_picture
 
         picture = None
         with contextlib.suppress(OSError):

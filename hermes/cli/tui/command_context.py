@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hermes.cli.tui.clipboard import copy_text, read_clipboard_picture
+from hermes.cli.desktop import copy_text, read_clipboard_picture
 from hermes.cli.tui.live_session import TuiSession
 from hermes.cli.tui.screen import Screen
 from hermes.commands.context import MenuOption, PostMode, Surface
@@ -76,7 +76,7 @@ class TuiTerminal:
 
     async def edit_text(self, text: str) -> str | None:
         """Let the person write in their editor."""
-        from hermes.cli.tui.editor import edit_in_editor
+        from hermes.cli.desktop import edit_in_editor
 
         return await self._screen.lend_terminal(lambda: edit_in_editor(text, self._environ))
 

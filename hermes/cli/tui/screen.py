@@ -1,12 +1,7 @@
 """The visible parts of the full-screen chat and the input line; it knows nothing of sessions.
 
-Convert lines with our own color sequences to prompt_toolkit's styled fragments.
-
-Bind the chat's own keys, beside those that edit a line.
-
-Lay out the bottom of the terminal: live lines, a menu or the input line, completions, the status line.
-
-Take over what was typed before the chat was drawn: whole lines that wait in the terminal, each ended by Enter.
+What is seen is the live lines, a menu or the input line, completions, and the status line; what is finished is written
+above them in one write with the drawing that follows, so that nothing flickers and nothing is seen half drawn.
 """
 
 import asyncio
@@ -14,6 +9,7 @@ import contextlib
 import os
 import re
 import select
+import sys
 import termios
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -24,6 +20,7 @@ from prompt_toolkit.application.application import Application
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode as KeySet
 from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_completions, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
@@ -40,17 +37,64 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
 from hermes.cli.tui.menu import QUIET_SECONDS, MenuQueue
 from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
-from hermes.cli.tui.synchronized_output import SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
 from hermes.i18n.messages import tr
 from hermes.util.text import strip_control_characters, to_one_line
+
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
+
+
+class SynchronizedOutput(Vt100_Output):
+    """Holds back what is written while `held`, so that it leaves together with the drawing that follows."""
+
+    def __init__(self, term: str, depth: ColorDepth | None, *, synchronised: bool) -> None:
+        import os
+
+        def read_size() -> Size:
+            rows, columns = 0, 0
+            for stream in (sys.__stdout__, sys.__stdin__):
+                try:
+                    columns, rows = os.get_terminal_size(stream.fileno() if stream is not None else 1)
+                    break
+                except (OSError, ValueError):
+                    continue
+            return Size(rows=max(rows or 24, 2), columns=max(columns or 80, 2))
+
+        super().__init__(sys.stdout, read_size, term=term, default_color_depth=depth, enable_cpr=False)
+        self._marks = (_BEGIN, _END) if synchronised else ("", "")
+        self.held = False
+
+    def hold_output(self) -> None:
+        """Hold back what is written from now on until `release_output`."""
+        if not self.held:
+            self.write_raw(self._marks[0])
+        self.held = True
+
+    def release_output(self) -> None:
+        """Let out what was held back with the next drawing."""
+        self.held = False
+
+    def finish_frame(self) -> None:
+        """Tell the terminal that the drawing is done and may be shown."""
+        if self._marks[1]:
+            self.write_raw(self._marks[1])
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there, unless it is held back."""
+        if not self.held:
+            super().flush()
+
 
 _MAX_COMPLETIONS = 8
 

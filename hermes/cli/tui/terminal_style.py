@@ -165,6 +165,6 @@ class TerminalStyle:
 
     def render_diff(self, lines: Sequence[str], most: int) -> list[str]:
         """Render `most` lines of a unified diff."""
-        from hermes.cli.render.diff import format_diff
+        from hermes.cli.render.code import format_diff
 
         return [f"  {one}" for one in format_diff(self.theme, lines, self.line_width - 2, most)]

@@ -10,8 +10,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from hermes.markup.blocks import BlockKind
-from hermes.markup.containers import QUOTE
+from hermes.markup.blocks import QUOTE, BlockKind
 from hermes.markup.document import (
     MarkdownPart,
     align_table,

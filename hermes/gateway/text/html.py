@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from hermes.gateway.text.dialect import defuse_mentions, is_linkable
-from hermes.markup.blocks import BlockKind
-from hermes.markup.containers import QUOTE
+from hermes.markup.blocks import QUOTE, BlockKind
 from hermes.markup.document import MarkdownPart, is_marker, parse_parts
 from hermes.markup.inline import Span, parse_spans
 
