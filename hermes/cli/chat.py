@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
-from hermes.cli.chat_options import build_app_options, build_chat_parser
-from hermes.cli.output import report_failure
+from hermes.cli.chat_options import build_app_options, build_chat_parser, read_prompt_text
+from hermes.cli.output import EXIT_INTERRUPTED, report_failure
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr
+from hermes.sessions.options import SessionOptions
+from hermes.util.text import escape_unseen_characters
 
 
 def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
@@ -42,7 +44,9 @@ def _start_conversation(
     asked = text is None and not args.no_input and sys.stdin.isatty() and sys.stdout.isatty()
     if asked and (code := _offer_setup(args, environ, servers)) is not None:
         return code
-    return chat.run_once(args, text) if text is not None else chat.run_plain_chat(args, servers)
+    if text is not None:
+        return chat.run_once(args, read_prompt_text(text), build_app_options(args))
+    return chat.run_plain_chat(args, build_app_options(args), servers)
 
 
 def _offer_setup(
@@ -54,14 +58,13 @@ def _offer_setup(
     second time that no model is set up.
     """
     from hermes.admin.models.local_servers import find_local_servers
-    from hermes.cli.first_setup import offer_first_setup
     from hermes.cli.plain.readline import tolerate_invalid_input
     from hermes.sessions.model.endpoint import is_nothing_configured
 
     tolerate_invalid_input()
     if not is_nothing_configured(build_app_options(args), environ) or asyncio.run(find_local_servers(servers)):
         return None
-    return _use_builtin_model(args, environ, offer_first_setup(build_app_options(args), environ))
+    return _use_builtin_model(args, environ, _offer_first_setup(build_app_options(args), environ))
 
 
 def _use_builtin_model(args: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
@@ -90,15 +93,12 @@ def load_full_chat_settings(args: argparse.Namespace, environ: Mapping[str, str]
 def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], settings: Settings) -> int:
     """Run the full-screen chat: the banner first, then the input line, then what sessions need."""
     from hermes import __version__
-    from hermes.cli.tui.banner import show_banner
 
     options = structs.replace(build_app_options(args), reviews=True)
-    show_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
+    _print_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):
-        from hermes.cli.first_setup import offer_first_setup
-
-        if (code := _use_builtin_model(args, environ, offer_first_setup(options, environ))) is not None:
+        if (code := _use_builtin_model(args, environ, _offer_first_setup(options, environ))) is not None:
             return code
         options = structs.replace(options, provider=args.provider or options.provider)
     from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
@@ -108,3 +108,36 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))
     wanted = TuiStartOptions(options=options, resume=args.resume, latest=args.latest, no_input=args.no_input)
     return run_chat(wanted, environ, home, log, settings.display)
+
+
+def _print_banner(version: str, folder: str, home: str, *, colours: bool) -> None:
+    """Print the version, the working folder, and the three keys to know, before anything heavy is imported."""
+    place = f"~{folder.removeprefix(home)}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
+    bold, dim, end = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if colours else ("", "", "")
+    hint = tr("/help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
+    sys.stdout.write(f"\n  {bold}☤ Hermes {version}{end}  {escape_unseen_characters(place)}\n  {dim}{hint}{end}\n\n")
+    sys.stdout.flush()
+
+
+def _offer_first_setup(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
+    """Offer to set up a model. Return an exit code when there is to be no chat, else None."""
+    from hermes.cli.plain.menu import PromptAbortedError, choose_option
+    from hermes.sessions.model.endpoint import is_nothing_configured
+
+    if not is_nothing_configured(options, environ):
+        return None
+    ways = [
+        tr("Set a model up now: it takes a minute"),
+        tr("Just look around, with the small model that comes along (English only, no tools)"),
+        tr("Leave"),
+    ]
+    try:
+        taken = choose_option(tr("No model is set up yet. What now?"), ways)
+    except (PromptAbortedError, KeyboardInterrupt):
+        print()
+        return EXIT_INTERRUPTED
+    if taken == 0:
+        from hermes.cli.commands.setup import run
+
+        return run([]) or None
+    return 0 if taken == 2 else None

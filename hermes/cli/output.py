@@ -38,6 +38,7 @@ def report_failure(error: HermesError) -> int:
 
 
 YES_ANSWERS = ("y", "yes", "是", "好")
+"""Answers that count as a yes."""
 
 
 def print_json(value: object) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.command_tree import parser_for_verb
 from hermes.cli.main import format_help_text
-from hermes.cli.parser import CommandParser, wrap_to_columns
+from hermes.cli.parser import CommandParser, parser_for_verb, wrap_to_columns
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 

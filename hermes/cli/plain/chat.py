@@ -15,7 +15,6 @@ import msgspec
 from msgspec import structs
 
 from hermes.admin.models.local_servers import LocalModelServer
-from hermes.cli.chat_options import build_app_options, read_prompt_text
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import EXIT_INTERRUPTED, print_error
 from hermes.cli.plain.prompts import TerminalAsker, open_controlling_terminal
@@ -30,6 +29,7 @@ from hermes.i18n.messages import localize, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
 from hermes.util.text import escape_confusable_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -56,27 +56,32 @@ def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
 EXIT_REFUSED = 3
 
 
-def run_once(args: argparse.Namespace, text: str) -> int:
+def run_once(args: argparse.Namespace, text: str, options: SessionOptions) -> int:
     """Send one message and return the exit code. Raises HermesError."""
-    return asyncio.run(_run_conversation(args, PlainInput(), read_prompt_text(text)))
+    return asyncio.run(_run_conversation(args, options, PlainInput(), text))
 
 
-def run_plain_chat(args: argparse.Namespace, servers: tuple[LocalModelServer, ...]) -> int:
+def run_plain_chat(args: argparse.Namespace, options: SessionOptions, servers: tuple[LocalModelServer, ...]) -> int:
     """Chat with whoever is at standard input and return the exit code. Raises HermesError."""
     from hermes.cli.plain.readline import open_readline_input
 
     readline_input = open_readline_input(copy_environment().get("TERM", ""))
     if readline_input is not None:
-        return readline_input.run_conversation(_run_conversation(args, readline_input, servers=servers))
-    return asyncio.run(_run_conversation(args, PlainInput(), servers=servers))
+        return readline_input.run_conversation(_run_conversation(args, options, readline_input, servers=servers))
+    return asyncio.run(_run_conversation(args, options, PlainInput(), servers=servers))
 
 
 async def _run_conversation(
-    args: argparse.Namespace, source: LineSource, text: str | None = None, *, servers: tuple[LocalModelServer, ...] = ()
+    args: argparse.Namespace,
+    options: SessionOptions,
+    source: LineSource,
+    text: str | None = None,
+    *,
+    servers: tuple[LocalModelServer, ...] = (),
 ) -> int:
     """Run the whole conversation. Without `text` it is a chat with whoever is at `source`."""
     # An interactive chat goes on for a while; what a script asks ends before a background review could run.
-    options = structs.replace(build_app_options(args), reviews=text is None and source.interactive)
+    options = structs.replace(options, reviews=text is None and source.interactive)
     environ = copy_environment()
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))

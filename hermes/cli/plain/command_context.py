@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes.cli.output import wrap_for_terminal
+from hermes.cli.output import YES_ANSWERS, wrap_for_terminal
 from hermes.cli.plain.terminal import InputSignal, LineSource
 from hermes.commands.context import MenuOption, PostMode, Surface
 from hermes.config.display import DisplaySettings
@@ -26,9 +26,6 @@ from hermes.util.text import escape_unseen_characters, strip_control_characters
 
 if TYPE_CHECKING:
     from hermes.admin.people.identity import PersonIdentity
-
-YES_ANSWERS = ("y", "yes", "是", "好")
-"""Answers that count as a yes."""
 
 
 class PlainTerminal:

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from hermes.cli.output import YES_ANSWERS
 from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters
 
-YES_ANSWERS = ("y", "yes", "是", "好")
 NO_ANSWERS = ("n", "no", "否", "不")
 MAX_SHOWN = 15
 """Choices that are listed at once."""

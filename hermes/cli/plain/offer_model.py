@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from hermes.admin.models.local_servers import LocalModelServer, find_local_servers
-from hermes.cli.plain.prompts import YES_ANSWERS
+from hermes.cli.output import YES_ANSWERS
 from hermes.cli.plain.terminal import DescriptorLineReader
 from hermes.config.home import locate_home
 from hermes.i18n.messages import tr

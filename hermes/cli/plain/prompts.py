@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from hermes.cli.output import YES_ANSWERS
 from hermes.cli.plain.terminal import DescriptorLineReader, preserve_terminal_modes, set_terminal_modes
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
 from hermes.core.outcomes import AnswerScope
@@ -15,9 +16,6 @@ from hermes.util.text import escape_confusable_characters, is_long, shorten_comm
 
 if TYPE_CHECKING:
     from hermes.sessions.port import SessionPort
-
-
-YES_ANSWERS = ("y", "yes", "是", "好")
 
 
 _THIS_CALL = "this call"
