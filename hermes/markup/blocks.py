@@ -65,7 +65,6 @@ class Containers:
             self._around = tuple(marks)
             fresh = tuple(level.mark for level in self._levels[self._shown_count :])
             around, self._shown_count = self._around[: self._shown_count] + fresh, len(self._levels)
-            """The number of levels whose markers have been returned."""
             return around
         return self._around
 
@@ -108,7 +107,6 @@ class Containers:
         if place < len(self._levels):
             self._levels, self._around = self._levels[:place], None
             self._shown_count = min(self._shown_count, place)
-            """The number of levels whose markers have been returned."""
 
     def find_quote_depth(self, indent: int) -> int:
         """Return in how many levels a quote with this indent stands; -1 where none can begin."""
@@ -294,7 +292,6 @@ class BlockSplitter:
             if end >= 0:
                 self._take_line(text[start:end])
                 self._cut = False
-                """Whether `rest` continues a line whose beginning has been cut off."""
                 start = end + 1
             elif size - start > MAX_LINE_LENGTH:
                 end = (
@@ -303,7 +300,6 @@ class BlockSplitter:
                 )
                 self._take_line(text[start:end])
                 self._cut = True
-                """Whether `rest` continues a line whose beginning has been cut off."""
                 self._emit_part()
                 self._joint = " " if text[end - 1] == " " else ""
                 start = end
@@ -318,7 +314,6 @@ class BlockSplitter:
         if self._rest:
             self._take_line(self._rest)
         self._rest, self._cut = "", False
-        """Whether `rest` continues a line whose beginning has been cut off."""
         self._end_blocks()
         return self._out
 
@@ -376,7 +371,6 @@ class BlockSplitter:
         elif piece.strip():
             self._lines.append(piece.strip())
             self._open = self._open or BlockKind.PARAGRAPH
-            """The kind of the block in `lines`."""
 
     def _parse_line(self, line: str) -> None:
         """Parse a line, without the marks of the quotes that were open before it."""
@@ -422,7 +416,6 @@ class BlockSplitter:
                 self._loose = True
                 return
             self._open = BlockKind.PARAGRAPH
-            """The kind of the block in `lines`."""
         self._lines.append(stripped)
         self._size += len(stripped)
         if self._size > MAX_PARAGRAPH_LENGTH:
@@ -463,7 +456,6 @@ class BlockSplitter:
         below = first in "-=" and self._open is BlockKind.PARAGRAPH and len(self._lines) == 1
         if below and _UNDERLINE.match(stripped) and self._around.includes_indent(measure_indent(line)):
             words, self._open, self._size = self._lines.pop(), None, 0
-            """The kind of the block in `lines`."""
             self._emit_block(BlockKind.HEADING, words, level=1 if first == "=" else 2)
             return True
         if first in "-*_" and _RULE.match(stripped):
@@ -489,7 +481,6 @@ class BlockSplitter:
         self._lines.pop()
         self._flush_block()
         self._open = BlockKind.TABLE
-        """The kind of the block in `lines`."""
         self._lines = [head.strip(), stripped]
         return True
 
@@ -537,19 +528,16 @@ class BlockSplitter:
             line, BlockKind.TEXT, _without_item_indent(line, self._around.last) if until == "\n" else stripped
         )
         self._verbatim = until
-        """The text that ends verbatim lines; a newline stands for an empty line."""
         return True
 
     def _take_verbatim_line(self, line: str) -> None:
         if not line.strip():
             self._verbatim = ""
-            """The text that ends verbatim lines; a newline stands for an empty line."""
             self._blank = True
             return
         self._emit_block(BlockKind.TEXT, _without_item_indent(line, self._around.last), first=False)
         if self._verbatim in line:
             self._verbatim = ""
-            """The text that ends verbatim lines; a newline stands for an empty line."""
 
     # Giving out.
 
@@ -567,7 +555,6 @@ class BlockSplitter:
         self._flush_block()
         self._leave_code()
         self._verbatim = ""
-        """The text that ends verbatim lines; a newline stands for an empty line."""
         self._emit_pending_markers()
 
     def _emit_part(self) -> None:
@@ -578,13 +565,11 @@ class BlockSplitter:
         self._flush_block()
         self._first = False
         self._open = BlockKind.TABLE if kind is BlockKind.TABLE else BlockKind.PARAGRAPH
-        """The kind of the block in `lines`."""
 
     def _flush_block(self) -> None:
         """Emit the open block."""
         kind, lines = self._open, self._lines
         self._open, self._size = None, 0
-        """The kind of the block in `lines`."""
         if kind is None:
             return
         first, self._first = self._first, True

@@ -138,7 +138,6 @@ class CodeHighlighter:
             at = end + len(self._open)
             found.append((line[:at], self._style))
             self._open = ""
-            """The mark that ends the comment or string that goes on from the line before."""
         self._add_runs(language, line, at, found)
         return found
 
@@ -169,7 +168,6 @@ class CodeHighlighter:
         if end >= 0:
             return style, end + len(ending)
         self._open, self._style = ending, style
-        """The mark that ends the comment or string that goes on from the line before."""
         return style, len(line)
 
 

@@ -34,7 +34,6 @@ def paint_line(theme: Theme, runs: Sequence[Run]) -> str:
 def _paint_ranges(theme: Theme, runs: Sequence[Run], text: str, ranges: Sequence[Range]) -> list[str]:
     found: list[str] = []
     number, start = 0, 0
-    """The run that stands at the place reached, and where it begins."""
     for begin, args in ranges:
         end = args
         while end > begin and text[end - 1] == " ":

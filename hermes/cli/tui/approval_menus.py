@@ -48,7 +48,6 @@ class QuestionMenus:
         """Answer this session's questions, too, from now on; `background`: it is not the one on the screen."""
         if not background:
             self._shown_session_id = actor.session_id
-            """The session on the screen; others run in the background."""
         actor.approvals.can_ask = True
         actor.subscribe(partial(self._handle_event, actor))
 

@@ -100,9 +100,7 @@ class TuiChat:
 
     async def _open_session(self, opening: OpenSession) -> None:
         self.context = context = await opening(self)
-        """The command context; None until the session is open."""
         early, self._early_drafts = self._early_drafts, []
-        """Messages that were sent before the session was open."""
         for draft in early:
             self._interpret_draft(context, draft)
         self._start_task(self._load_context(context))
@@ -201,7 +199,6 @@ class TuiChat:
             context.tell(tr("A command of yours runs already; Ctrl-C ends it."))
             return
         self._shell_task = asyncio.current_task()
-        """The running shell command of the person's own."""
         try:
             with contextlib.suppress(TimeoutError):  # a turn whose end is shown already has something to put away
                 await asyncio.wait_for(context.actor.idle(), _SETTLE_SECONDS)

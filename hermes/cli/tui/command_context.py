@@ -209,7 +209,6 @@ class TuiCommandContext:
     def leave_chat(self, *, delete: bool = False) -> None:
         """End the chat."""
         self.delete_on_exit = delete
-        """Whether the session is to be deleted once it is closed."""
         self._leave()
 
     def _format_question(self, question: str) -> list[str]:

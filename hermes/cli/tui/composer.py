@@ -134,7 +134,6 @@ class Composer:
 
     def _accept_line(self, buffer: Buffer) -> bool:
         self._prefilled = ""
-        """The text that was put into the line and not touched since."""
         remaining = self._format_history_line(buffer.text)
         self._submitted(buffer.text)
         buffer.text = remaining
@@ -154,7 +153,6 @@ class Composer:
         the history keeps that text.
         """
         prefilled, self._prefilled = self._prefilled, ""
-        """The text that was put into the line and not touched since."""
         line = self.buffer.text
         if prefilled and line in (f"{prefilled}/", f"{prefilled}!"):
             self.buffer.history.append_string(prefilled)
@@ -174,7 +172,6 @@ class Composer:
             self.buffer.complete_next()
             return
         self._tab_at = self.buffer.text
-        """The line in which Tab was pressed before there was anything to choose from."""
         self.buffer.start_completion(select_first=True)
 
     def _take_first_completion(self) -> None:
@@ -182,7 +179,6 @@ class Composer:
         if pressed is None or state is None or not state.completions:
             return
         self._tab_at = None
-        """The line in which Tab was pressed before there was anything to choose from."""
         if state.complete_index is None and self.buffer.text == pressed:
             self.buffer.go_to_completion(0)
 
@@ -192,7 +188,6 @@ class Composer:
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._prefilled = ""
-        """The text that was put into the line and not touched since."""
         if len(text) > MAX_PASTE_LENGTH:
             self.buffer.insert_text(tr("[a paste over 8 MB was left out]"))
             return
@@ -254,7 +249,6 @@ class Composer:
         self.buffer.text = f"{text}\n{rest}" if rest.strip() else text
         self.buffer.cursor_position = len(self.buffer.text)
         self._prefilled = "" if rest.strip() else text
-        """The text that was put into the line and not touched since."""
 
 
 def _neutralize_paste(text: str) -> str:

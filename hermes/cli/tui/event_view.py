@@ -11,18 +11,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
+from hermes.cli.event_texts import EDIT_TOOLS, count_preview_lines, describe_event, has_diff
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.views.tool_descriptions import describe_call
-from hermes.commands.views.usage import format_epoch_notice
 from hermes.config.display import ToolProgress
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
-    EpochBegan,
     Event,
-    FellBack,
-    Level,
-    Notice,
     Queued,
     Refused,
     RequestEnded,
@@ -38,11 +34,8 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
 from hermes.i18n.formats import format_duration, format_time
-from hermes.i18n.messages import N_, localize, tr, tr_plural
-from hermes.util.text import end_sentence, strip_control_characters, to_one_line
-
-EDIT_TOOLS = ("patch", "write_file")
-
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.util.text import strip_control_characters, to_one_line
 
 _COMMAND_TOOLS = ("terminal", "process", "execute_code")
 
@@ -103,7 +96,6 @@ MAX_RESULTS = 50
 MAX_UNFOLDED = 5
 """Results that are shown again at once."""
 _MAX_UNGROUPED = 3
-_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
 _DIFF_LINES = 24
 _EXIT_NOTE = re.compile(r"\[exit code \d+[^\]]*\]")
 """The note that a terminal call adds to the output of its command."""
@@ -124,7 +116,6 @@ class CallView:
     def begin_turn(self) -> None:
         """Begin a new turn."""
         self.turn_summary = TurnSummary()
-        """What the turn has done so far."""
         self.running.clear()
 
     def start_call(self, event: ToolStarted) -> None:
@@ -177,13 +168,13 @@ class CallView:
                 terminal_style.format_call(words, event.seconds, failed=True),
                 terminal_style.paint("failed", what),
             ]
-        if event.name in EDIT_TOOLS and any(line.startswith("@@") for line in lines):
+        if has_diff(event):
             return [
                 *self.flush_folded(),
                 terminal_style.format_call(words, event.seconds),
                 *terminal_style.render_diff(lines, _DIFF_LINES),
             ]
-        most = _PREVIEW_LINES[progress]
+        most = count_preview_lines(progress)
         if progress is ToolProgress.SHORT and not event.failed:
             return self._fold_call(event.name, words, event.seconds)
         return self._format_preview(event, words, lines, most)
@@ -294,7 +285,6 @@ MAX_JOINED_LENGTH = 1_500
 """Characters of text that are handed over at once."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MAX_WAITING_SHOWN = 3
-_LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
 
 
 class EventView:
@@ -425,11 +415,9 @@ class EventView:
         event = self._events.popleft()
         if isinstance(event, TextDelta):
             self._flowing = self._answer.speaking
-            """Whether what was shown last was more of an answer."""
             self._show_answer(self._collect_text(event))
             return
         self._flowing = False
-        """Whether what was shown last was more of an answer."""
         self._show_event(event)
         for hear in self.listeners:
             hear(event)
@@ -458,7 +446,6 @@ class EventView:
             if self._call_shown_last:
                 self._lines.append("")
                 self._call_shown_last = False
-                """Whether a call was shown last, from which an answer is set apart by an empty line."""
         self._lines += self._answer.feed_answer(text)
 
     def _show_event(self, event: Event) -> None:
@@ -492,23 +479,19 @@ class EventView:
             return
         self._lines += self._calls.end_call(event)
         self._call_shown_last = True
-        """Whether a call was shown last, from which an answer is set apart by an empty line."""
         if not self._calls.running:
             self._set_phase(N_("waiting for the model"))
 
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
         self._calls.begin_turn()
         self._call_shown_last = False
-        """Whether a call was shown last, from which an answer is set apart by an empty line."""
         self._began = asyncio.get_running_loop().time()
         self.turn_over = False
-        """Whether the end of the last turn was shown, and nothing was said since."""
         _remove_waiting(event.text, self.queued, self._joining)
-        if isinstance(event, TurnResumed):
-            words = to_one_line(strip_control_characters(event.text), self._terminal_style.width - 20)
-            self._show_warning(tr("Going on with the turn that was cut off: {words}", words=words))
-        else:
+        if isinstance(event, TurnStarted):
             self._lines += self._format_message(event.text)
+        else:
+            self._show_remark(event)
         self._set_phase(N_("waiting for the model"))
 
     def _format_message(self, text: str) -> list[str]:
@@ -529,13 +512,12 @@ class EventView:
         seconds = asyncio.get_running_loop().time() - self._began
         if event.reason is ExitReason.INTERRUPTED:
             done = self._calls.turn_summary.format_summary() or tr("nothing was changed")
-            self._show_warning(tr("Stopped after {time}: {done}.", time=format_duration(seconds), done=done))
-        elif event.error:
-            self._show_warning(localize(strip_control_characters(event.error)), "error")
+            self._show_warning("warning", tr("Stopped after {time}: {done}.", time=format_duration(seconds), done=done))
+        else:
+            self._show_remark(event)
         self._calls.begin_turn()
         self._joining.clear()  # what could not join waits for a turn of its own
         self.turn_over = not self.queued
-        """Whether the end of the last turn was shown, and nothing was said since."""
         self._lines.append("")
 
     def _set_phase(self, phase: str) -> None:
@@ -545,36 +527,19 @@ class EventView:
     # What else there is to say.
 
     def _show_remark(self, event: Event) -> None:
+        if (remark := describe_event(event)) is not None:
+            self._show_warning(*remark)
         match event:
             case ApprovalAsked():
                 self._set_phase(N_("waiting for your answer"))
             case ApprovalAnswered():
                 self._set_phase(N_("preparing a call"))
-            case Refused():
-                subject = to_one_line(strip_control_characters(event.subject), self._terminal_style.width - 12)
-                self._show_warning(
-                    tr(
-                        "refused: {subject} ({reason})",
-                        subject=subject,
-                        reason=localize(strip_control_characters(event.reason)),
-                    )
-                )
-            case FellBack():
-                why = localize(end_sentence(strip_control_characters(event.reason)))
-                model = f"{strip_control_characters(event.model)} ({strip_control_characters(event.provider)})"
-                self._show_warning(tr("{why} Going on with {model}.", why=why, model=model))
             case Retrying():
-                self._show_warning(_format_retry(event))
                 self._set_phase(N_("waiting to try again"))
-            case Notice():
-                self._show_warning(localize(strip_control_characters(event.text)), _LEVEL_STYLES[event.level])
-            case EpochBegan() if event.number > 1:
-                if said := format_epoch_notice(event.reason, event.bytes):
-                    self._show_warning(said, "notice")
             case _:
                 pass
 
-    def _show_warning(self, text: str, style: str = "warning") -> None:
+    def _show_warning(self, style: str, text: str) -> None:
         self._lines += [*self._answer.end_answer(), *self._calls.flush_folded()]
         mark = self._terminal_style.get_mark("notice" if style == "notice" else "warning")
         self._lines += self._terminal_style.wrap_paragraphs(style, f"{mark} {' '.join(text.split())}", indent=2)
@@ -584,12 +549,3 @@ def _remove_waiting(text: str, *waiting: list[str]) -> None:
     for one in waiting:
         if text in one:
             one.remove(text)
-
-
-def _format_retry(event: Retrying) -> str:
-    why = localize(end_sentence(strip_control_characters(event.message)))
-    if not event.delay:
-        return why
-    return tr(
-        "{why} Trying again in {time} (attempt {n}).", why=why, time=format_duration(event.delay), n=event.attempt
-    )

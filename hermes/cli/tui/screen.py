@@ -480,7 +480,6 @@ class Screen:
             interrupted_text, buffer.text = buffer.text, default
             buffer.cursor_position = len(default)
             self._answering = True
-            """Whether the input line belongs to an answer now."""
             self.request_redraw()
             return await answer
         finally:
@@ -501,7 +500,6 @@ class Screen:
 
     def _note_key(self) -> None:
         self._key_at = asyncio.get_running_loop().time()
-        """When a key was last pressed, on the loop's clock."""
         self.menus.note_any_key()
 
     def _handle_interrupt(self) -> None:
