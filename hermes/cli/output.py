@@ -39,6 +39,7 @@ def report_failure(error: HermesError) -> int:
 
 YES_ANSWERS = ("y", "yes", "是", "好")
 """Answers that count as a yes."""
+NO_ANSWERS = ("n", "no", "否", "不")
 
 
 def print_json(value: object) -> None:

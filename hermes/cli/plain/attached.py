@@ -2,24 +2,20 @@
 
 import asyncio
 import contextlib
-import signal
 import socket
-import sys
-from collections.abc import Iterator
 
 from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error
 from hermes.cli.plain.prompts import TerminalAsker
-from hermes.cli.plain.renderer import PlainRenderer
-from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import localize, tr
+from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
+from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals
+from hermes.i18n.messages import tr
 from hermes.ipc import frames
 from hermes.ipc.frames import IpcConnection
 from hermes.ipc.remote_session import RemoteSession
-from hermes.util.text import strip_control_characters
 
 
 def finish_oneshot(connection: socket.socket, received: bytes, session_id: str, terminal: int | None) -> int:
-    """Follow a `hermes -z` that runs through the gateway to its end and return the exit code. `begun` is what
+    """Follow a `hermes -z` that runs through the gateway to its end and return the exit code. `received` is what
     was already read from the connection.
     """
     return asyncio.run(_finish_turn(connection, received, session_id, terminal))
@@ -36,12 +32,13 @@ async def _finish_turn(connection: socket.socket, received: bytes, session_id: s
     renderer = PlainRenderer(quiet=True)
     async with contextlib.AsyncExitStack() as stack:
         if terminal is not None:
-            asker = await stack.enter_async_context(TerminalAsker(terminal))
+            asker = TerminalAsker(terminal)
+            stack.push_async_callback(asker.close)
             asker.attach_session(session)
             session.asker = asker
         renderer.on_output_error = session.stop
         session.subscribe(renderer)
-        stack.enter_context(_stop_on_signals(session))
+        stack.enter_context(handle_signals(dict.fromkeys(STOP_SIGNALS, session.stop)))
         session.start_reading()
         stack.push_async_callback(session.close)
         said = await ended
@@ -55,34 +52,10 @@ def _report_outcome(said: frames.TurnEndedFrame, session_id: str) -> int:
     if said.error is not None:
         print_error(format_error(frames.error_from_frame(said.error)))
         return said.code or 1
-    ended = said.ended
-    if ended is None:
+    if said.ended is None:
         print_error(tr("The gateway has ended. `hermes --resume {id}` goes on.", id=session_id))
         return 1
-    if ended.text:
-        print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
-    if ended.error:
-        print_error(strip_control_characters(localize(ended.error)))
-    if ended.reason is ExitReason.INTERRUPTED:
-        print_error("Stopped.")
-        return EXIT_INTERRUPTED
-    return said.code
-
-
-@contextlib.contextmanager
-def _stop_on_signals(session: RemoteSession) -> Iterator[None]:
-    """Stop the turn on Ctrl-C, SIGTERM and a closed terminal."""
-    loop = asyncio.get_running_loop()
-    numbers = [
-        one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN
-    ]
-    for number in numbers:
-        loop.add_signal_handler(number, session.stop)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+    return EXIT_INTERRUPTED if print_turn_end(said.ended, with_text=True) else said.code
 
 
 class _PrefixedStreamReader(asyncio.StreamReader):

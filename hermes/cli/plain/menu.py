@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from hermes.cli.output import YES_ANSWERS
+from hermes.cli.output import NO_ANSWERS, YES_ANSWERS
 from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters
 
-NO_ANSWERS = ("n", "no", "否", "不")
 MAX_SHOWN = 15
 """Choices that are listed at once."""
 

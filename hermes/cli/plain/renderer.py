@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import TextIO
 
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
-from hermes.cli.output import StreamingWrapper, wrap_for_terminal
+from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import Event, Queued, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import localize, tr
 from hermes.util.text import strip_control_characters, to_one_line
 
 _MAX_LINE_WIDTH = 100
@@ -148,3 +149,15 @@ class PlainRenderer:
         above = "\n" if prompt else ""
         self._err.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
         self._err.flush()
+
+
+def print_turn_end(ended: TurnEnded, *, with_text: bool) -> bool:
+    """Print how a turn has ended, `with_text` also its answer or error. Return whether it was stopped."""
+    if with_text and ended.text:
+        print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
+    if with_text and ended.error:
+        print_error(strip_control_characters(localize(ended.error)))
+    if ended.reason is not ExitReason.INTERRUPTED:
+        return False
+    print_error(tr("Stopped."))
+    return True

@@ -8,23 +8,24 @@ import contextlib
 import importlib
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, structs
 
 from hermes.admin.skills import skill_admin
+from hermes.cli.command_context import run_typed_command
 from hermes.cli.fault_log import FaultLog
 from hermes.cli.output import EXIT_INTERRUPTED
+from hermes.cli.plain.terminal import handle_signals
 from hermes.cli.render.theme import detect_color_depth
-from hermes.cli.tui.approval_menus import QuestionMenus
 from hermes.cli.tui.command_context import TuiCommandContext
 from hermes.cli.tui.composer import ChatCompleter, InputHistory, MessageDraft
+from hermes.cli.tui.menu import QuestionMenus
 from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption
 from hermes.config.display import DisplaySettings
 from hermes.config.home import HermesHome
 from hermes.core.errors import HermesError
@@ -81,7 +82,8 @@ class TuiChat:
 
         Raises what `opening` raises.
         """
-        with self._handle_signals():
+        ways = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), partial(self.end_chat, EXIT_INTERRUPTED))
+        with handle_signals({signal.SIGINT: self._handle_interrupt, **ways}):
             shown = asyncio.create_task(self.screen.run(), name="screen")
             opened = asyncio.create_task(self._open_session(opening), name="opening")
             try:
@@ -121,26 +123,6 @@ class TuiChat:
         await self._history.close()
         self.screen.close()
 
-    @contextlib.contextmanager
-    def _handle_signals(self) -> Iterator[None]:
-        """Treat SIGINT as Ctrl-C; end the chat on SIGTERM and on a closed terminal. What was ignored before stays
-        ignored.
-        """
-        loop = asyncio.get_running_loop()
-
-        def end() -> None:
-            self.end_chat(EXIT_INTERRUPTED)
-
-        ways = {signal.SIGINT: self._handle_interrupt, signal.SIGTERM: end, signal.SIGHUP: end}
-        handlers = {number: act for number, act in ways.items() if signal.getsignal(number) is not signal.SIG_IGN}
-        for number, act in handlers.items():
-            loop.add_signal_handler(number, act)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
-
     # What is typed.
 
     def _submit_line(self, text: str) -> None:
@@ -176,22 +158,8 @@ class TuiChat:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 
     async def _run_command(self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft) -> None:
-        name, text = named
-        commands = command_registry(Surface.TERMINAL)
-        if (command := commands.find_command(name)) is not None:
-            if (remote := context.remote) is not None and command.travels:
-                await remote.run_command(name, text, context)
-            else:
-                await commands.run_command(context, name, text)
-            return
-        skills = await skill_admin(context.app).usable_names()
-        if name in skills:
+        if not await run_typed_command(context, *named):
             self._post_draft(context, draft)
-            return
-        near = commands.suggest_name(name, skills)
-        parts = [tr("There is no command /{name}.", name=name)]
-        parts += [tr("Did you mean /{near}?", near=near)] if near else []
-        context.tell(" ".join([*parts, tr("A space in front sends it as a message.")]))
 
     async def _run_shell_command(self, context: TuiCommandContext, command: str) -> None:
         """Run a shell command of the person's own; Ctrl-C ends it."""
@@ -308,7 +276,7 @@ async def _run_chat(
     async with contextlib.AsyncExitStack() as stack:
         code = await chat.run(partial(_open_chat, start_options, environ, log, stack))
         if chat.context is not None:
-            await _finish_session(chat, chat.context)
+            await chat.context.finish_chat()
     chat.screen.close()
     return code
 
@@ -322,44 +290,23 @@ async def _open_chat(
 ) -> TuiCommandContext:
     """Open the App and the first session, while the input line takes keys already."""
     await asyncio.to_thread(_import_session_modules)
-    from hermes.cli.tui.live_session import TuiSession
+    from hermes.ipc.session_server import serve_sessions
     from hermes.sessions.app import App
 
     app = await stack.enter_async_context(App(environ, start_options.options))
-    from hermes.ipc.session_server import serve_sessions
-
     await stack.enter_async_context(serve_sessions(app))
     log.redact = app.redact_text
     if chat.screen.terminal_style.skin_error:
         chat.screen.tell("warning", chat.screen.terminal_style.skin_error)
-    live_session = TuiSession(app, chat.screen, chat.questions, lambda: chat.end_chat(1))
-    stack.push_async_callback(live_session.close)
+    asker = None if start_options.no_input else chat.questions
+    context = TuiCommandContext(app, chat.screen, asker, environ, chat.end_chat)
+    stack.push_async_callback(context.close)
     try:
-        await live_session.open_first_session(
-            start_options.resume, latest=start_options.latest, asks=not start_options.no_input
-        )
+        await context.open_first_session(start_options.resume, latest=start_options.latest)
     finally:
         for line in app.notices:
             chat.screen.tell("warning", localize(line))
-    return TuiCommandContext(live_session, chat.screen, environ, chat.end_chat)
-
-
-async def _finish_session(chat: TuiChat, context: TuiCommandContext) -> None:
-    """Print how to resume the session, or delete it where that is wanted."""
-    from hermes.ipc.session_server import has_messages
-    from hermes.runtime.actor import SessionActor
-
-    actor = context.port
-    if not context.delete_on_exit or not isinstance(actor, SessionActor):
-        if has_messages(actor):
-            chat.screen.tell("notice", tr("hermes --resume {id} goes on with it.", id=actor.session_id))
-        return
-    from hermes.admin.sessions import SessionAdmin
-
-    await context.app.close_session(actor)
-    services = context.app.services
-    deleted = await SessionAdmin(services.store, services.home).delete_session(actor.session_id)
-    chat.screen.tell("notice", tr("Deleted: {what}.", what=deleted))
+    return context
 
 
 def _late_redactor(log: FaultLog) -> Callable[[str], str]:
