@@ -4,10 +4,10 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.admin.models.local_servers import KNOWN_SERVERS, LocalModelServer
 from hermes.cli.chat_options import build_app_options, build_chat_parser, read_prompt_text
 from hermes.cli.output import EXIT_INTERRUPTED, report_failure
 from hermes.config.environment import copy_environment
@@ -18,9 +18,14 @@ from hermes.i18n.messages import tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import escape_unseen_characters
 
+if TYPE_CHECKING:
+    from hermes.admin.models.local_servers import LocalModelServer
 
-def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_SERVERS) -> int:
-    """Parse the options and start the conversation; `servers` are looked for when no model is configured."""
+
+def run(arguments: list[str], *, servers: "tuple[LocalModelServer, ...] | None" = None) -> int:
+    """Parse the options and start the conversation; `servers` (the known ones) are looked for when no model is
+    configured.
+    """
     args = build_chat_parser("hermes" if not arguments else "hermes chat").parse_arguments(arguments)
     text = args.oneshot if args.oneshot is not None else args.query
     environ = copy_environment()
@@ -35,22 +40,29 @@ def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_S
 
 
 def _start_conversation(
-    args: argparse.Namespace, text: str | None, environ: Mapping[str, str], servers: tuple[LocalModelServer, ...]
+    args: argparse.Namespace,
+    text: str | None,
+    environ: Mapping[str, str],
+    servers: "tuple[LocalModelServer, ...] | None",
 ) -> int:
     if text is None and (settings := load_full_chat_settings(args, environ)) is not None:
         return _run_full_chat(args, environ, settings)
     from hermes.cli.plain import chat
 
-    asked = text is None and not args.no_input and sys.stdin.isatty() and sys.stdout.isatty()
-    if asked and (code := _offer_setup(args, environ, servers)) is not None:
-        return code
     if text is not None:
         return chat.run_once(args, read_prompt_text(text), build_app_options(args))
+    if servers is None:
+        from hermes.admin.models.local_servers import KNOWN_SERVERS
+
+        servers = KNOWN_SERVERS
+    asked = not args.no_input and sys.stdin.isatty() and sys.stdout.isatty()
+    if asked and (code := _offer_setup(args, environ, servers)) is not None:
+        return code
     return chat.run_plain_chat(args, build_app_options(args), servers)
 
 
 def _offer_setup(
-    args: argparse.Namespace, environ: Mapping[str, str], servers: tuple[LocalModelServer, ...]
+    args: argparse.Namespace, environ: Mapping[str, str], servers: "tuple[LocalModelServer, ...]"
 ) -> int | None:
     """Offer to set up a model when none is configured and no local server runs, which is offered instead.
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from hermes.admin.models.local_servers import LocalModelServer
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
 from hermes.cli.output import EXIT_INTERRUPTED, print_error
 from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
@@ -24,6 +23,7 @@ from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
 
 if TYPE_CHECKING:
+    from hermes.admin.models.local_servers import LocalModelServer
     from hermes.cli.plain.prompts import TerminalAsker
     from hermes.core.parts import ImagePart
     from hermes.sessions.port import SessionPort
@@ -52,7 +52,7 @@ def run_once(args: argparse.Namespace, text: str, options: SessionOptions) -> in
     return asyncio.run(_run_conversation(args, options, PlainInput(), text))
 
 
-def run_plain_chat(args: argparse.Namespace, options: SessionOptions, servers: tuple[LocalModelServer, ...]) -> int:
+def run_plain_chat(args: argparse.Namespace, options: SessionOptions, servers: "tuple[LocalModelServer, ...]") -> int:
     """Chat with whoever is at standard input and return the exit code. Raises HermesError."""
     from hermes.cli.plain.readline import open_readline_input
 
@@ -68,7 +68,7 @@ async def _run_conversation(
     source: LineSource,
     text: str | None = None,
     *,
-    servers: tuple[LocalModelServer, ...] = (),
+    servers: "tuple[LocalModelServer, ...]" = (),
 ) -> int:
     """Run the whole conversation. Without `text` it is a chat with whoever is at `source`."""
     # An interactive chat goes on for a while; what a script asks ends before a background review could run.
