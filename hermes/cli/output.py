@@ -68,7 +68,7 @@ def wrap_for_terminal(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
-    from hermes.markup.charts import fold_line
+    from hermes.markup.cells import fold_line
 
     columns = shutil.get_terminal_size((80, 24)).columns
     return "\n".join(part for line in text.split("\n") for part in fold_line(line, columns))
@@ -99,13 +99,13 @@ class StreamingWrapper:
         return shown
 
     def _place_word(self, piece: str) -> str:
-        from hermes.markup.charts import text_width
+        from hermes.markup.cells import measure_width
 
         columns = shutil.get_terminal_size((80, 24)).columns
         if piece == "\n":
             self._at = 0
             return piece
-        size = text_width(piece)
+        size = measure_width(piece)
         if not self._at or self._at + size <= columns:
             self._at += size
             return piece

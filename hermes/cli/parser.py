@@ -93,12 +93,12 @@ class _LocalizedHelpFormatter(argparse.HelpFormatter):
             action.help = known
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrap_to_columns(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
+        return _wrap_paragraph(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if get_language() == ENGLISH:
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in wrap_to_columns(text, width))
+        return "\n".join(indent + line for line in _wrap_paragraph(text, width))
 
 
 def _localize_headings(text: str) -> str:
@@ -108,22 +108,10 @@ def _localize_headings(text: str) -> str:
     return text
 
 
-def wrap_to_columns(text: str, columns: int) -> list[str]:
-    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing mark."""
-    from hermes.markup.charts import text_width
+def _wrap_paragraph(text: str, columns: int) -> list[str]:
+    from hermes.markup.cells import fold_line
 
-    lines: list[str] = []
-    line, room = "", max(columns, 20)
-    for piece in _UNBREAKABLE_UNITS.findall(" ".join(text.split())):
-        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING_MARKS:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece if line else piece.lstrip()
-    return [*lines, line.rstrip()] if line.strip() else lines
-
-
-_UNBREAKABLE_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
-_CLOSING_MARKS = "，。；：？！）」”、"
+    return fold_line(" ".join(text.split()), columns)
 
 
 class CommandParser(argparse.ArgumentParser):
