@@ -650,5 +650,18 @@ def split_table_row(row: str) -> Sequence[str]:
     return [one.strip() for one in row.split("|")]
 
 
+def parse_alignment(delimiter: str) -> str:
+    """Return the side to which a delimiter of a table aligns its column: `l`, `r` or `c`."""
+    left, right = delimiter.startswith(":"), delimiter.endswith(":")
+    return "c" if left and right else "r" if right else "l"
+
+
+def fit_table_row(row: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return as many cells as there are columns; surplus text stays in the last one."""
+    if len(row) > count:
+        return (*row[: count - 1], " | ".join(row[count - 1 :]))
+    return (*row, *[""] * (count - len(row)))
+
+
 def _count_columns(row: str) -> int:
     return len(split_table_row(row))

@@ -12,8 +12,18 @@ from msgspec import Struct, structs
 from hermes.cli.render.code import CodeHighlighter
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.i18n.messages import tr
-from hermes.markup.blocks import MAX_TABLE_ROWS, QUOTE, BlockKind, BlockSplitter, MarkdownBlock, split_table_row
+from hermes.markup.blocks import (
+    MAX_TABLE_ROWS,
+    QUOTE,
+    BlockKind,
+    BlockSplitter,
+    MarkdownBlock,
+    fit_table_row,
+    parse_alignment,
+    split_table_row,
+)
 from hermes.markup.cells import Range, measure_width, wrap_text
+from hermes.markup.document import is_marker, quote_containers
 from hermes.markup.inline import Run, parse_runs
 
 
@@ -72,8 +82,8 @@ class TableColumns(Struct, frozen=True):
 def begin_table(theme: Theme, rows: Sequence[str], width: int, base: str) -> tuple[TableColumns, list[str]]:
     """Render the first part of a table; return its columns and its lines."""
     head = split_table_row(rows[0])
-    sides = "".join(_parse_alignment(one) for one in split_table_row(rows[1]))
-    body = [_fit_row(split_table_row(row), len(head)) for row in rows[2:]]
+    sides = "".join(parse_alignment(one) for one in split_table_row(rows[1]))
+    body = [fit_table_row(split_table_row(row), len(head)) for row in rows[2:]]
     widths = _fit_widths(theme, [head, *body], width)
     columns = TableColumns(head, sides, widths)
     lines: list[str] = []
@@ -87,7 +97,7 @@ def begin_table(theme: Theme, rows: Sequence[str], width: int, base: str) -> tup
 def continue_table(theme: Theme, columns: TableColumns, rows: Sequence[str], width: int, base: str) -> list[str]:
     """Render the next part of a table."""
     return _render_rows(
-        theme, columns, [_fit_row(split_table_row(row), len(columns.head)) for row in rows], width, base
+        theme, columns, [fit_table_row(split_table_row(row), len(columns.head)) for row in rows], width, base
     )
 
 
@@ -183,18 +193,6 @@ def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
 
 def _strip_markup(cell: str) -> str:
     return "".join([words for words, _ in parse_runs(cell, "")])
-
-
-def _parse_alignment(delimiter: str) -> str:
-    left, right = delimiter.startswith(":"), delimiter.endswith(":")
-    return "c" if left and right else "r" if right else "l"
-
-
-def _fit_row(row: Sequence[str], count: int) -> Sequence[str]:
-    """Return as many cells as there are columns. What is too much stays in the last one, so that no word is lost."""
-    if len(row) > count:
-        return [*row[: count - 1], " | ".join(row[count - 1 :])]
-    return [*row, *[""] * (count - len(row))]
 
 
 _PLAIN_THEME = Theme({}, ColorDepth.PLAIN)
@@ -296,7 +294,7 @@ class _BlockRenderer:
         """Render the empty line before a block in these containers, with the bars of the quotes that go on."""
         common: list[str] = []
         for was, now in zip(self._before.around if self._before else (), around, strict=False):
-            if (was == QUOTE) != (now == QUOTE) or _is_marker(now):
+            if (was == QUOTE) != (now == QUOTE) or is_marker(now):
                 break
             common.append(now)
         return self._render_prefix(tuple(common)).rstrip(" ")
@@ -316,7 +314,7 @@ class _BlockRenderer:
                 left += self._render_prefix((one,))
                 continue
             bullet = _BULLETS[depth % len(_BULLETS)] if one == "-" and self._theme.unicode else one
-            left += self._theme.paint("bullet", bullet) + " " if _is_marker(one) else one
+            left += self._theme.paint("bullet", bullet) + " " if is_marker(one) else one
             depth += 1
         return left
 
@@ -327,7 +325,7 @@ class _BlockRenderer:
         if not around:
             return self._render_body(block, self.style, width, whole)
         text, task = block.text, block.text[:4].lower()
-        if task in ("[ ] ", "[x] ") and block.kind is BlockKind.PARAGRAPH and _is_marker(around[-1]):
+        if task in ("[ ] ", "[x] ") and block.kind is BlockKind.PARAGRAPH and is_marker(around[-1]):
             text = text[4:]
             if self._theme.plain:
                 text = tr("done: {text}", text=text) if task == "[x] " else tr("to do: {text}", text=text)
@@ -374,7 +372,7 @@ class _BlockRenderer:
         above.
         """
         theme, lines = self._theme, list[str]()
-        bars = self._render_prefix(_strip_items(block.around))
+        bars = self._render_prefix(quote_containers(block.around))
         if block.kind is BlockKind.CODE_END:
             self._highlighter = None
             return [bars + tr("(end of code)")] if theme.plain else []
@@ -382,7 +380,7 @@ class _BlockRenderer:
             self._highlighter = CodeHighlighter(block.label)
             lines = self._render_code_label(block, bars)
         runs = self._highlighter.highlight_line(block.text.rstrip())
-        room = max(width - _measure_prefix(_strip_items(block.around)), MIN_WIDTH)
+        room = max(width - _measure_prefix(quote_containers(block.around)), MIN_WIDTH)
         drawn = [paint_line(theme, runs)]
         if not whole and measure_width(block.text) > room:
             drawn = wrap_runs(theme, runs, room, whole=False)
@@ -396,7 +394,7 @@ class _BlockRenderer:
         above = "" if shows_itself else self._theme.paint("label", block.label)
         if self._theme.plain:
             above = tr("(code, {language})", language=block.label) if block.label else tr("(code)")
-        if any(map(_is_marker, block.around)):
+        if any(map(is_marker, block.around)):
             return [f"{self._render_markers(block.around)}{above}".rstrip(" ")]
         return [bars + above] if above else []
 
@@ -424,18 +422,6 @@ def _is_in_item(around: tuple[str, ...]) -> bool:
     return any(one != QUOTE for one in around)
 
 
-def _is_marker(one: str) -> bool:
-    return one != QUOTE and not one.isspace()
-
-
 def _measure_prefix(around: tuple[str, ...]) -> int:
     """Return the width of what stands to the left."""
     return sum(len(one) + (not one.isspace()) for one in around)
-
-
-def _strip_items(around: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the containers without the items in the innermost quote."""
-    end = len(around)
-    while end and around[end - 1] != QUOTE:
-        end -= 1
-    return around[:end]
