@@ -180,30 +180,10 @@ class MenuQueue:
         self._heartbeat_timer = loop.call_later(HEARTBEAT_SECONDS, self._check_heartbeat)
         self._changed()
 
-    def move_choice(self, steps: int) -> None:
-        """Go up or down in the shown menu."""
+    def change_menu(self, change: Callable[[ChoiceMenu], None]) -> None:
+        """Change or answer the shown menu, where there is one."""
         if self.menu is not None:
-            self.menu.move_choice(steps)
-
-    def add_letters(self, letters: str) -> None:
-        """Narrow the shown menu down by letters."""
-        if self.menu is not None:
-            self.menu.add_letters(letters)
-
-    def erase_letter(self) -> None:
-        """Take a letter of the shown menu's filter back."""
-        if self.menu is not None:
-            self.menu.erase_letter()
-
-    def accept_choice(self) -> None:
-        """Answer the shown menu with the chosen option."""
-        if self.menu is not None:
-            self.menu.accept_choice()
-
-    def dismiss(self) -> None:
-        """Answer the shown menu with nothing."""
-        if self.menu is not None:
-            self.menu.dismiss()
+            change(self.menu)
 
     def render_menu(self, paint: PaintText, wrap: WrapText, rows: int) -> list[str]:
         """Render the menu as lines, whole options where `rows` of the terminal leave room; empty when there is none."""

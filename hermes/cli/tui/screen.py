@@ -12,7 +12,7 @@ import select
 import sys
 import termios
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from msgspec import Struct
@@ -43,7 +43,7 @@ from prompt_toolkit.styles import Style
 
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
-from hermes.cli.tui.menu import QUIET_SECONDS, MenuQueue
+from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
 from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
@@ -99,106 +99,6 @@ class SynchronizedOutput(Vt100_Output):
 _MAX_COMPLETIONS = 8
 
 
-class LayoutSources:
-    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is shown."""
-
-    def __init__(
-        self,
-        *,
-        live: Callable[[], StyleAndTextTuples],
-        status: Callable[[], StyleAndTextTuples],
-        prompt: Callable[[], StyleAndTextTuples],
-        menu: Callable[[], bool],
-        status_shown: Callable[[], bool],
-    ) -> None:
-        self.live = live
-        self.status = status
-        self.prompt = prompt
-        self.menu = menu
-        self.status_shown = status_shown
-
-
-def build_layout(composer: Composer, sources: LayoutSources) -> Layout:
-    """Build the layout, with the input line in focus."""
-    search = SearchBufferControl()
-    control = BufferControl(
-        buffer=composer.buffer,
-        search_buffer_control=search,
-        preview_search=True,
-        input_processors=[
-            HighlightIncrementalSearchProcessor(),
-            AppendAutoSuggestion(),
-            BeforeInput(sources.prompt),
-        ],
-    )
-    live = Window(FormattedTextControl(sources.live), wrap_lines=False, dont_extend_height=True)
-    line = Window(
-        control,
-        wrap_lines=True,
-        dont_extend_height=True,
-        height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, 3)),
-        get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
-    )
-    completions = Window(
-        CompletionsMenuControl(),
-        height=Dimension(min=1, max=_MAX_COMPLETIONS),
-        dont_extend_height=True,
-        style="class:completion-menu",
-    )
-    found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
-    status = Window(FormattedTextControl(sources.status), height=1, dont_extend_height=True, style="class:status")
-    return Layout(
-        HSplit(
-            [
-                live,
-                line,
-                ConditionalContainer(found, is_searching),
-                ConditionalContainer(completions, has_completions & ~Condition(sources.menu)),
-                ConditionalContainer(status, Condition(sources.status_shown) & ~is_searching),
-            ]
-        ),
-        focused_element=line,
-    )
-
-
-class KeyActions(Struct, frozen=True):
-    """The actions of the chat that keys trigger."""
-
-    stop: Callable[[], None]
-    end: Callable[[], None]
-    clear: Callable[[], None]
-    unfold: Callable[[], None]
-    thoughts: Callable[[], None]
-    picture: Callable[[], None]
-    edit: Callable[[], None]
-
-
-def build_key_bindings(composer: Composer, menus: MenuQueue, actions: KeyActions) -> KeyBindings:
-    """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
-    keys = KeyBindings()
-    free = ~Condition(menus.is_listening)
-    _bind_line_keys(keys, composer, menus, free)
-    for key in ("c-c", "<sigint>"):
-        keys.add(key, eager=True)(_run_action(actions.stop))
-    for names, action in (
-        (("c-l",), actions.clear),
-        (("c-o",), actions.unfold),
-        (("c-t",), actions.thoughts),
-        (("c-v",), actions.picture),
-        (("c-x", "c-e"), actions.edit),
-    ):
-        keys.add(*names, filter=free)(_run_action(action))
-    empty = Condition(lambda: not composer.buffer.text)
-    keys.add("c-d", filter=free & empty)(_run_action(actions.end))
-
-    @keys.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
-
-    _bind_menu_keys(keys, composer, menus)
-    return keys
-
-
 def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
     buffer = composer.buffer
 
@@ -248,19 +148,20 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
     filters = Condition(menus.is_filtering)
     takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
 
-    for names, act, when in (
-        (("up", "c-p", "s-tab"), lambda: menus.move_choice(-1), listens),
-        (("down", "c-n", "tab"), lambda: menus.move_choice(1), listens),
-        (("enter",), menus.accept_choice, takes),
-        (("escape", "c-d"), menus.dismiss, listens),
-        (("backspace",), menus.erase_letter, filters),
-    ):
+    bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
+        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
+        (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
+        (("enter",), ChoiceMenu.accept_choice, takes),
+        (("escape", "c-d"), ChoiceMenu.dismiss, listens),
+        (("backspace",), ChoiceMenu.erase_letter, filters),
+    )
+    for names, act, when in bindings:
         for name in names:
-            keys.add(name, filter=when, eager=True)(_run_action(act))
+            keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
 
     @keys.add(Keys.Any, filter=filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        menus.add_letters(event.data)
+        menus.change_menu(lambda menu: menu.add_letters(event.data))
 
     @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
     def _(event: KeyPressEvent) -> None:
@@ -350,26 +251,9 @@ class Screen:
         self.application: Application[None] = self._build_application()
 
     def _build_application(self) -> Application[None]:
-        sources = LayoutSources(
-            live=self._render_live,
-            status=self._render_status,
-            prompt=self._render_prompt,
-            menu=lambda: self.menus.menu is not None,
-            status_shown=lambda: self.terminal_style.display.status_bar,
-        )
-        callbacks = self._callbacks
-        actions = KeyActions(
-            stop=self._handle_interrupt,
-            end=callbacks.end,
-            clear=self.clear,
-            unfold=self._show_results,
-            thoughts=self._show_reasoning,
-            picture=callbacks.picture,
-            edit=callbacks.edit,
-        )
         made: Application[None] = Application(
-            layout=build_layout(self.composer, sources),
-            key_bindings=build_key_bindings(self.composer, self.menus, actions),
+            layout=self._build_layout(),
+            key_bindings=self._build_key_bindings(),
             style=Style.from_dict(self.terminal_style.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
             output=self._output,
@@ -382,6 +266,79 @@ class Screen:
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
         return made
+
+    def _build_layout(self) -> Layout:
+        """Build the layout, with the input line in focus."""
+        search = SearchBufferControl()
+        control = BufferControl(
+            buffer=self.composer.buffer,
+            search_buffer_control=search,
+            preview_search=True,
+            input_processors=[
+                HighlightIncrementalSearchProcessor(),
+                AppendAutoSuggestion(),
+                BeforeInput(self._render_prompt),
+            ],
+        )
+        live = Window(FormattedTextControl(self._render_live), wrap_lines=False, dont_extend_height=True)
+        line = Window(
+            control,
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, 3)),
+            get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
+        )
+        completions = Window(
+            CompletionsMenuControl(),
+            height=Dimension(min=1, max=_MAX_COMPLETIONS),
+            dont_extend_height=True,
+            style="class:completion-menu",
+        )
+        found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
+        status = Window(
+            FormattedTextControl(self._render_status), height=1, dont_extend_height=True, style="class:status"
+        )
+        return Layout(
+            HSplit(
+                [
+                    live,
+                    line,
+                    ConditionalContainer(found, is_searching),
+                    ConditionalContainer(
+                        completions, has_completions & ~Condition(lambda: self.menus.menu is not None)
+                    ),
+                    ConditionalContainer(
+                        status, Condition(lambda: self.terminal_style.display.status_bar) & ~is_searching
+                    ),
+                ]
+            ),
+            focused_element=line,
+        )
+
+    def _build_key_bindings(self) -> KeyBindings:
+        """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
+        keys, composer, menus = KeyBindings(), self.composer, self.menus
+        free = ~Condition(menus.is_listening)
+        _bind_line_keys(keys, composer, menus, free)
+        for key in ("c-c", "<sigint>"):
+            keys.add(key, eager=True)(_run_action(self._handle_interrupt))
+        for names, action in (
+            (("c-l",), self.clear),
+            (("c-o",), self._show_results),
+            (("c-t",), self._show_reasoning),
+            (("c-v",), self._callbacks.picture),
+            (("c-x", "c-e"), self._callbacks.edit),
+        ):
+            keys.add(*names, filter=free)(_run_action(action))
+        empty = Condition(lambda: not composer.buffer.text)
+        keys.add("c-d", filter=free & empty)(_run_action(self._callbacks.end))
+
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            event.app.suspend_to_background()
+
+        _bind_menu_keys(keys, composer, menus)
+        return keys
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
@@ -505,7 +462,7 @@ class Screen:
     def _handle_interrupt(self) -> None:
         """Handle Ctrl-C: dismiss a question, else stop what runs, else clear the line."""
         if self.menus.menu is not None:
-            self.menus.dismiss()
+            self.menus.change_menu(ChoiceMenu.dismiss)
         elif self._answer is not None:
             if not self._answer.done():
                 self._answer.set_result(None)
