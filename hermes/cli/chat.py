@@ -114,12 +114,11 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
             return code
         options = structs.replace(options, provider=args.provider or options.provider)
     from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
-    from hermes.cli.tui.chat import TuiStartOptions, run_chat
+    from hermes.cli.tui.chat import run_chat
 
     home = locate_home(environ)
     log = install_fault_log(home.logs, build_lazy_redactor(environ, home))
-    wanted = TuiStartOptions(options=options, resume=args.resume, latest=args.latest, no_input=args.no_input)
-    return run_chat(wanted, environ, home, log, settings.display)
+    return asyncio.run(run_chat(args, options, environ, log, settings.display))
 
 
 def _print_banner(version: str, folder: str, home: str, *, colours: bool) -> None:

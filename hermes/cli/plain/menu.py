@@ -61,7 +61,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
     while True:
         _print_names(shown, len(names))
         answer = ask_line(tr("Number, name, or text to filter:"), default)
-        found = _match_names(answer, names, shown)
+        found = match_names(answer, names, shown)
         if len(found) == 1:
             return found[0]
         if found:
@@ -75,7 +75,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
             print(tr("That is none of them."))
 
 
-def _match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
+def match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
     """Return the names that an answer may mean."""
     if answer in names:
         return [answer]

@@ -17,7 +17,7 @@ from hermes.commands.command import parse_command_line
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import DisplaySettings
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.events import ApprovalAsked, Event, Level, TurnEnded
+from hermes.core.events import ApprovalAsked, Event, Level
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.i18n.messages import ENGLISH, get_language, localize, tr
@@ -172,11 +172,6 @@ class PlainCommandContext(TerminalCommandContext):
         del delivery
         self.queued.append(inbound)
 
-    async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
-        """Send a message and wait for the end of its turn; Ctrl-C stops it."""
-        with self._source.handle_interrupts(self.port.stop):
-            return (await self.port.post(inbound)).reason
-
     def prefill_input(self, text: str) -> None:
         """Print the text, to be typed again or copied: there is no input line to put it into."""
         print(f"> {strip_control_characters(text)}")
@@ -318,7 +313,9 @@ class PlainRepl:
         if not inbound.text.strip() and not inbound.images:
             return None
         try:
-            ended = await self._post_and_wait(inbound)
+            port = self._context.port
+            with self._source.handle_interrupts(port.stop):
+                ended = await port.post(inbound)
         except BusyError as error:  # the process in which the session lived is gone
             print_error(format_error(error))
             await self._context.reopen_session()
@@ -326,8 +323,3 @@ class PlainRepl:
             return None
         print_turn_end(ended, with_text=False)
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
-
-    async def _post_and_wait(self, inbound: InboundMessage) -> TurnEnded:
-        port = self._context.port
-        with self._source.handle_interrupts(port.stop):
-            return await port.post(inbound)

@@ -3,6 +3,7 @@
 The chat owns the screen and its tasks, and decides what a typed line means.
 """
 
+import argparse
 import asyncio
 import contextlib
 import importlib
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from hermes.admin.skills import skill_admin
 from hermes.cli.command_context import run_typed_command
@@ -27,7 +28,7 @@ from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import MenuOption
 from hermes.config.display import DisplaySettings
-from hermes.config.home import HermesHome
+from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
 from hermes.sessions.options import SessionOptions
@@ -236,45 +237,25 @@ class TuiChat:
         self.screen.tell("error", tr("That failed by an error of Hermes' own ({error}); see hermes logs.", error=said))
 
 
-class TuiStartOptions(Struct, frozen=True, kw_only=True):
-    """The session to begin with, and how."""
-
-    options: SessionOptions
-    resume: str | None = None
-    latest: bool = False
-    no_input: bool = False
-    """Whether no question may be asked."""
-
-
-def run_chat(
-    start_options: TuiStartOptions,
+async def run_chat(
+    args: argparse.Namespace,
+    options: SessionOptions,
     environ: Mapping[str, str],
-    home: HermesHome,
     log: FaultLog,
     display: DisplaySettings,
 ) -> int:
     """Chat until the person leaves and return the exit code. Raises HermesError when no session can be opened."""
-    return asyncio.run(_run_chat(start_options, environ, home, log, display))
-
-
-async def _run_chat(
-    start_options: TuiStartOptions,
-    environ: Mapping[str, str],
-    home: HermesHome,
-    log: FaultLog,
-    display: DisplaySettings,
-) -> int:
     term = environ.get("TERM", "")
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     terminal_style = TerminalStyle(
         display, lambda: paper.get_size().columns, unicode=utf8, depth=detect_color_depth(environ)
     )
     paper = SynchronizedOutput(term, None, synchronised=not term.startswith("linux"))
-    history = InputHistory(home.cache / "input_history.jsonl", _late_redactor(log))
+    history = InputHistory(locate_home(environ).cache / "input_history.jsonl", _late_redactor(log))
     chat = TuiChat(terminal_style, paper, history, environ)
     asyncio.get_running_loop().set_exception_handler(_log_unhandled)
     async with contextlib.AsyncExitStack() as stack:
-        code = await chat.run(partial(_open_chat, start_options, environ, log, stack))
+        code = await chat.run(partial(_open_chat, args, options, log, stack))
         if chat.context is not None:
             await chat.context.finish_chat()
     chat.screen.close()
@@ -282,8 +263,8 @@ async def _run_chat(
 
 
 async def _open_chat(
-    start_options: TuiStartOptions,
-    environ: Mapping[str, str],
+    args: argparse.Namespace,
+    options: SessionOptions,
     log: FaultLog,
     stack: contextlib.AsyncExitStack,
     chat: TuiChat,
@@ -293,16 +274,16 @@ async def _open_chat(
     from hermes.ipc.session_server import serve_sessions
     from hermes.sessions.app import App
 
-    app = await stack.enter_async_context(App(environ, start_options.options))
+    app = await stack.enter_async_context(App(chat.environ, options))
     await stack.enter_async_context(serve_sessions(app))
     log.redact = app.redact_text
     if chat.screen.terminal_style.skin_error:
         chat.screen.tell("warning", chat.screen.terminal_style.skin_error)
-    asker = None if start_options.no_input else chat.questions
-    context = TuiCommandContext(app, chat.screen, asker, environ, chat.end_chat)
+    asker = None if args.no_input else chat.questions
+    context = TuiCommandContext(app, chat.screen, asker, chat.environ, chat.end_chat)
     stack.push_async_callback(context.close)
     try:
-        await context.open_first_session(start_options.resume, latest=start_options.latest)
+        await context.open_first_session(args.resume, latest=args.latest)
     finally:
         for line in app.notices:
             chat.screen.tell("warning", localize(line))

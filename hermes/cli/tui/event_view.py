@@ -302,8 +302,8 @@ class EventView:
         self._flowing = False
         """Whether what was shown last was more of an answer."""
         self._lines: list[str] = []
-        self._answer = AnswerText(terminal_style)
-        self._calls = CallView(terminal_style)
+        self.answer = AnswerText(terminal_style)
+        self.calls = CallView(terminal_style)
         self._call_shown_last = False
         """Whether a call was shown last, from which an answer is set apart by an empty line."""
         self._phase = ""
@@ -338,20 +338,20 @@ class EventView:
     @property
     def busy(self) -> bool:
         """Whether something goes on that moves."""
-        return bool(self._phase or self._calls.running)
+        return bool(self._phase or self.calls.running)
 
     def tell_lines(self, lines: Sequence[str]) -> None:
         """Put lines of Hermes' own behind everything that was shown before."""
         self.flush()
-        self._lines += [*self._answer.end_answer(), *lines]
+        self._lines += [*self.answer.end_answer(), *lines]
         self._commit_pending()
 
     def show_shell_event(self, event: Event) -> None:
         """Handle an event of a shell command of the person's own: only that it runs is shown."""
         if isinstance(event, ToolStarted):
-            self._calls.start_call(event)
+            self.calls.start_call(event)
         elif isinstance(event, ToolEnded):
-            self._calls.running.pop(event.call_id, None)
+            self.calls.running.pop(event.call_id, None)
         elif isinstance(event, Refused):
             self(event)
         self._changed()
@@ -359,25 +359,17 @@ class EventView:
     def show_joined(self, text: str) -> None:
         """Show a waiting message that has become part of the running turn."""
         _remove_waiting(text, self.queued, self._joining)
-        self._lines += [*self._answer.end_answer(), *self._calls.flush_folded(), *self._format_message(text)]
-
-    def format_results(self) -> list[str]:
-        """Return the results of the last calls; empty when there are none."""
-        return self._calls.format_results()
-
-    def format_reasoning(self) -> list[str]:
-        """Return the model's last reasoning; empty when there was none."""
-        return self._answer.format_reasoning()
+        self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *self._format_message(text)]
 
     def render_live(self, room: int) -> list[str]:
         """Render what moves in at most `room` lines: the unfinished text, running calls, what is waited for."""
         now = asyncio.get_running_loop().time()
-        running = [*self._calls.running.values()][-max(room // 2, 1) :]
+        running = [*self.calls.running.values()][-max(room // 2, 1) :]
         below = [self._render_activity(one.words, now - one.since, now) for one in running]
         if not running and self._phase:
             below.append(self._render_activity(tr(self._phase), now - self._since, now))
         below += self._render_waiting()
-        return [*self._answer.render_tail(max(room - len(below), 1)), *below][-room:]
+        return [*self.answer.render_tail(max(room - len(below), 1)), *below][-room:]
 
     def _render_waiting(self) -> list[str]:
         terminal_style, shown = self._terminal_style, self.queued[:_MAX_WAITING_SHOWN]
@@ -414,7 +406,7 @@ class EventView:
     def _process_event(self) -> None:
         event = self._events.popleft()
         if isinstance(event, TextDelta):
-            self._flowing = self._answer.speaking
+            self._flowing = self.answer.speaking
             self._show_answer(self._collect_text(event))
             return
         self._flowing = False
@@ -440,18 +432,18 @@ class EventView:
     # Events.
 
     def _show_answer(self, text: str) -> None:
-        if not self._answer.speaking:
-            self._lines += self._calls.flush_folded()
+        if not self.answer.speaking:
+            self._lines += self.calls.flush_folded()
             self._phase = ""
             if self._call_shown_last:
                 self._lines.append("")
                 self._call_shown_last = False
-        self._lines += self._answer.feed_answer(text)
+        self._lines += self.answer.feed_answer(text)
 
     def _show_event(self, event: Event) -> None:
         match event:
             case ReasoningDelta():
-                self._lines += self._answer.feed_reasoning(event.text)
+                self._lines += self.answer.feed_reasoning(event.text)
                 self._set_phase(N_("thinking"))
             case CallStarted():
                 self._set_phase(N_("preparing a call"))
@@ -460,7 +452,7 @@ class EventView:
             case RequestStarted():
                 self._set_phase(N_("waiting for the model"))
             case RequestEnded():
-                self._lines += self._answer.end_reasoning()
+                self._lines += self.answer.end_reasoning()
             case Queued():
                 self.queued.append(event.text)
                 self._joining += [event.text] if event.joins else []
@@ -472,18 +464,18 @@ class EventView:
                 self._show_remark(event)
 
     def _show_call(self, event: ToolStarted | ToolEnded) -> None:
-        self._lines += [*self._answer.end_answer(), *self._answer.end_reasoning()]
+        self._lines += [*self.answer.end_answer(), *self.answer.end_reasoning()]
         self._phase = ""
         if isinstance(event, ToolStarted):
-            self._calls.start_call(event)
+            self.calls.start_call(event)
             return
-        self._lines += self._calls.end_call(event)
+        self._lines += self.calls.end_call(event)
         self._call_shown_last = True
-        if not self._calls.running:
+        if not self.calls.running:
             self._set_phase(N_("waiting for the model"))
 
     def _begin_turn(self, event: TurnStarted | TurnResumed) -> None:
-        self._calls.begin_turn()
+        self.calls.begin_turn()
         self._call_shown_last = False
         self._began = asyncio.get_running_loop().time()
         self.turn_over = False
@@ -507,15 +499,15 @@ class EventView:
         return ["", *lines, ""]
 
     def _end_turn(self, event: TurnEnded) -> None:
-        self._lines += [*self._answer.end_answer(), *self._calls.flush_folded(), *self._answer.end_reasoning()]
+        self._lines += [*self.answer.end_answer(), *self.calls.flush_folded(), *self.answer.end_reasoning()]
         self._phase = ""
         seconds = asyncio.get_running_loop().time() - self._began
         if event.reason is ExitReason.INTERRUPTED:
-            done = self._calls.turn_summary.format_summary() or tr("nothing was changed")
+            done = self.calls.turn_summary.format_summary() or tr("nothing was changed")
             self._show_warning("warning", tr("Stopped after {time}: {done}.", time=format_duration(seconds), done=done))
         else:
             self._show_remark(event)
-        self._calls.begin_turn()
+        self.calls.begin_turn()
         self._joining.clear()  # what could not join waits for a turn of its own
         self.turn_over = not self.queued
         self._lines.append("")
@@ -540,7 +532,7 @@ class EventView:
                 pass
 
     def _show_warning(self, style: str, text: str) -> None:
-        self._lines += [*self._answer.end_answer(), *self._calls.flush_folded()]
+        self._lines += [*self.answer.end_answer(), *self.calls.flush_folded()]
         mark = self._terminal_style.get_mark("notice" if style == "notice" else "warning")
         self._lines += self._terminal_style.wrap_paragraphs(style, f"{mark} {' '.join(text.split())}", indent=2)
 

@@ -254,7 +254,7 @@ class Screen:
         made: Application[None] = Application(
             layout=self._build_layout(),
             key_bindings=self._build_key_bindings(),
-            style=Style.from_dict(self.terminal_style.resolve_styles()),
+            style=Style.from_dict(self.terminal_style.theme.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
             output=self._output,
             erase_when_done=True,
@@ -403,7 +403,7 @@ class Screen:
 
     def apply_display(self) -> None:
         """Apply changed colors and keys."""
-        self.application.style = Style.from_dict(self.terminal_style.resolve_styles())
+        self.application.style = Style.from_dict(self.terminal_style.theme.resolve_styles())
         vi = self.terminal_style.display.editing_mode is EditingMode.VI
         self.application.editing_mode = KeySet.VI if vi else KeySet.EMACS
         self.request_redraw()
@@ -470,10 +470,10 @@ class Screen:
             self._callbacks.stop()
 
     def _show_results(self) -> None:
-        self.view.tell_lines(self.view.format_results() or [tr("There is nothing to unfold.")])
+        self.view.tell_lines(self.view.calls.format_results() or [tr("There is nothing to unfold.")])
 
     def _show_reasoning(self) -> None:
-        self.view.tell_lines(self.view.format_reasoning() or [tr("The model has shown no reasoning yet.")])
+        self.view.tell_lines(self.view.answer.format_reasoning() or [tr("The model has shown no reasoning yet.")])
 
     # What is drawn.
 

@@ -7,6 +7,7 @@ from hermes.core.money import Certainty, Cost
 from hermes.core.usage import Usage
 from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
+from hermes.markup.cells import measure_width
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _ALARM_SHARE = 0.8
@@ -87,12 +88,10 @@ def format_cost(cost: Cost) -> str:
 
 def fit_parts(found: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
     """Return as many parts as fit the width, with dots between them."""
-    from prompt_toolkit.utils import get_cwidth
-
     shown: list[tuple[str, str]] = []
     room = width - 1
     for style, text in found:
-        need = get_cwidth(text) + (3 if shown else 1)
+        need = measure_width(text) + (3 if shown else 1)
         if need > room:
             break
         shown += [("class:status", " · " if shown else " "), (f"class:{style}", text)]

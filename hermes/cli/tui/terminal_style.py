@@ -97,10 +97,6 @@ class TerminalStyle:
         """Return the names of the skins: the built-in ones and the person's own."""
         return tuple({**SKINS, **self.display.skins})
 
-    def resolve_styles(self) -> dict[str, str]:
-        """Return the skin as prompt_toolkit's `Style.from_dict` takes it."""
-        return self.theme.resolve_styles()
-
     @property
     def unicode(self) -> bool:
         """Whether marks and lines beyond ASCII are used."""
