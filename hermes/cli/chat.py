@@ -15,7 +15,6 @@ from hermes.config.home import locate_home
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr
-from hermes.sessions.options import SessionOptions
 from hermes.util.text import escape_unseen_characters
 
 if TYPE_CHECKING:
@@ -64,10 +63,8 @@ def _start_conversation(
 def _offer_setup(
     args: argparse.Namespace, environ: Mapping[str, str], servers: "tuple[LocalModelServer, ...]"
 ) -> int | None:
-    """Offer to set up a model when none is configured and no local server runs, which is offered instead.
-
-    Return an exit code when there is to be no chat. A person who would rather look around is not told a
-    second time that no model is set up.
+    """Offer to set up a model when none is configured and no local server runs, which is offered instead. Return an
+    exit code when there is to be no chat.
     """
     from hermes.admin.models.local_servers import find_local_servers
     from hermes.cli.plain.readline import tolerate_invalid_input
@@ -76,16 +73,7 @@ def _offer_setup(
     tolerate_invalid_input()
     if not is_nothing_configured(build_app_options(args), environ) or asyncio.run(find_local_servers(servers)):
         return None
-    return _use_builtin_model(args, environ, _offer_first_setup(build_app_options(args), environ))
-
-
-def _use_builtin_model(args: argparse.Namespace, environ: Mapping[str, str], code: int | None) -> int | None:
-    from hermes.sessions.model.endpoint import is_nothing_configured
-
-    if code is None and is_nothing_configured(build_app_options(args), environ):
-        args.provider = "local"
-        print(tr("`hermes setup` sets a model up at any time."))
-    return code
+    return _offer_first_setup(args, environ)
 
 
 def load_full_chat_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings | None:
@@ -110,7 +98,7 @@ def _run_full_chat(args: argparse.Namespace, environ: Mapping[str, str], setting
     _print_banner(__version__, options.cwd, environ.get("HOME", ""), colours=not environ.get("NO_COLOR"))
     model = settings.model
     if not (model.default or model.provider or model.base_url or args.model or args.provider or args.base_url):
-        if (code := _use_builtin_model(args, environ, _offer_first_setup(options, environ))) is not None:
+        if (code := _offer_first_setup(args, environ)) is not None:
             return code
         options = structs.replace(options, provider=args.provider or options.provider)
     from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
@@ -130,11 +118,15 @@ def _print_banner(version: str, folder: str, home: str, *, colours: bool) -> Non
     sys.stdout.flush()
 
 
-def _offer_first_setup(options: SessionOptions, environ: Mapping[str, str]) -> int | None:
-    """Offer to set up a model. Return an exit code when there is to be no chat, else None."""
+def _offer_first_setup(args: argparse.Namespace, environ: Mapping[str, str]) -> int | None:
+    """Offer to set up a model where none is configured. Return an exit code when there is to be no chat.
+
+    A person who would rather look around gets the small model, and is not told a second time that none is set up.
+    """
     from hermes.cli.plain.menu import PromptAbortedError, choose_option
     from hermes.sessions.model.endpoint import is_nothing_configured
 
+    options = build_app_options(args)
     if not is_nothing_configured(options, environ):
         return None
     ways = [
@@ -147,8 +139,14 @@ def _offer_first_setup(options: SessionOptions, environ: Mapping[str, str]) -> i
     except (PromptAbortedError, KeyboardInterrupt):
         print()
         return EXIT_INTERRUPTED
+    if taken == 2:
+        return 0
     if taken == 0:
         from hermes.cli.commands.setup import run
 
-        return run([]) or None
-    return 0 if taken == 2 else None
+        if code := run([]):
+            return code
+    if is_nothing_configured(options, environ):
+        args.provider = "local"
+        print(tr("`hermes setup` sets a model up at any time."))
+    return None

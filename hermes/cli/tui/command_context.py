@@ -11,8 +11,7 @@ from msgspec import structs
 from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
 from hermes.cli.output import format_remote_notice
 from hermes.cli.tui.menu import QuestionMenus
-from hermes.cli.tui.screen import Screen
-from hermes.cli.tui.status_line import SessionStatus
+from hermes.cli.tui.screen import Screen, SessionStatus
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode, DisplaySettings

@@ -9,6 +9,7 @@ from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import tr
+from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
 if TYPE_CHECKING:
     from hermes.cli.render.markdown import MarkdownRenderer
@@ -114,8 +115,6 @@ class TerminalStyle:
 
     def paint(self, style: str, text: str) -> str:
         """Return one line in that style."""
-        from hermes.markup.cells import sanitize_line
-
         return self.theme.paint(style, sanitize_line(text))
 
     def get_mark(self, name: str) -> str:
@@ -124,21 +123,15 @@ class TerminalStyle:
 
     def cut_text(self, text: str, width: int) -> str:
         """Return as much of the text as fits into `width` cells, on one line."""
-        from hermes.markup.cells import sanitize_line, truncate_text
-
         return truncate_text(sanitize_line(text), width, "…" if self.unicode else "...")
 
     def wrap_paragraphs(self, style: str, text: str, indent: int = 0) -> list[str]:
         """Wrap the text at words; lines after the first one are indented."""
-        from hermes.markup.cells import sanitize_line
-
         return [
             one for line in text.split("\n") for one in self._wrap_line(style, sanitize_line(line).rstrip(), indent)
         ]
 
     def _wrap_line(self, style: str, line: str, indent: int) -> list[str]:
-        from hermes.markup.cells import measure_width, wrap_text
-
         room = self.line_width
         lead = line[:indent] if measure_width(line[:indent]) == indent and room - indent >= _MIN_WIDTH else ""
         rest, paint = line[len(lead) :], self.theme.paint
