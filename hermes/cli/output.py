@@ -14,6 +14,11 @@ from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.util.text import escape_unseen_characters
 
 EXIT_INTERRUPTED = 130
+YES_ANSWERS = ("y", "yes", "是", "好")
+"""Answers that count as a yes."""
+NO_ANSWERS = ("n", "no", "否", "不")
+_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
+_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
 def print_error(text: str) -> None:
@@ -35,11 +40,6 @@ def report_failure(error: HermesError) -> int:
     """Print an error and return its exit code."""
     print_error(format_error(error))
     return error.exit_code
-
-
-YES_ANSWERS = ("y", "yes", "是", "好")
-"""Answers that count as a yes."""
-NO_ANSWERS = ("n", "no", "否", "不")
 
 
 def print_json(value: object) -> None:
@@ -111,10 +111,6 @@ class StreamingWrapper:
             return piece
         self._at = 0 if piece.isspace() else size
         return "\n" if piece.isspace() else f"\n{piece}"
-
-
-_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
-_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
 def format_bytes(count: int) -> str:

@@ -16,30 +16,6 @@ from hermes.cli.verbs import VERBS, load_verb
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
-
-
-class ParserCaptured(Exception):  # noqa: N818 - no error
-    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
-
-    def __init__(self, parser: "CommandParser") -> None:
-        super().__init__()
-        self.parser = parser
-
-
-def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
-    """Return the parser of a command without running it. Help, completion and the documents are built from it,
-    so a command's arguments are defined once.
-    """
-    before = _capturing_parser.set(True)
-    try:
-        run([])
-    except ParserCaptured as found:
-        return found.parser
-    finally:
-        _capturing_parser.reset(before)
-    raise AssertionError(f"{run.__module__} parses nothing")
-
-
 _ARGPARSE_PHRASES = (
     N_("options"),
     N_("positional arguments"),
@@ -67,6 +43,42 @@ _REPLACED_MESSAGES = (
     (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
 )
 """Messages of argparse that are replaced by our own."""
+FILE_KIND = "file"
+VALUE_KINDS = {
+    "session": "session", "resume": "session", "model": "model", "provider": "provider", "profile": "profile",
+    "file": FILE_KIND, "output": FILE_KIND, "usage_file": FILE_KIND, "image": FILE_KIND, "folder": FILE_KIND,
+    "cwd": FILE_KIND, "home": FILE_KIND,
+    "worktree": "worktree", "source": FILE_KIND,
+}  # fmt: skip
+"""The kind of names that an argument takes, by the argument's name; other arguments take none."""
+_VERB_VALUE_KINDS = {
+    ("profile", "name"): "profile", ("profile", "source"): "profile", ("worktree", "name"): "worktree",
+    ("skills", "name"): "skill", ("skills", "which"): "skill", ("restore", "file"): "backup",
+    ("approvals", "session"): "", ("backup", "file"): FILE_KIND, ("auth", "model"): "", ("logs", "session"): "session",
+}  # fmt: skip
+"""The kinds that depend on the command, too."""
+
+
+class ParserCaptured(Exception):  # noqa: N818 - no error
+    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
+
+    def __init__(self, parser: "CommandParser") -> None:
+        super().__init__()
+        self.parser = parser
+
+
+def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
+    """Return the parser of a command without running it. Help, completion and the documents are built from it,
+    so a command's arguments are defined once.
+    """
+    before = _capturing_parser.set(True)
+    try:
+        run([])
+    except ParserCaptured as found:
+        return found.parser
+    finally:
+        _capturing_parser.reset(before)
+    raise AssertionError(f"{run.__module__} parses nothing")
 
 
 class _LocalizedHelpFormatter(argparse.HelpFormatter):
@@ -214,22 +226,6 @@ class CommandParser(argparse.ArgumentParser):
             choices=", ".join(choices),
         )
         raise argparse.ArgumentError(None, said)
-
-
-FILE_KIND = "file"
-VALUE_KINDS = {
-    "session": "session", "resume": "session", "model": "model", "provider": "provider", "profile": "profile",
-    "file": FILE_KIND, "output": FILE_KIND, "usage_file": FILE_KIND, "image": FILE_KIND, "folder": FILE_KIND,
-    "cwd": FILE_KIND, "home": FILE_KIND,
-    "worktree": "worktree", "source": FILE_KIND,
-}  # fmt: skip
-"""The kind of names that an argument takes, by the argument's name; other arguments take none."""
-_VERB_VALUE_KINDS = {
-    ("profile", "name"): "profile", ("profile", "source"): "profile", ("worktree", "name"): "worktree",
-    ("skills", "name"): "skill", ("skills", "which"): "skill", ("restore", "file"): "backup",
-    ("approvals", "session"): "", ("backup", "file"): FILE_KIND, ("auth", "model"): "", ("logs", "session"): "session",
-}  # fmt: skip
-"""The kinds that depend on the command, too."""
 
 
 class ArgumentValue(Struct, frozen=True):

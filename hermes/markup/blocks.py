@@ -17,6 +17,46 @@ DEEPEST, DEEPEST_QUOTE = 16, 6
 """The most levels of nesting; deeper ones are shown less deep."""
 ITEM_INDENT = 2
 """Cells by which the contents of an item are indented at least; models often use fewer than the standard."""
+MAX_LINE_LENGTH = 4_000
+"""Characters after which a line without an end is cut."""
+MAX_PARAGRAPH_LENGTH = 4_000
+"""Characters after which a paragraph is returned in parts."""
+MAX_TABLE_ROWS = 60
+"""Rows after which a table is returned in parts; the first part sets the columns."""
+_MARKER = re.compile(r"([-*+•]|[0-9]{1,9}[.)])(?:[ \t]+|$)")
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}$")
+_FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+_UNDERLINE = re.compile(r"={3,}$|-{3,}$")
+_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$")
+_HTML = re.compile(r"<(?:/?([a-zA-Z][\w-]*)(?=[\s/>]|$)|!--|!DOCTYPE|\?)")
+_INLINE_TAGS = frozenset(
+    (
+        "a",
+        "abbr",
+        "b",
+        "br",
+        "cite",
+        "code",
+        "del",
+        "em",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "mark",
+        "q",
+        "s",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "u",
+        "var",
+    )
+)
+_MATH = (("$$", "$$"), ("\\[", "\\]"))
 
 
 class ContainerLevel(Struct, frozen=True):
@@ -173,49 +213,6 @@ def measure_indent(line: str) -> int:
 def strip_quote_mark(words: str) -> str:
     """Return the text behind the `>` that it begins with."""
     return words[2:] if words.startswith("> ") else words[1:]
-
-
-MAX_LINE_LENGTH = 4_000
-"""Characters after which a line without an end is cut."""
-MAX_PARAGRAPH_LENGTH = 4_000
-"""Characters after which a paragraph is returned in parts."""
-MAX_TABLE_ROWS = 60
-"""Rows after which a table is returned in parts; the first part sets the columns."""
-
-_MARKER = re.compile(r"([-*+•]|[0-9]{1,9}[.)])(?:[ \t]+|$)")
-_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}$")
-_FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
-_UNDERLINE = re.compile(r"={3,}$|-{3,}$")
-_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$")
-_HTML = re.compile(r"<(?:/?([a-zA-Z][\w-]*)(?=[\s/>]|$)|!--|!DOCTYPE|\?)")
-_INLINE_TAGS = frozenset(
-    (
-        "a",
-        "abbr",
-        "b",
-        "br",
-        "cite",
-        "code",
-        "del",
-        "em",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "mark",
-        "q",
-        "s",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "sup",
-        "u",
-        "var",
-    )
-)
-_MATH = (("$$", "$$"), ("\\[", "\\]"))
 
 
 class BlockKind(Enum):

@@ -20,6 +20,24 @@ _UNSEEN = re.compile(
 _LONE = re.compile("(?<![^\x00-\x7f\u200c\u200d\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d\ufe0f])")
 _SELECTOR = re.compile("(?<![#*0-9©®‼-㊙\U0001f000-\U0001faff])\ufe0f")
 _JOINED = re.compile("\ufe0f(?=\u200d)")
+_NARROW = re.compile(
+    "[ -~\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u0530\u1e00-\u1fbc\u2010-\u2027\u2030-\u205e\u20a0-\u20bf"
+    "\u2190-\u2199\u2200-\u22ff\u2500-\u259f]*"
+).fullmatch
+_CHINESE = re.compile("[\u2e80-\u303e\u3041-\u30ff\u4e00-\u9fff\uff01-\uff60]").fullmatch
+_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
+_NOT_LAST = frozenset("（「『【《〈〔“‘([{")
+_ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
+MAX_WHOLE_ADDRESS = 2_000
+"""The longest address in characters that is not broken though it is wider than the line."""
+_UNBREAKABLE = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]\s*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*")
+"""A Chinese letter or a word, with the spaces behind it."""
+_CLOSING = "，。；：？！）」”、"
+_MIN_FOLD_WIDTH = 20
+Range = tuple[int, int]
+_SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
+"""Finds what joins several characters to one grapheme, two cells wide at most: joiners, flags, skin tones."""
+_MAX_GRAPHEME_LENGTH = 16
 
 
 def sanitize_line(line: str, tab: int = 4) -> str:
@@ -41,25 +59,6 @@ def sanitize_line(line: str, tab: int = 4) -> str:
     return line
 
 
-_NARROW = re.compile(
-    "[ -~\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u0530\u1e00-\u1fbc\u2010-\u2027\u2030-\u205e\u20a0-\u20bf"
-    "\u2190-\u2199\u2200-\u22ff\u2500-\u259f]*"
-).fullmatch
-_CHINESE = re.compile("[\u2e80-\u303e\u3041-\u30ff\u4e00-\u9fff\uff01-\uff60]").fullmatch
-_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
-_NOT_LAST = frozenset("（「『【《〈〔“‘([{")
-_ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
-MAX_WHOLE_ADDRESS = 2_000
-"""The longest address in characters that is not broken though it is wider than the line."""
-
-_UNBREAKABLE = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]\s*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*")
-"""A Chinese letter or a word, with the spaces behind it."""
-_CLOSING = "，。；：？！）」”、"
-_MIN_FOLD_WIDTH = 20
-
-Range = tuple[int, int]
-
-
 @lru_cache(maxsize=8192)
 def _character_width(letter: str) -> int:
     if letter == "\ufe0f":
@@ -71,11 +70,6 @@ def _character_width(letter: str) -> int:
     from wcwidth import wcwidth
 
     return max(wcwidth(letter), 0)
-
-
-_SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
-"""Finds what joins several characters to one grapheme, two cells wide at most: joiners, flags, skin tones."""
-_MAX_GRAPHEME_LENGTH = 16
 
 
 def _split_graphemes(text: str, start: int, end: int) -> Iterable[str]:

@@ -82,6 +82,8 @@ _MULTILINE_ENDS = {
 _NAME = r"[A-Za-z_]\w*"
 _NAMES = {"markup": r"</?[\w:-]+|/?>", "ruby": r"[A-Za-z_$@][\w$]*[?!]?"}
 _STRINGS = {"markup": r'"[^"]*"?', "rust": r'"(?:[^"\\]|\\.)*"?|\'(?:[^\'\\]|\\.)\''}
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_STYLES = {"+": "diff.add", "-": "diff.remove"}
 
 
 class HighlightLanguage(Struct, frozen=True):
@@ -182,10 +184,6 @@ def _choose_diff_style(line: str) -> str:
     if line.startswith(("+++", "---", "diff ", "index ")):
         return "diff.file"
     return {"+": "diff.add", "-": "diff.remove", "@": "diff.hunk"}.get(line[:1], "code.block")
-
-
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_STYLES = {"+": "diff.add", "-": "diff.remove"}
 
 
 def format_diff(theme: Theme, lines: Sequence[str], width: int, most: int) -> list[str]:

@@ -26,6 +26,15 @@ from hermes.markup.cells import Range, measure_width, wrap_text
 from hermes.markup.document import is_marker, quote_containers
 from hermes.markup.inline import Run, parse_runs
 
+MIN_COLUMN_WIDTH = 5
+"""Cells of a column below which a table is shown as a list."""
+_GAP = "  "
+_SLACK = 3
+_PLAIN_THEME = Theme({}, ColorDepth.PLAIN)
+MIN_WIDTH = 10
+"""Cells below which nothing gets narrower: the terminal wraps instead."""
+_BULLETS = "•◦▪"
+
 
 def wrap_runs(theme: Theme, runs: Sequence[Run], width: int, *, whole: bool = True) -> list[str]:
     """Wrap the runs to `width` cells and paint them; each line stands for itself."""
@@ -61,12 +70,6 @@ def _paint_ranges(theme: Theme, runs: Sequence[Run], text: str, ranges: Sequence
             at = until
         found.append("".join(pieces))
     return found
-
-
-MIN_COLUMN_WIDTH = 5
-"""Cells of a column below which a table is shown as a list."""
-_GAP = "  "
-_SLACK = 3
 
 
 class TableColumns(Struct, frozen=True):
@@ -193,14 +196,6 @@ def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
 
 def _strip_markup(cell: str) -> str:
     return "".join([words for words, _ in parse_runs(cell, "")])
-
-
-_PLAIN_THEME = Theme({}, ColorDepth.PLAIN)
-
-
-MIN_WIDTH = 10
-"""Cells below which nothing gets narrower: the terminal wraps instead."""
-_BULLETS = "•◦▪"
 
 
 class MarkdownRenderer:

@@ -34,6 +34,9 @@ MAX_HISTORY_LINES = 1_000
 MAX_HISTORY_LENGTH = 4_000
 """Characters of a line that the history keeps with its pastes; a longer one is kept without them."""
 _PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+MAX_ENTRIES = 200
+"""Files looked at in one folder before the rest is left out."""
+_REFERENCE_KINDS = ("file:", "folder:", "diff", "staged", "git:", "url:")
 
 
 class MessageDraft(Struct, frozen=True):
@@ -281,11 +284,6 @@ def _find_picture_path(text: str) -> str | None:
     path = line[1:-1] if line[:1] in "'\"" and line[-1:] == line[:1] else line.replace("\\ ", " ")
     path = path.removeprefix("file://")
     return path if path.startswith(("/", "~/", "./")) and os.path.isfile(os.path.expanduser(path)) else None
-
-
-MAX_ENTRIES = 200
-"""Files looked at in one folder before the rest is left out."""
-_REFERENCE_KINDS = ("file:", "folder:", "diff", "staged", "git:", "url:")
 
 
 class ChatCompleter(Completer):

@@ -41,6 +41,24 @@ _COMMAND_TOOLS = ("terminal", "process", "execute_code")
 
 
 _READ_TOOLS = ("read_file", "search_files", "web_search", "web_extract", "session_search", "skill_view")
+MAX_RESULTS = 50
+"""Results whose beginnings are kept to be unfolded."""
+MAX_UNFOLDED = 5
+"""Results that are shown again at once."""
+_MAX_UNGROUPED = 3
+_DIFF_LINES = 24
+_EXIT_NOTE = re.compile(r"\[exit code \d+[^\]]*\]")
+"""The note that a terminal call adds to the output of its command."""
+MAX_REASONING = 100_000
+"""Characters of reasoning that are kept to be shown on demand."""
+SLICE_SECONDS = 0.008
+"""Seconds of work after which the event loop gets control back."""
+REDRAW_SECONDS = 0.15
+"""Seconds between two drawings while text streams in; the first piece of an answer is shown at once."""
+MAX_JOINED_LENGTH = 1_500
+"""Characters of text that are handed over at once."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_MAX_WAITING_SHOWN = 3
 
 
 class RunningCall(Struct):
@@ -89,16 +107,6 @@ class TurnSummary(Struct):
         if self.failed:
             parts.append(tr_plural("{n} of them did not succeed", "{n} of them did not succeed", self.failed))
         return tr(", ").join(parts)
-
-
-MAX_RESULTS = 50
-"""Results whose beginnings are kept to be unfolded."""
-MAX_UNFOLDED = 5
-"""Results that are shown again at once."""
-_MAX_UNGROUPED = 3
-_DIFF_LINES = 24
-_EXIT_NOTE = re.compile(r"\[exit code \d+[^\]]*\]")
-"""The note that a terminal call adds to the output of its command."""
 
 
 class CallView:
@@ -214,10 +222,6 @@ def _format_exit_code(code: int) -> str:
     return tr("exit code {code}", code=code) if code > 0 else tr("ended by signal {number}", number=-code)
 
 
-MAX_REASONING = 100_000
-"""Characters of reasoning that are kept to be shown on demand."""
-
-
 class AnswerText:
     """Turns streamed text into finished lines. `feed_answer` and `feed_reasoning` return lines as soon as
     nothing can change in them any more.
@@ -275,16 +279,6 @@ class AnswerText:
         """Return the last reasoning as lines; empty when there was none."""
         stream = self._terminal_style.open_stream(style="reasoning")
         return [*stream.feed("".join(self._reasoning)), *stream.close()]
-
-
-SLICE_SECONDS = 0.008
-"""Seconds of work after which the event loop gets control back."""
-REDRAW_SECONDS = 0.15
-"""Seconds between two drawings while text streams in; the first piece of an answer is shown at once."""
-MAX_JOINED_LENGTH = 1_500
-"""Characters of text that are handed over at once."""
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_MAX_WAITING_SHOWN = 3
 
 
 class EventView:

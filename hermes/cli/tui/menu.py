@@ -29,6 +29,20 @@ _LINES_BELOW = 4
 
 PaintText = Callable[[str, str], str]
 WrapText = Callable[[str, str], list[str]]
+_ANSWER_LABELS = {
+    AnswerScope.DENY: N_("No"),
+    AnswerScope.ONCE: N_("Yes, this once"),
+    AnswerScope.SESSION: N_("Yes, and until the session is closed:"),
+    AnswerScope.ALWAYS: N_("Yes, and from now on:"),
+}
+_ANSWER_RESULTS = {
+    AnswerScope.DENY: N_("refused"),
+    AnswerScope.ONCE: N_("allowed once"),
+    AnswerScope.SESSION: N_("allowed until the session is closed"),
+    AnswerScope.ALWAYS: N_("allowed from now on"),
+}
+AskText = Callable[[Sequence[str]], Awaitable[str | None]]
+"""Lets the person type an answer below these lines."""
 
 
 class ChoiceMenu(Struct, eq=False):
@@ -219,22 +233,6 @@ class MenuQueue:
         option, chosen = menu.options[number], number == menu.chosen
         style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
         return wrap(style, f"{'❯' if chosen else ' '} {option.label}  {option.detail}".rstrip())
-
-
-_ANSWER_LABELS = {
-    AnswerScope.DENY: N_("No"),
-    AnswerScope.ONCE: N_("Yes, this once"),
-    AnswerScope.SESSION: N_("Yes, and until the session is closed:"),
-    AnswerScope.ALWAYS: N_("Yes, and from now on:"),
-}
-_ANSWER_RESULTS = {
-    AnswerScope.DENY: N_("refused"),
-    AnswerScope.ONCE: N_("allowed once"),
-    AnswerScope.SESSION: N_("allowed until the session is closed"),
-    AnswerScope.ALWAYS: N_("allowed from now on"),
-}
-AskText = Callable[[Sequence[str]], Awaitable[str | None]]
-"""Lets the person type an answer below these lines."""
 
 
 class QuestionMenus(ApprovalAsker):

@@ -56,6 +56,20 @@ from hermes.util.text import escape_unseen_characters, strip_control_characters,
 
 _ALARM_SHARE = 0.8
 """Share of the window above which the context is shown as a warning."""
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
+_MAX_COMPLETIONS = 8
+_COLOR_SEQUENCES = re.compile("(\x1b\\[[0-9;]*m)")
+T = TypeVar("T")
+MAX_SHELL_LINES = 200
+"""Lines shown of the output of a shell command of the person's own."""
+TICK_SECONDS = 0.25
+"""Seconds between two drawings of elapsed times."""
+_RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x1b[?25h"
+"""Undoes what a killed program leaves: mouse, second screen, insert mode, no wrapping, a hidden cursor. None
+of it does anything to a terminal that is in order.
+"""
+_MAX_BYTES = 65_536
 
 
 class SessionStatus(Struct, frozen=True, kw_only=True):
@@ -143,10 +157,6 @@ def fit_parts(found: list[tuple[str, str]], width: int) -> list[tuple[str, str]]
     return shown
 
 
-_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-"""Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
-
-
 class SynchronizedOutput(Vt100_Output):
     """Holds back what is written while `held`, so that it leaves together with the drawing that follows."""
 
@@ -187,9 +197,6 @@ class SynchronizedOutput(Vt100_Output):
         """Write what is there, unless it is held back."""
         if not self.held:
             super().flush()
-
-
-_MAX_COMPLETIONS = 8
 
 
 def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
@@ -262,9 +269,6 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
         composer.buffer.insert_text(event.data * event.arg)
 
 
-_COLOR_SEQUENCES = re.compile("(\x1b\\[[0-9;]*m)")
-
-
 def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
     """Convert the lines to one text, newlines between them."""
     found: StyleAndTextTuples = []
@@ -293,18 +297,6 @@ def _apply_sequence(before: str, sequence: str) -> str:
     drawn = ANSI(f"{sequence}x").__pt_formatted_text__()
     own = str(drawn[-1][0]) if drawn else ""
     return f"{before} {own}".strip()
-
-
-T = TypeVar("T")
-
-MAX_SHELL_LINES = 200
-"""Lines shown of the output of a shell command of the person's own."""
-TICK_SECONDS = 0.25
-"""Seconds between two drawings of elapsed times."""
-_RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x1b[?25h"
-"""Undoes what a killed program leaves: mouse, second screen, insert mode, no wrapping, a hidden cursor. None
-of it does anything to a terminal that is in order.
-"""
 
 
 class ScreenCallbacks(Struct, frozen=True):
@@ -601,9 +593,6 @@ class Screen:
             self._ticking = None
         with contextlib.suppress(RuntimeError):
             self.view.flush()
-
-
-_MAX_BYTES = 65_536
 
 
 def take_typed_lines(source: Input) -> None:

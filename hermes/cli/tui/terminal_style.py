@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _MIN_WIDTH = 10
 _MARKS = {"person": "›", "warning": "!", "notice": "·", "prompt": "›"}
 _ASCII_MARKS = {"person": ">", "warning": "!", "notice": "-", "prompt": ">"}
+_MIN_SHOWN_SECONDS = 0.1
+"""Seconds below which a call's duration is not shown."""
 
 
 class MarkdownStream:
@@ -45,10 +47,6 @@ class MarkdownStream:
         """Return the last lines of the text; the next `feed` begins another one."""
         markdown, self._markdown = self._markdown, None
         return markdown.close() if markdown is not None else []
-
-
-_MIN_SHOWN_SECONDS = 0.1
-"""Seconds below which a call's duration is not shown."""
 
 
 class TerminalStyle:
