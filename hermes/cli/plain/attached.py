@@ -23,9 +23,14 @@ def finish_oneshot(connection: socket.socket, received: bytes, session_id: str, 
 
 async def _finish_turn(connection: socket.socket, received: bytes, session_id: str, terminal: int | None) -> int:
     connection.setblocking(False)
+    reader = asyncio.StreamReader(limit=frames.MAX_FRAME_BYTES)
+    reader.feed_data(received)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
     # The caller closes its own handle; this one is the stream's.
-    reader, writer = await asyncio.open_unix_connection(sock=connection.dup(), limit=frames.MAX_FRAME_BYTES)
-    wire = IpcConnection(_PrefixedStreamReader(received, reader), writer, frames.response_decoder())
+    transport, _ = await loop.create_unix_connection(lambda: protocol, sock=connection.dup())
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+    wire = IpcConnection(reader, writer, frames.response_decoder())
     about = frames.AttachedFrame(session_id=session_id, pid=0, busy=True, model="")
     session = RemoteSession(wire, about)
     ended = session.expect_oneshot_end()
@@ -56,21 +61,3 @@ def _report_outcome(said: frames.TurnEndedFrame, session_id: str) -> int:
         print_error(tr("The gateway has ended. `hermes --resume {id}` goes on.", id=session_id))
         return 1
     return EXIT_INTERRUPTED if print_turn_end(said.ended, with_text=True) else said.code
-
-
-class _PrefixedStreamReader(asyncio.StreamReader):
-    """Gives the lines that were already read, then those of another reader."""
-
-    def __init__(self, received: bytes, rest: asyncio.StreamReader) -> None:
-        super().__init__(limit=frames.MAX_FRAME_BYTES)
-        self._received = received
-        self._rest = rest
-
-    async def readline(self) -> bytes:
-        """Read the next line with its end."""
-        line, end, rest = self._received.partition(b"\n")
-        if end:
-            self._received = rest
-            return line + end
-        self._received = b""
-        return line + await self._rest.readline()
