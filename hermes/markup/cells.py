@@ -40,7 +40,7 @@ _SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001
 _MAX_GRAPHEME_LENGTH = 16
 
 
-def sanitize_line(line: str, tab: int = 4) -> str:
+def sanitize_line(line: str) -> str:
     """Return the line without anything that a terminal obeys or that is invisible.
 
     Color sequences are removed as a whole, tabs are expanded, what would move the cursor or break the line becomes a
@@ -48,9 +48,7 @@ def sanitize_line(line: str, tab: int = 4) -> str:
     """
     if not _ODD.search(line):
         return line
-    line = clean_surrogates(_SEQUENCE.sub("", line))
-    if tab and "\t" in line:
-        line = line.expandtabs(tab)
+    line = clean_surrogates(_SEQUENCE.sub("", line)).expandtabs(4)
     line = _UNSEEN.sub("", _BREAK.sub(" ", line))
     if "\u200c" in line or "\u200d" in line or "\ufe0f" in line:
         line = _SELECTOR.sub("", line)

@@ -42,13 +42,13 @@ def ask_yes_no(prompt: str, *, default: bool = False) -> bool:
             return False
 
 
-def choose_option(title: str, choices: Sequence[str], default: int = 0) -> int:
-    """Ask for one of a few choices and return its number, from 0."""
+def choose_option(title: str, choices: Sequence[str]) -> int:
+    """Ask for one of a few choices and return its number, from 0; Enter alone takes the first."""
     print(f"\n{title}")
     for number, choice in enumerate(choices, 1):
         print(f"  {number}. {escape_unseen_characters(choice)}")
     while True:
-        answer = ask_line(tr("A number:"), str(default + 1))
+        answer = ask_line(tr("A number:"), "1")
         if answer.isdecimal() and 0 < int(answer) <= len(choices):
             return int(answer) - 1
         print(tr("That is none of them."))

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from typing import TextIO
 
 from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
 from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
@@ -21,14 +20,13 @@ _DIFF_LINES = 12
 
 
 class PlainRenderer:
-    """Streams the answer to `out` and prints one line for each step of the work. With `quiet` it prints warnings only,
-    to `err`.
+    """Streams the answer to standard output and prints one line for each step of the work. With `quiet` it prints
+    warnings only, to standard error.
     """
 
-    def __init__(self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        self._out = sys.stdout
         self._in_line = False
         self._wrapper = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, on a terminal."""
@@ -147,8 +145,8 @@ class PlainRenderer:
             self._print_line("")
         prompt = self.prompt()
         above = "\n" if prompt else ""
-        self._err.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
-        self._err.flush()
+        sys.stderr.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
+        sys.stderr.flush()
 
 
 def print_turn_end(ended: TurnEnded, *, with_text: bool) -> bool:
