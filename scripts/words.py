@@ -140,7 +140,7 @@ TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|reopen \{.*|model:\n.*|\{.*\}",
+    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
@@ -153,9 +153,7 @@ ALLOWED_FILES = {
     "cli/render/code.py": "the words of programming languages",
     "cli/render/theme.py": "styles",
     "cli/render/markdown.py": "styles",
-    "cli/render/table.py": "styles",
     "cli/plain/terminal.py": "marks, never shown",
-    "cli/tui/completion.py": "marks of references",
 }
 QUIET = {"assert", "getattr"}
 

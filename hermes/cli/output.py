@@ -14,6 +14,11 @@ from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.util.text import escape_unseen_characters
 
 EXIT_INTERRUPTED = 130
+YES_ANSWERS = ("y", "yes", "是", "好")
+"""Answers that count as a yes."""
+NO_ANSWERS = ("n", "no", "否", "不")
+_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
+_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
 def print_error(text: str) -> None:
@@ -35,9 +40,6 @@ def report_failure(error: HermesError) -> int:
     """Print an error and return its exit code."""
     print_error(format_error(error))
     return error.exit_code
-
-
-YES_ANSWERS = ("y", "yes", "是", "好")
 
 
 def print_json(value: object) -> None:
@@ -66,7 +68,7 @@ def wrap_for_terminal(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
-    from hermes.markup.charts import fold_line
+    from hermes.markup.cells import fold_line
 
     columns = shutil.get_terminal_size((80, 24)).columns
     return "\n".join(part for line in text.split("\n") for part in fold_line(line, columns))
@@ -97,22 +99,18 @@ class StreamingWrapper:
         return shown
 
     def _place_word(self, piece: str) -> str:
-        from hermes.markup.charts import text_width
+        from hermes.markup.cells import measure_width
 
         columns = shutil.get_terminal_size((80, 24)).columns
         if piece == "\n":
             self._at = 0
             return piece
-        size = text_width(piece)
+        size = measure_width(piece)
         if not self._at or self._at + size <= columns:
             self._at += size
             return piece
         self._at = 0 if piece.isspace() else size
         return "\n" if piece.isspace() else f"\n{piece}"
-
-
-_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
-_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
 def format_bytes(count: int) -> str:

@@ -1,4 +1,7 @@
-"""The argument parser of every command: one-line errors that name the nearest valid word, and localized help."""
+"""The argument parser of every command: one-line errors that name the nearest valid word, and localized help.
+
+What every command takes is described from its parser, for completion and for the documents.
+"""
 
 import argparse
 import re
@@ -6,34 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
+from msgspec import Struct
+
 from hermes.cli.output import print_error
+from hermes.cli.verbs import VERBS, load_verb
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
-
-
-class ParserCaptured(Exception):  # noqa: N818 - no error
-    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
-
-    def __init__(self, parser: "CommandParser") -> None:
-        super().__init__()
-        self.parser = parser
-
-
-def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
-    """Return the parser of a command without running it. Help, completion and the documents are built from it,
-    so a command's arguments are defined once.
-    """
-    before = _capturing_parser.set(True)
-    try:
-        run([])
-    except ParserCaptured as found:
-        return found.parser
-    finally:
-        _capturing_parser.reset(before)
-    raise AssertionError(f"{run.__module__} parses nothing")
-
-
 _ARGPARSE_PHRASES = (
     N_("options"),
     N_("positional arguments"),
@@ -61,6 +43,42 @@ _REPLACED_MESSAGES = (
     (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
 )
 """Messages of argparse that are replaced by our own."""
+FILE_KIND = "file"
+VALUE_KINDS = {
+    "session": "session", "resume": "session", "model": "model", "provider": "provider", "profile": "profile",
+    "file": FILE_KIND, "output": FILE_KIND, "usage_file": FILE_KIND, "image": FILE_KIND, "folder": FILE_KIND,
+    "cwd": FILE_KIND, "home": FILE_KIND,
+    "worktree": "worktree", "source": FILE_KIND,
+}  # fmt: skip
+"""The kind of names that an argument takes, by the argument's name; other arguments take none."""
+_VERB_VALUE_KINDS = {
+    ("profile", "name"): "profile", ("profile", "source"): "profile", ("worktree", "name"): "worktree",
+    ("skills", "name"): "skill", ("skills", "which"): "skill", ("restore", "file"): "backup",
+    ("approvals", "session"): "", ("backup", "file"): FILE_KIND, ("auth", "model"): "", ("logs", "session"): "session",
+}  # fmt: skip
+"""The kinds that depend on the command, too."""
+
+
+class ParserCaptured(Exception):  # noqa: N818 - no error
+    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
+
+    def __init__(self, parser: "CommandParser") -> None:
+        super().__init__()
+        self.parser = parser
+
+
+def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
+    """Return the parser of a command without running it. Help, completion and the documents are built from it,
+    so a command's arguments are defined once.
+    """
+    before = _capturing_parser.set(True)
+    try:
+        run([])
+    except ParserCaptured as found:
+        return found.parser
+    finally:
+        _capturing_parser.reset(before)
+    raise AssertionError(f"{run.__module__} parses nothing")
 
 
 class _LocalizedHelpFormatter(argparse.HelpFormatter):
@@ -87,12 +105,12 @@ class _LocalizedHelpFormatter(argparse.HelpFormatter):
             action.help = known
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrap_to_columns(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
+        return _wrap_paragraph(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if get_language() == ENGLISH:
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in wrap_to_columns(text, width))
+        return "\n".join(indent + line for line in _wrap_paragraph(text, width))
 
 
 def _localize_headings(text: str) -> str:
@@ -102,22 +120,10 @@ def _localize_headings(text: str) -> str:
     return text
 
 
-def wrap_to_columns(text: str, columns: int) -> list[str]:
-    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing mark."""
-    from hermes.markup.charts import text_width
+def _wrap_paragraph(text: str, columns: int) -> list[str]:
+    from hermes.markup.cells import fold_line
 
-    lines: list[str] = []
-    line, room = "", max(columns, 20)
-    for piece in _UNBREAKABLE_UNITS.findall(" ".join(text.split())):
-        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING_MARKS:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece if line else piece.lstrip()
-    return [*lines, line.rstrip()] if line.strip() else lines
-
-
-_UNBREAKABLE_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
-_CLOSING_MARKS = "，。；：？！）」”、"
+    return fold_line(" ".join(text.split()), columns)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -220,3 +226,88 @@ class CommandParser(argparse.ArgumentParser):
             choices=", ".join(choices),
         )
         raise argparse.ArgumentError(None, said)
+
+
+class ArgumentValue(Struct, frozen=True):
+    """The words that can stand somewhere: fixed words, or names of a kind; with neither, any text."""
+
+    words: tuple[str, ...] = ()
+    kind: str = ""
+
+
+class CommandSpec(Struct, frozen=True, kw_only=True):
+    """A command or subcommand: `path` are the words that lead there.
+
+    `values` gives for each option the value that follows it (options that are not in it take none),
+    `positional` the values of its own words.
+    """
+
+    path: tuple[str, ...]
+    what: str
+    example: str
+    below: tuple[str, ...]
+    options: tuple[str, ...]
+    values: dict[str, ArgumentValue]
+    positional: tuple[ArgumentValue, ...]
+
+
+def list_commands() -> list[CommandSpec]:
+    """Return every command with its subcommands, in the order in which help names them."""
+    return [command for verb, (_, what) in VERBS.items() for command in _describe_verb(verb, what)]
+
+
+def parser_for_verb(verb: str) -> CommandParser:
+    """Return the parser of a command."""
+    return capture_parser(load_verb(verb))
+
+
+def _describe_verb(verb: str, what: str) -> Iterator[CommandSpec]:
+    parser = parser_for_verb(verb)
+    below = parser.list_subparsers()
+    yield _describe_command((verb,), parser, what)
+    summaries = {
+        choice.dest: choice.help or "" for action in parser.list_arguments() for choice in _list_subactions(action)
+    }
+    for name, one in below.items():
+        yield _describe_command((verb, name), one, summaries.get(name, ""))
+
+
+def _describe_command(path: tuple[str, ...], parser: CommandParser, what: str) -> CommandSpec:
+    below = parser.list_subparsers()
+    options: list[str] = []
+    values: dict[str, ArgumentValue] = {}
+    positional: list[ArgumentValue] = []
+    for action in parser.list_arguments():
+        if below and isinstance(action.choices, dict):
+            continue
+        value = _describe_value(path[0], action)
+        options += action.option_strings
+        if not action.option_strings:
+            positional.append(value)
+        elif action.nargs != 0:
+            values |= dict.fromkeys(action.option_strings, value)
+    return CommandSpec(
+        path=path,
+        what=what,
+        example=_extract_example(parser),
+        below=tuple(below),
+        options=(*options, "--help"),
+        values=values,
+        positional=tuple(positional),
+    )
+
+
+def _describe_value(verb: str, action: argparse.Action) -> ArgumentValue:
+    if action.choices is not None and not isinstance(action.choices, dict):
+        return ArgumentValue(words=tuple(str(one) for one in action.choices))
+    return ArgumentValue(kind=_VERB_VALUE_KINDS.get((verb, action.dest), VALUE_KINDS.get(action.dest, "")))
+
+
+def _list_subactions(action: argparse.Action) -> list[argparse.Action]:
+    """Return the subcommands as argparse lists them in help."""
+    listed = getattr(action, "_choices_actions", None)
+    return list(listed) if listed else []
+
+
+def _extract_example(parser: CommandParser) -> str:
+    return (parser.epilog or "").partition("example: ")[2]

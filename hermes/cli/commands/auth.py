@@ -15,7 +15,7 @@ from hermes.config.auth_file import AuthEntry
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr, tr_plural
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.util.text import strip_control_characters
 
 Plain = dict[str, object]
@@ -142,8 +142,8 @@ def _format_key(row: Plain) -> str:
     ending = f"…{row['ending']}" if row["ending"] else ""
     uses = tr("{uses} uses", uses=row["uses"]) if row["uses"] else ""
     label, source = strip_control_characters(str(row["label"])), localize(str(row["source"]))
-    key = f"{row['number']:>3}  {pad_right(label, 24)} {pad_right(source, 28)}"
-    columns = f"{key} {ending:<6} {pad_right(_format_state(row), 10)} {uses}"
+    key = f"{row['number']:>3}  {pad_text(label, 24)} {pad_text(source, 28)}"
+    columns = f"{key} {ending:<6} {pad_text(_format_state(row), 10)} {uses}"
     return columns.rstrip()
 
 

@@ -14,7 +14,7 @@ from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr, tr_plural
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
@@ -102,7 +102,7 @@ def _format_backup(row: Plain) -> str:
     ]
     when = format_time(float(str(row["made_at"])))
     return (
-        f"{row['name']:<36} {pad_right(when, 14)} {format_bytes(int(str(row['bytes']))):>8}  {', '.join(marks)}"
+        f"{row['name']:<36} {pad_text(when, 14)} {format_bytes(int(str(row['bytes']))):>8}  {', '.join(marks)}"
     ).rstrip()
 
 

@@ -24,7 +24,7 @@ from hermes.config.environment import copy_environment
 from hermes.core.errors import ConfigError, HermesError
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import localize, tr
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
@@ -146,7 +146,7 @@ def format_current_model(shown: Plain) -> list[str]:
         (tr("price"), _format_price(shown), None),
     ]
     return [
-        escape_unseen_characters(f"{pad_right(name, 10)} {value}" + (f"   [{why}]" if why else ""))
+        escape_unseen_characters(f"{pad_text(name, 10)} {value}" + (f"   [{why}]" if why else ""))
         for name, value, why in rows
     ]
 

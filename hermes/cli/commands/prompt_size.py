@@ -9,8 +9,8 @@ from hermes.cli.output import print_error, report_failure
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
-from hermes.markup.charts import fit_text
-from hermes.markup.charts import text_width as cells
+from hermes.markup.cells import fit_text
+from hermes.markup.cells import measure_width as cells
 from hermes.sessions.app import App
 from hermes.sessions.epoch_frame import PromptPartSize
 

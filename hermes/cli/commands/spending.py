@@ -17,7 +17,7 @@ from hermes.commands.views.usage import format_cache_share, format_cap_limits, f
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import tr
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.util.text import strip_control_characters, to_one_line
 
 Plain = dict[str, object]
@@ -83,9 +83,9 @@ def _format_row(name: str, row: object) -> str:
         output_tokens=row["output_tokens"],
     )
     if not row["calls"]:
-        return f"  {pad_right(name, 28)} {tr('nothing')}"
+        return f"  {pad_text(name, 28)} {tr('nothing')}"
     calls = tr("{n:>5} calls", n=row["calls"])
-    return f"  {pad_right(name, 28)} {calls}  {pad_right(tokens, 28)}  {format_cost(row)}{format_cache_share(row)}"
+    return f"  {pad_text(name, 28)} {calls}  {pad_text(tokens, 28)}  {format_cost(row)}{format_cache_share(row)}"
 
 
 def run_insights(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_compact, format_number, format_time
 from hermes.i18n.messages import join_sentences, localize, tr, tr_plural
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
@@ -60,7 +60,7 @@ def format_status(found: Plain) -> list[str]:
         (tr("Waiting"), _format_pending(_as_mapping(found["pending"]))),
         (tr("Disk"), _format_disk(_as_mapping(found["disk"]))),
     ]
-    return [f"{pad_right(title, _TITLE_WIDTH)} {text}" for title, text in rows]
+    return [f"{pad_text(title, _TITLE_WIDTH)} {text}" for title, text in rows]
 
 
 def _format_backend(lines: list[object]) -> str:

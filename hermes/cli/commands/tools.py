@@ -18,7 +18,7 @@ from hermes.commands.views.tool_descriptions import describe_toolset
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, tr, tr_plural
-from hermes.markup.charts import fit_text, pad_right, text_width
+from hermes.markup.cells import fit_text, measure_width, pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
@@ -75,11 +75,13 @@ def _print_toolsets(rows: list[Plain], *, as_json: bool) -> int:
         names = ", ".join(map(str, tools)) or tr("(asked of the server when a session starts)")
         description = describe_toolset(str(row["name"])) or names
         why = f" [{row['why']}]" if row["why"] else ""
-        line = escape_unseen_characters(f"{pad_right(str(row['name']), 16)} {pad_right(state, 4)} ")
+        line = escape_unseen_characters(f"{pad_text(str(row['name']), 16)} {pad_text(state, 4)} ")
         print(
             (
                 line
-                + fit_text(escape_unseen_characters(description), columns - text_width(line) - text_width(why)).rstrip()
+                + fit_text(
+                    escape_unseen_characters(description), columns - measure_width(line) - measure_width(why)
+                ).rstrip()
                 + why
             )
             if columns

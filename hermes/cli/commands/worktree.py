@@ -12,7 +12,7 @@ from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr, tr_plural
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
@@ -84,4 +84,4 @@ def _format_worktree(row: Plain) -> str:
         )
     )
     tail = "  ".join(part for part in (str(row["wrong"]) or what, state) if part)
-    return f"{row['name']:<28} {pad_right(format_time(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"
+    return f"{row['name']:<28} {pad_text(format_time(float(str(row['made_at']))), 14)} {row['repository']}  {tail}"

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
@@ -119,19 +119,39 @@ class PlainInput:
                 return line
             print_error(f"A line this long is cut by the terminal at {MAX_LINE_BYTES:,} bytes; it was not sent.")
 
-    @contextlib.contextmanager
-    def handle_interrupts(self, stop: Callable[[], object]) -> Iterator[None]:
+    def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `stop` on Ctrl-C, SIGTERM and a closed terminal while the context lasts."""
-        loop = asyncio.get_running_loop()
-        # What the one who started us lets us ignore (nohup) stays ignored.
-        numbers = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        return handle_signals(dict.fromkeys(STOP_SIGNALS, stop))
+
+
+@contextlib.contextmanager
+def handle_signals(handlers: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+    """Call a function of the event loop's thread for each signal while the context lasts. What the one who started us
+    lets us ignore (nohup) stays ignored.
+    """
+    loop = asyncio.get_running_loop()
+    numbers = [one for one in handlers if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in numbers:
+        loop.add_signal_handler(number, handlers[number])
+    try:
+        yield
+    finally:
         for number in numbers:
-            loop.add_signal_handler(number, stop)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def open_controlling_terminal() -> Iterator[int | None]:
+    """Open /dev/tty while the context lasts; None when this process has no terminal."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from hermes.commands.slash.model import describe_cache_reset
 from hermes.commands.views.tool_descriptions import describe_tool, describe_toolset
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
-from hermes.markup.charts import fit_text, pad_right
+from hermes.markup.cells import fit_text, pad_text
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def _format_toolset(call: CommandCall, row: dict[str, object]) -> str:
     assert isinstance(names, list)
     state = tr("on") if row["on"] else tr("off")
     name = str(row["name"])
-    return _format_row(call, name, f"{pad_right(state, 4)} {describe_toolset(name) or ', '.join(map(str, names))}")
+    return _format_row(call, name, f"{pad_text(state, 4)} {describe_toolset(name) or ', '.join(map(str, names))}")
 
 
 def _format_row(call: CommandCall, name: str, description: str) -> str:
     """Format a name and its description on one line of the terminal."""
     columns = call.context.terminal.width if call.context.terminal is not None else _DEFAULT_COLUMNS
     return fit_text(
-        f"  {pad_right(escape_unseen_characters(name), 20)} {escape_unseen_characters(description)}",
+        f"  {pad_text(escape_unseen_characters(name), 20)} {escape_unseen_characters(description)}",
         max(columns - 1, _MIN_COLUMNS),
     ).rstrip()
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from hermes.commands.views.usage import format_cache_share, format_cost_line
 from hermes.i18n.formats import format_compact, format_duration, format_number
 from hermes.i18n.messages import tr
-from hermes.markup.charts import BarRow, draw_bars, draw_sparkline, fit_text, text_width
+from hermes.markup.cells import fit_text, measure_width
+from hermes.markup.charts import BarRow, draw_bars, draw_sparkline
 from hermes.sessions.context_usage import FREE, KINDS, TokenShare
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
@@ -129,7 +130,7 @@ def draw_context_bar(
             marks[part.kind] * count for part, count in zip(shown, _allocate_columns(shown, columns), strict=True)
         )
         lines += [drawn, ""]
-    names = max((text_width(tr(part.kind)) for part in shown), default=0)
+    names = max((measure_width(tr(part.kind)) for part in shown), default=0)
     for part in shown:
         share = f"{part.tokens / total:.0%}"
         if words:

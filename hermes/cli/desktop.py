@@ -1,15 +1,19 @@
-"""Read and write the clipboard: by the desktop's own programs where there are some, else by asking the
-terminal (OSC 52).
+"""Read and write texts and pictures through programs of the person's desktop: the clipboard and the editor.
+
+Where the desktop has no program for the clipboard, the terminal is asked to copy (OSC 52).
 """
 
 import base64
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 
+from hermes.core.errors import UsageError
 from hermes.core.messages import PERSON
 from hermes.core.parts import ImagePart
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 
 _PROGRAM_SECONDS = 3.0
 _MAX_TERMINAL_BYTES = 74_994
@@ -75,3 +79,26 @@ def _pipe_text(command: tuple[str, ...], text: str, environ: Mapping[str, str]) 
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def edit_in_editor(text: str, environ: Mapping[str, str]) -> str | None:
+    """Return the text as edited in `$VISUAL` or `$EDITOR`; None when nothing is left of it.
+
+    Blocks until the editor is closed. Raises UsageError when it cannot be started.
+    """
+    command = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
+    with tempfile.NamedTemporaryFile("w", suffix=".md", prefix="hermes-", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        try:
+            code = subprocess.call([*command, file.name], env=dict(environ))
+        except OSError as error:
+            raise UsageError(
+                N_("The editor {program} cannot be started: {why}.", program=command[0], why=error.strerror),
+                N_("Set EDITOR to the one you want."),
+            ) from None
+        if code != 0:
+            raise UsageError(N_("The editor ended with code {code}; nothing was taken over.", code=code))
+        with open(file.name, encoding="utf-8", errors="replace") as after:
+            written = after.read().rstrip("\n")
+    return written if written.strip() else None
