@@ -35,6 +35,10 @@ TELLERS = frozenset({
 # fmt: on
 """What is told through these reaches a person, in English until it is shown."""
 HELP = ("help", "description")
+DECLARED_HELP = ("action", "admin_action")
+"""Decorators that declare an action of a verb, whose second argument is its help."""
+VERB_ROOMS = ("cli/", "commands/")
+"""Where verbs are declared."""
 FINDINGS = (
     "safety/",
     "tools/permissions/prompts.py",
@@ -143,7 +147,7 @@ TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|reopen \{.*|model:\n.*|\{.*\}",
+    r"|reopen \{.*|model:\n.*|\{.*\}|hermes \{name\}|example: \{example\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
@@ -324,8 +328,10 @@ class Scan:
             for one in [*node.args, *(word.value for word in node.keywords)]:
                 self.take(one, names, prose=name in TELLERS)
         for word in node.keywords:
-            if word.arg in HELP and self.name.startswith("cli/"):
+            if word.arg in HELP and self.name.startswith(VERB_ROOMS):
                 self.take(word.value, names)
+        if name in DECLARED_HELP and len(node.args) > 1 and self.name.startswith(VERB_ROOMS):
+            self.take(node.args[1], names)
 
     def said(self, node: ast.Call, count: int, names: dict[str, list[ast.expr]]) -> None:
         for index, one in enumerate(node.args[:count]):
@@ -377,7 +383,9 @@ class Scan:
 
     def is_example(self, node: ast.AST) -> bool:
         """Whether this is an example of a command, whose words are those that are typed."""
-        return isinstance(node, ast.keyword) and node.arg == "epilog" and isinstance(node.value, ast.Constant)
+        return (
+            isinstance(node, ast.keyword) and node.arg in ("epilog", "example") and isinstance(node.value, ast.Constant)
+        )
 
     def prose(self) -> None:
         for literal in self.literals(self.tree):

@@ -31,7 +31,7 @@ def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
         return found.parser
     finally:
         _capturing_parser.reset(before)
-    raise AssertionError(f"{run.__module__} parses nothing")
+    raise AssertionError(f"{run} parses nothing")
 
 
 _ARGPARSE_PHRASES = (

@@ -1,6 +1,7 @@
 """The table of verbs: which function answers each, and what it does. A verb is imported when it is loaded."""
 
 from collections.abc import Callable
+from functools import partial
 
 from hermes.i18n.messages import N_
 
@@ -46,7 +47,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "skills": ("hermes.cli.commands.skills", N_("list, view, install, approve and take back skills")),
     "memory": ("hermes.cli.commands.memory", N_("list, change, approve and take back what the agent remembers")),
     "cron": (
-        "hermes.cli.commands.cron",
+        "hermes.commands.cron:CRON",
         N_("jobs on a clock: list, add, change, run, stop, and what became of them"),
     ),
     "webhook": (
@@ -85,7 +86,9 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "version": ("hermes.cli.commands.update:run_version", N_("show the version")),
 }
-"""Commands: their module, where its function is not called `run` followed by `:function`; and what the command does."""
+"""Commands: their module with the name of their `Verb`, or of their function where that is not `run`; and what the
+command does.
+"""
 
 
 HIDDEN_VERBS = {"__complete": "hermes.cli.commands.completion:run_candidates"}
@@ -97,5 +100,10 @@ def load_verb(verb: str) -> Callable[[list[str]], int]:
     import importlib
 
     module, _, function = (HIDDEN_VERBS[verb] if verb in HIDDEN_VERBS else VERBS[verb][0]).partition(":")
-    run: Callable[[list[str]], int] = getattr(importlib.import_module(module), function or "run")
-    return run
+    found = getattr(importlib.import_module(module), function or "run")
+    if callable(found):
+        run: Callable[[list[str]], int] = found
+        return run
+    from hermes.cli.verb_runner import run_verb
+
+    return partial(run_verb, found)
