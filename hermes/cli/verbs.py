@@ -24,15 +24,15 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "send": ("hermes.cli.commands.gateway.send", N_("say something to a chat, from a script")),
     "people": (
-        "hermes.cli.commands.gateway.people",
+        "hermes.commands.people:PEOPLE",
         N_("who may talk with the agent from chats: list, add, change, remove"),
     ),
     "pairing": (
-        "hermes.cli.commands.gateway.people:run_pairing",
+        "hermes.commands.people:PAIRING",
         N_("make, list and take back the codes by which somebody becomes known"),
     ),
     "audit": (
-        "hermes.cli.commands.gateway.people:run_audit",
+        "hermes.commands.people:AUDIT",
         N_("what people did from chats: messages, answers, changes, unknown senders"),
     ),
     "sessions": (

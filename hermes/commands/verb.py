@@ -168,7 +168,7 @@ class VerbAction(Struct, frozen=True, kw_only=True):
 
 
 class Verb:
-    """A command of the command line; its actions are added by the decorator `action`, the first is the default."""
+    """A command of the command line; its actions are added by the decorator `action`."""
 
     def __init__(
         self, name: str, *, description: str, example: str, json_layout: JsonLayout = JsonLayout.INDENTED
@@ -181,8 +181,8 @@ class Verb:
 
     @property
     def default_action(self) -> VerbAction:
-        """The action that runs without a word below the verb."""
-        return next(iter(self.actions.values()))
+        """The action that runs without a word below the verb: `list`, else the first."""
+        return self.actions.get("list") or next(iter(self.actions.values()))
 
     def action(
         self, name: str, help_text: str, *arguments: VerbArgument, description: str | None = None

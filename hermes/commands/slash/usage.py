@@ -60,7 +60,7 @@ async def show_usage(call: CommandCall) -> None:
 async def _quota_lines(call: CommandCall) -> list[str]:
     """Return what is left to the person of the turns and the money of their role."""
     from hermes.admin.people.identity import role_rights
-    from hermes.commands.views.people import format_remaining_quota
+    from hermes.commands.people import format_remaining_quota
     from hermes.sessions.model.spending import person_cap
 
     app, person = call.context.app, call.context.person
