@@ -53,13 +53,13 @@ SAID = (
     "commands/slash/",
     "commands/views/usage.py",
     "commands/views/skills.py",
-    "commands/views/memory.py",
+    "commands/memory.py",
     "admin/status.py",
     "markup/charts.py",
 )
 """Where, as in cli/, no prose may stand that is not said through the catalogue."""
 TOLD = (
-    "admin/memory.py",
+    "commands/memory.py",
     "admin/skills.py",
     "admin/auth.py",
     "admin/doctor.py",

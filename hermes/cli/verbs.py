@@ -45,7 +45,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "usage": ("hermes.cli.commands.spending", N_("tokens and money spent, and what the caps leave")),
     "skills": ("hermes.cli.commands.skills", N_("list, view, install, approve and take back skills")),
-    "memory": ("hermes.cli.commands.memory", N_("list, change, approve and take back what the agent remembers")),
+    "memory": ("hermes.commands.memory:MEMORY", N_("list, change, approve and take back what the agent remembers")),
     "cron": (
         "hermes.commands.cron:CRON",
         N_("jobs on a clock: list, add, change, run, stop, and what became of them"),

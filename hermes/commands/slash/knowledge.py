@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes.admin.memory import memory_admin
 from hermes.admin.skills import skill_admin
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
 
 _SKILL_VERBS = ("pending", "diff", "approve", "reject", "view", "rollback", "log")
 _SKILL_USAGE = N_("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME.")
-_DECISION_VERBS = ("approve", "reject", "undo")
-_EMPTY_TEXTS = {"pending": N_("No change waits."), "log": N_("Nothing was ever changed.")}
-_MEMORY_VERBS = ("pending", "approve", "reject", "undo", "log", "add", "remove")
 
 
 async def manage_skills(call: CommandCall) -> None:
@@ -78,37 +74,6 @@ async def complete_skills(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(name) for name in await admin.usable_names()]
 
 
-async def manage_memory(call: CommandCall) -> None:
-    """List memories, change them, or decide on changes."""
-    from hermes.commands.views.memory import decide_change, format_memory_change, format_memory_file
-
-    admin = memory_admin(call.context.app, call.context.actor)
-    match call.words:
-        case []:
-            lines = [line for row in await admin.list_files() for line in format_memory_file(row)]
-        case [("pending" | "log") as verb]:
-            rows = await {"pending": admin.list_pending, "log": admin.list_log}[verb]()
-            lines = [line for row in rows for line in format_memory_change(row)] or [tr(_EMPTY_TEXTS[verb])]
-        case [verb, number] if verb in _DECISION_VERBS and number.isdecimal():
-            lines = [await decide_change(admin, verb, int(number[:18]))]
-        case [("add" | "remove") as verb, _, *_]:
-            write = {"add": admin.add_entry, "remove": admin.remove_entry}[verb]
-            lines = [await write("memory", call.text.removeprefix(verb).strip())]
-        case _:
-            raise UsageError(N_("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."))
-    call.context.tell("\n".join(lines))
-
-
-async def complete_memory(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete a verb, then a change."""
-    if len(call.text.split()) + call.text.endswith(" ") < 2:
-        return [MenuOption(verb) for verb in _MEMORY_VERBS]
-    return [
-        MenuOption(str(row["id"]), str(row["what"]))
-        for row in await memory_admin(call.context.app, call.context.actor).list_pending()
-    ]
-
-
 async def reload_skills(call: CommandCall) -> None:
     """Report the skills that can be used. They are found on each look, so nothing needs to be reloaded."""
     call.require_no_arguments()
@@ -129,14 +94,6 @@ COMMANDS = (
         group=CommandGroup.KNOWLEDGE,
         run=manage_skills,
         complete=complete_skills,
-    ),
-    SlashCommand(
-        name="memory",
-        about=N_("what is remembered; decide on changes that wait"),
-        usage=N_("[pending|approve|reject|undo|log|add|remove] [which]"),
-        group=CommandGroup.KNOWLEDGE,
-        run=manage_memory,
-        complete=complete_memory,
     ),
     SlashCommand(
         name="reload-skills",
