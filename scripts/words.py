@@ -52,7 +52,7 @@ FINDINGS = (
 SAID = (
     "commands/slash/",
     "commands/views/usage.py",
-    "commands/views/skills.py",
+    "commands/skills.py",
     "commands/memory.py",
     "admin/status.py",
     "markup/charts.py",
@@ -140,7 +140,7 @@ PROSE = re.compile(
 )
 UNTOLD = re.compile(
     r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
-    r"|what who why mode|example: hermes.*|cronjob \{.*|join \{.*"
+    r"|what who why mode|example: hermes.*|hermes \{name\} --help|cronjob \{.*|join \{.*"
 )
 """What is collected by its place and is no text: lines of the log, names, subjects of questions."""
 TECHNICAL = re.compile(

@@ -22,7 +22,7 @@ from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
 from hermes.store.store import Store
 from hermes.util.clock import SystemClock
-from hermes.util.text import escape_unseen_characters, redact_url
+from hermes.util.text import redact_url
 from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
@@ -180,11 +180,6 @@ async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdm
         yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=settings.model.ca_bundle))
     finally:
         await store.close()
-
-
-def escape_text(text: str) -> str:
-    """Escape what a terminal would obey and what cannot be seen."""
-    return escape_unseen_characters(text)
 
 
 def skill_row(skill: Skill) -> Plain:

@@ -30,8 +30,8 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
         return report_failure(error)
     if call.as_json:
         _print_value(result.value, verb.json_layout)
-    elif result.lines:
-        print("\n".join(result.lines))
+    elif lines := [*result.lines, *(["", escape_unseen_characters(result.markdown)] if result.markdown else [])]:
+        print("\n".join(lines))
     for notice in result.notices:
         print_error(notice)
     return result.exit_code
@@ -82,13 +82,17 @@ class TerminalCall(VerbCall):
         self._parser = parser
         self._shows_progress = False
 
-    async def require_yes(self, question: str, *, what: str) -> None:
+    async def require_yes(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask on the terminal, unless `--yes` was given."""
-        self.require_yes_now(question, what=what)
+        self.require_yes_now(question, what=what, unasked=unasked)
 
-    def require_yes_now(self, question: str, *, what: str) -> None:
+    def require_yes_now(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask on the terminal, unless `--yes` was given."""
-        agrees = confirm_action(question, yes=self.args.yes, what=what)
+        yes = getattr(self.args, "yes", False)
+        if unasked and not yes and not sys.stdin.isatty():
+            print_error(unasked)
+            raise DeclinedError(2)
+        agrees = confirm_action(question, yes=yes, what=what)
         if not agrees:
             raise DeclinedError(2 if agrees is None else 1)
 

@@ -44,7 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("tokens, money and work by day, hour, model and tool, as pictures"),
     ),
     "usage": ("hermes.cli.commands.spending", N_("tokens and money spent, and what the caps leave")),
-    "skills": ("hermes.cli.commands.skills", N_("list, view, install, approve and take back skills")),
+    "skills": ("hermes.commands.skills:SKILLS", N_("list, view, install, approve and take back skills")),
     "memory": ("hermes.commands.memory:MEMORY", N_("list, change, approve and take back what the agent remembers")),
     "cron": (
         "hermes.commands.cron:CRON",

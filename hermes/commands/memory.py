@@ -9,6 +9,7 @@ from msgspec import to_builtins
 
 from hermes.commands.command import CommandCall, CommandGroup
 from hermes.commands.context import MenuOption
+from hermes.commands.skills import format_decision
 from hermes.commands.verb import (
     JSON_OPTION,
     AdminVerb,
@@ -19,7 +20,6 @@ from hermes.commands.verb import (
     rows_result,
     slash_command,
 )
-from hermes.commands.views.skills import format_decision
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings

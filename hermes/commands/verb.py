@@ -94,6 +94,8 @@ class VerbResult(Struct, frozen=True):
     notices: Sequence[str] = ()
     """Lines beside the result: on standard error, or behind the others."""
     exit_code: int = 0
+    markdown: str = ""
+    """A text behind the lines, which a chat formats."""
 
 
 def rows_result(rows: Sequence[RowT], format_row: Callable[[RowT], str | list[str]], none: str) -> VerbResult:
@@ -129,10 +131,13 @@ class VerbCall(ABC):
         return bool(getattr(self.args, "as_json", False))
 
     @abstractmethod
-    async def require_yes(self, question: str, *, what: str) -> None:
-        """Return once the person agrees; `what` begins the error where nobody can be asked. Raises DeclinedError."""
+    async def require_yes(self, question: str, *, what: str = "", unasked: str = "") -> None:
+        """Return once the person agrees. Raises DeclinedError.
 
-    def require_yes_now(self, question: str, *, what: str) -> None:
+        Where nobody can be asked, the error begins with `what`, or is `unasked` as a whole.
+        """
+
+    def require_yes_now(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Like `require_yes`, for a handler of the command line that is a plain function."""
         raise NotImplementedError
 
@@ -243,9 +248,9 @@ class _ChatCall(VerbCall):
         super().__init__(args, context.app.services.environ)
         self.context = context
 
-    async def require_yes(self, question: str, *, what: str) -> None:
+    async def require_yes(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask in the chat."""
-        del what
+        del what, unasked
         assert self.context is not None
         if not await self.context.confirm(question):
             self.context.tell(tr("Nothing was changed."))
@@ -262,17 +267,21 @@ def slash_command(
     usage: str,
     group: CommandGroup,
     takes: str,
+    outside: str = "",
     complete: CompleteWords | None = None,
 ) -> SlashCommand:
     """Return the slash command of a verb's actions for chats.
 
-    `takes` is the error for other words, `complete` what may stand behind the name of an action.
+    `takes` is the error for other words, `outside` the one for actions that only the command line has; `complete`
+    returns what may stand behind the name of an action.
     """
     actions = {name: one for name, one in verb.actions.items() if one.in_chats}
 
     async def run_action(call: CommandCall) -> None:
         name, *words = call.words or [verb.default_action.name]
         action = actions.get(name)
+        if outside and action is None and name in verb.actions:
+            raise UsageError(outside, f"hermes {verb.name} --help")
         args = bind_words(action.arguments, words, call.text.removeprefix(name).strip()) if action else None
         if action is None or args is None:
             raise UsageError(takes)
@@ -282,6 +291,8 @@ def slash_command(
         except DeclinedError:
             return
         call.context.tell("\n".join([*result.lines, *result.notices]))
+        if result.markdown:
+            call.context.show(result.markdown)
 
     async def complete_words(call: CommandCall) -> Sequence[MenuOption]:
         if len(call.text.split()) + call.text.endswith(" ") < 2:
