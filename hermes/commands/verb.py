@@ -9,7 +9,7 @@ by a decorator of its handler. From that come the parser with its help, the outp
 import argparse
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -257,6 +257,14 @@ class _ChatCall(VerbCall):
             raise DeclinedError(1)
 
 
+async def _run_in_chat(action: VerbAction, args: argparse.Namespace, context: CommandContext) -> None:
+    done = action.run(_ChatCall(args, context))
+    result = done if isinstance(done, VerbResult) else await done
+    context.tell("\n".join([*result.lines, *result.notices]))
+    if result.markdown:
+        context.show(result.markdown)
+
+
 CompleteWords = Callable[[CommandCall], Awaitable[Sequence[MenuOption]]]
 
 
@@ -279,20 +287,17 @@ def slash_command(
 
     async def run_action(call: CommandCall) -> None:
         name, *words = call.words or [verb.default_action.name]
-        action = actions.get(name)
-        if outside and action is None and name in verb.actions:
+        if outside and name in verb.actions and name not in actions:
             raise UsageError(outside, f"hermes {verb.name} --help")
-        args = bind_words(action.arguments, words, call.text.removeprefix(name).strip()) if action else None
-        if action is None or args is None:
+        args = (
+            bind_words(actions[name].arguments, words, call.text.removeprefix(name).strip())
+            if name in actions
+            else None
+        )
+        if args is None:
             raise UsageError(takes)
-        try:
-            done = action.run(_ChatCall(args, call.context))
-            result = done if isinstance(done, VerbResult) else await done
-        except DeclinedError:
-            return
-        call.context.tell("\n".join([*result.lines, *result.notices]))
-        if result.markdown:
-            call.context.show(result.markdown)
+        with suppress(DeclinedError):
+            await _run_in_chat(actions[name], args, call.context)
 
     async def complete_words(call: CommandCall) -> Sequence[MenuOption]:
         if len(call.text.split()) + call.text.endswith(" ") < 2:
