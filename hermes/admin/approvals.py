@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.home import locate_home
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.outcomes import AnswerScope

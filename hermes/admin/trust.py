@@ -1,6 +1,6 @@
 """Trust files that were written while untrusted content was in a conversation."""
 
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import to_builtins
 
+from hermes.admin.home_services import open_home_services
 from hermes.commands.command import CommandCall, CommandGroup
 from hermes.commands.context import MenuOption
 from hermes.commands.skills import format_decision
@@ -21,8 +22,6 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.config.environment import merge_dotenv
-from hermes.config.home import locate_home
-from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.memory.files import MemoryTarget
@@ -33,8 +32,6 @@ from hermes.sessions.features.memory import memory_journal
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.secrets import build_redactor
 from hermes.store.revisions import Revision, RevisionAuthor
-from hermes.store.store import Store
-from hermes.util.clock import SystemClock
 from hermes.util.text import escape_unseen_characters
 
 USER_ORIGIN = ChangeOrigin(author=RevisionAuthor.PERSON)
@@ -107,18 +104,12 @@ async def open_memory_admin(environ: Mapping[str, str], *, person: str = "") -> 
 
     Creates the home when there is none.
     """
-    home = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    redactor = await asyncio.to_thread(build_redactor, merge_dotenv(environ, home.env_file), home, settings)
-    store = await Store.open(home.root, SystemClock())
-    try:
-        journal = memory_journal(home, settings, store, redactor, person=person)
+    async with open_home_services(environ) as on:
+        whole = merge_dotenv(environ, on.home.env_file)
+        redactor = await asyncio.to_thread(build_redactor, whole, on.home, on.settings)
+        journal = memory_journal(on.home, on.settings, on.store, redactor, person=person)
         await journal.settle_interrupted()
         yield MemoryAdmin(journal)
-    finally:
-        await store.close()
 
 
 def memory_revision_row(revision: Revision) -> Plain:
