@@ -51,7 +51,7 @@ FINDINGS = (
 """Where prose is the reasons of questions."""
 SAID = (
     "commands/slash/",
-    "commands/views/usage.py",
+    "commands/usage.py",
     "commands/skills.py",
     "commands/memory.py",
     "admin/status.py",

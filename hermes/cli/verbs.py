@@ -40,10 +40,10 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("list, show, search, rename, export, prune and delete sessions"),
     ),
     "insights": (
-        "hermes.cli.commands.spending:run_insights",
+        "hermes.commands.usage:INSIGHTS",
         N_("tokens, money and work by day, hour, model and tool, as pictures"),
     ),
-    "usage": ("hermes.cli.commands.spending", N_("tokens and money spent, and what the caps leave")),
+    "usage": ("hermes.commands.usage:USAGE", N_("tokens and money spent, and what the caps leave")),
     "skills": ("hermes.commands.skills:SKILLS", N_("list, view, install, approve and take back skills")),
     "memory": ("hermes.commands.memory:MEMORY", N_("list, change, approve and take back what the agent remembers")),
     "cron": (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from msgspec import Struct
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
-from hermes.commands.views.usage import format_epoch_notice
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.core.chats import Binding, ChatKind, DeliveryState, OutboxItem, Outgoing
 from hermes.core.errors import BusyError, HermesError
 from hermes.core.events import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hermes.admin.status import collect_status
 from hermes.cli.output import format_bytes, print_json, report_failure
 from hermes.cli.parser import CommandParser
-from hermes.commands.views.usage import format_cap_limits, format_cost
+from hermes.commands.usage import format_cap_limits, format_cost
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.formats import format_compact, format_number, format_time

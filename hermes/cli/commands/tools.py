@@ -14,7 +14,7 @@ from hermes.admin.mcp import list_servers, probe_server
 from hermes.admin.toolsets import ToolsetChange, disable_toolsets, enable_toolsets, list_toolsets
 from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
-from hermes.commands.views.tool_descriptions import describe_toolset
+from hermes.commands.event_descriptions import describe_toolset
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, tr, tr_plural

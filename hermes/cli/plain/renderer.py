@@ -137,7 +137,7 @@ class PlainRenderer:
             case ToolEnded():
                 self._show_call_result(event)
             case EpochBegan() if event.number > 1:
-                from hermes.commands.views.usage import format_epoch_notice
+                from hermes.commands.event_descriptions import format_epoch_notice
 
                 said = format_epoch_notice(event.reason, event.bytes)
                 self._print_line(f"· {said}" if said else "")

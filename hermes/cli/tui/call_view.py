@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.commands.views.tool_descriptions import describe_call
+from hermes.commands.event_descriptions import describe_call
 from hermes.config.display import ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted
 from hermes.core.parts import ToolStatus

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from hermes.cli.tui.call_view import CallView
 from hermes.cli.tui.terminal_style import TerminalStyle
-from hermes.commands.views.usage import format_epoch_notice
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
+from hermes.commands.event_descriptions import describe_tool, describe_toolset
 from hermes.commands.slash.model import describe_cache_reset
-from hermes.commands.views.tool_descriptions import describe_tool, describe_toolset
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
 from hermes.markup.charts import fit_text, pad_right
