@@ -113,13 +113,3 @@ class StreamingWrapper:
 
 _WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
 _INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
-
-
-def format_bytes(count: int) -> str:
-    """Format a number of bytes in few characters: 812 B, 1.4 MB."""
-    value, units = float(count), ("B", "kB", "MB", "GB", "TB")
-    for unit in units:
-        if value < 1000 or unit == units[-1]:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError

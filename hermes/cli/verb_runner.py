@@ -28,7 +28,9 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
         return error.exit_code
     except HermesError as error:
         return report_failure(error)
-    if call.as_json:
+    if result.data:
+        sys.stdout.buffer.write(result.data)
+    elif call.as_json:
         _print_value(result.value, verb.json_layout)
     elif lines := [*result.lines, *(["", escape_unseen_characters(result.markdown)] if result.markdown else [])]:
         print("\n".join(lines))

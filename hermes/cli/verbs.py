@@ -36,7 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("what people did from chats: messages, answers, changes, unknown senders"),
     ),
     "sessions": (
-        "hermes.cli.commands.sessions",
+        "hermes.commands.sessions:SESSIONS",
         N_("list, show, search, rename, export, prune and delete sessions"),
     ),
     "insights": (

@@ -96,6 +96,8 @@ class VerbResult(Struct, frozen=True):
     exit_code: int = 0
     markdown: str = ""
     """A text behind the lines, which a chat formats."""
+    data: bytes = b""
+    """What the command line writes unchanged to standard output."""
 
 
 def rows_result(rows: Sequence[RowT], format_row: Callable[[RowT], str | list[str]], none: str) -> VerbResult:

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from hermes.admin.backup import create_backup, list_backups, plan_restore, resolve_backup_path, restore_backup
-from hermes.cli.output import confirm_action, format_bytes, print_error, print_json, report_failure
+from hermes.cli.output import confirm_action, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import format_time
+from hermes.i18n.formats import format_bytes, format_time
 from hermes.i18n.messages import tr, tr_plural
 from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain

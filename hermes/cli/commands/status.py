@@ -5,12 +5,12 @@ import os
 from collections.abc import Mapping
 
 from hermes.admin.status import collect_status
-from hermes.cli.output import format_bytes, print_json, report_failure
+from hermes.cli.output import print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.usage import format_cap_limits, format_cost
 from hermes.config.environment import copy_environment
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import format_compact, format_number, format_time
+from hermes.i18n.formats import format_bytes, format_compact, format_number, format_time
 from hermes.i18n.messages import join_sentences, localize, tr, tr_plural
 from hermes.markup.charts import pad_right
 from hermes.sessions.formats.openai_format import Plain

@@ -21,13 +21,13 @@ from hermes.admin.service import gateway_process
 from hermes.admin.service.gateway_log import GatewayLogEntry, follow_log, read_log
 from hermes.admin.service.service import GatewayService, ServicePlan, detect_service_kind, execute_plan, format_plan
 from hermes.cli.fault_log import build_lazy_redactor, install_fault_log
-from hermes.cli.output import confirm_action, format_bytes, print_error, print_json, report_failure
+from hermes.cli.output import confirm_action, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.core.errors import HermesError
-from hermes.i18n.formats import format_duration, format_time
+from hermes.i18n.formats import format_bytes, format_duration, format_time
 from hermes.i18n.messages import localize, tr, tr_plural
 from hermes.ipc import frames
 from hermes.ipc.gateway_request import request_gateway
