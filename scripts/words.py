@@ -30,7 +30,7 @@ TELLERS = frozenset({
     "print_error", "_report_error", "notify", "_notify", "_notify_user", "notify_user", "_notify_person", "add_notice",
     "tell", "_tell", "warn", "_print_warning", "_show_warning", "_report_once", "error", "build_failure", "Failure",
     "Notice", "CommandFinding", "LoopFinding", "NoCompaction", "DoctorCheck", "UrlJudgement", "PathJudgement",
-    "AddressJudgement", "UrlRefusedError",
+    "AddressJudgement", "UrlRefusedError", "reject_arguments",
 })
 # fmt: on
 """What is told through these reaches a person, in English until it is shown."""

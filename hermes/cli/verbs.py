@@ -12,7 +12,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("from nothing to a working model; takes over what another agent has kept"),
     ),
     "model": ("hermes.cli.commands.model", N_("the model that answers: show, choose, list")),
-    "tools": ("hermes.cli.commands.tools", N_("list the tool sets, and switch them on or off")),
+    "tools": ("hermes.commands.tools:TOOLS", N_("list the tool sets, and switch them on or off")),
     "config": ("hermes.cli.commands.config", N_("show, set, edit and check the settings")),
     "status": (
         "hermes.cli.commands.status",
@@ -74,7 +74,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
-    "mcp": ("hermes.cli.commands.tools:run_mcp", N_("list the MCP servers, or try one")),
+    "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
     "trust": ("hermes.cli.commands.trust", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.cli.commands.profile:run_home",
