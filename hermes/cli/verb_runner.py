@@ -98,6 +98,13 @@ class TerminalCall(VerbCall):
         if not agrees:
             raise DeclinedError(2 if agrees is None else 1)
 
+    def ask_line(self, prompt: str) -> str:
+        """Ask on standard error, so that the question is seen where the output goes to a file."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return ""
+        print(prompt, end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+
     def show(self, lines: Sequence[str]) -> None:
         """Print lines now."""
         if not self.as_json:

@@ -55,7 +55,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("what other programs may report: list, add, remove, test"),
     ),
     "auth": ("hermes.cli.commands.auth", N_("list, add, remove and reset the keys of model providers")),
-    "approvals": ("hermes.cli.commands.approvals", N_("list and answer the questions that wait for you")),
+    "approvals": ("hermes.commands.permissions:APPROVALS", N_("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
     "doctor": (
         "hermes.cli.commands.doctor",
@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("what a shell needs to complete commands, options and names"),
     ),
     "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
-    "trust": ("hermes.cli.commands.trust", N_("trust a project's folder, or list the trusted ones")),
+    "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
         "hermes.cli.commands.profile:run_home",
         N_("show the home folder, or agree to share one with another program"),
