@@ -30,7 +30,7 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
         return report_failure(error)
     if result.data:
         sys.stdout.buffer.write(result.data)
-    elif call.as_json:
+    elif call.as_json and result.value is not None:
         _print_value(result.value, verb.json_layout)
     elif lines := [*result.lines, *(["", escape_unseen_characters(result.markdown)] if result.markdown else [])]:
         print("\n".join(lines))
@@ -97,6 +97,10 @@ class TerminalCall(VerbCall):
         agrees = confirm_action(question, yes=yes, what=what)
         if not agrees:
             raise DeclinedError(2 if agrees is None else 1)
+
+    def ask_yes_or_no(self, question: str) -> bool:
+        """Ask on the terminal."""
+        return bool(confirm_action(question, yes=False, what=""))
 
     def ask_line(self, prompt: str) -> str:
         """Ask on standard error, so that the question is seen where the output goes to a file."""

@@ -51,7 +51,7 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("jobs on a clock: list, add, change, run, stop, and what became of them"),
     ),
     "webhook": (
-        "hermes.cli.commands.gateway.webhook",
+        "hermes.commands.webhooks:WEBHOOK",
         N_("what other programs may report: list, add, remove, test"),
     ),
     "auth": ("hermes.cli.commands.auth", N_("list, add, remove and reset the keys of model providers")),
@@ -64,8 +64,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
     "backup": ("hermes.cli.commands.backup", N_("put the home into one file, or list the backups there are")),
     "restore": ("hermes.cli.commands.backup:run_restore", N_("put a backup in the place of what is there")),
-    "profile": ("hermes.cli.commands.profile", N_("several homes beside each other: list, create, clone, use")),
-    "worktree": ("hermes.cli.commands.worktree", N_("list and remove the git worktrees that `-w` made")),
+    "profile": ("hermes.commands.profiles:PROFILE", N_("several homes beside each other: list, create, clone, use")),
+    "worktree": ("hermes.commands.worktrees:WORKTREE", N_("list and remove the git worktrees that `-w` made")),
     "update": (
         "hermes.cli.commands.update",
         N_("say how to update, or do it; goes back when the new version does not work"),
@@ -77,7 +77,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
     "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
-        "hermes.cli.commands.profile:run_home",
+        "hermes.commands.profiles:HOME",
         N_("show the home folder, or agree to share one with another program"),
     ),
     "guard": (

@@ -143,6 +143,10 @@ class VerbCall(ABC):
         """Like `require_yes`, for a handler of the command line that is a plain function."""
         raise NotImplementedError
 
+    def ask_yes_or_no(self, question: str) -> bool:
+        """Return whether the person at a terminal says yes."""
+        raise NotImplementedError
+
     def ask_line(self, prompt: str) -> str:
         """Return a line that the person types at a terminal; empty where nobody can be asked."""
         raise NotImplementedError
