@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import getpass
 import json
 import sys
 from collections.abc import Sequence
@@ -101,6 +102,13 @@ class TerminalCall(VerbCall):
     def ask_yes_or_no(self, question: str) -> bool:
         """Ask on the terminal."""
         return bool(confirm_action(question, yes=False, what=""))
+
+    def ask_secret(self, prompt: str) -> str:
+        """Ask on the terminal; the end of the input is an empty answer."""
+        try:
+            return getpass.getpass(prompt).strip()
+        except EOFError:
+            return ""
 
     def ask_line(self, prompt: str) -> str:
         """Ask on standard error, so that the question is seen where the output goes to a file."""

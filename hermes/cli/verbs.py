@@ -54,7 +54,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.commands.webhooks:WEBHOOK",
         N_("what other programs may report: list, add, remove, test"),
     ),
-    "auth": ("hermes.cli.commands.auth", N_("list, add, remove and reset the keys of model providers")),
+    "auth": ("hermes.commands.auth:AUTH", N_("list, add, remove and reset the keys of model providers")),
     "approvals": ("hermes.commands.permissions:APPROVALS", N_("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
     "doctor": (
@@ -62,8 +62,8 @@ VERBS: dict[str, tuple[str, str]] = {
         N_("check this home and machine and say what to do; `--fix` fixes what is safe to fix"),
     ),
     "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
-    "backup": ("hermes.cli.commands.backup", N_("put the home into one file, or list the backups there are")),
-    "restore": ("hermes.cli.commands.backup:run_restore", N_("put a backup in the place of what is there")),
+    "backup": ("hermes.commands.backup:BACKUP", N_("put the home into one file, or list the backups there are")),
+    "restore": ("hermes.commands.backup:RESTORE", N_("put a backup in the place of what is there")),
     "profile": ("hermes.commands.profiles:PROFILE", N_("several homes beside each other: list, create, clone, use")),
     "worktree": ("hermes.commands.worktrees:WORKTREE", N_("list and remove the git worktrees that `-w` made")),
     "update": (

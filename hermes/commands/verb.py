@@ -147,6 +147,10 @@ class VerbCall(ABC):
         """Return whether the person at a terminal says yes."""
         raise NotImplementedError
 
+    def ask_secret(self, prompt: str) -> str:
+        """Return what the person types at a terminal without its being shown."""
+        raise NotImplementedError
+
     def ask_line(self, prompt: str) -> str:
         """Return a line that the person types at a terminal; empty where nobody can be asked."""
         raise NotImplementedError
@@ -229,7 +233,13 @@ class AdminVerb(Verb, Generic[AdminT]):
         self._open_admin = open_admin
 
     def admin_action(
-        self, name: str, help_text: str, *arguments: VerbArgument, in_chats: bool = False, on_command_line: bool = True
+        self,
+        name: str,
+        help_text: str,
+        *arguments: VerbArgument,
+        description: str | None = None,
+        in_chats: bool = False,
+        on_command_line: bool = True,
     ) -> Callable[[AdminHandler[AdminT]], AdminHandler[AdminT]]:
         """Declare a function the handler of an action, for the command line and where `in_chats` says so for chats."""
 
@@ -243,6 +253,7 @@ class AdminVerb(Verb, Generic[AdminT]):
                 help=help_text,
                 arguments=arguments,
                 run=run_action,
+                description=description,
                 on_command_line=on_command_line,
                 in_chats=in_chats,
             )
