@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+import msgspec
+
 from hermes.cli.output import confirm_action, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.verb import DeclinedError, JsonLayout, Verb, VerbAction, VerbArgument, VerbCall, VerbResult
@@ -122,6 +124,10 @@ class TerminalCall(VerbCall):
         if not self.as_json:
             for line in lines:
                 print(line, flush=True)
+
+    def write_row(self, value: object, lines: Sequence[str]) -> None:
+        """Print a row now."""
+        print(msgspec.json.encode(value).decode() if self.as_json else "\n".join(lines), flush=True)
 
     def report_progress(self, text: str) -> None:
         """Write the step over the one before it, on a terminal only."""

@@ -15,7 +15,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "tools": ("hermes.commands.tools:TOOLS", N_("list the tool sets, and switch them on or off")),
     "config": ("hermes.cli.commands.config", N_("show, set, edit and check the settings")),
     "status": (
-        "hermes.cli.commands.status",
+        "hermes.commands.status:STATUS",
         N_("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
     "gateway": (
@@ -58,16 +58,16 @@ VERBS: dict[str, tuple[str, str]] = {
     "approvals": ("hermes.commands.permissions:APPROVALS", N_("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
     "doctor": (
-        "hermes.cli.commands.doctor",
+        "hermes.commands.status:DOCTOR",
         N_("check this home and machine and say what to do; `--fix` fixes what is safe to fix"),
     ),
-    "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
+    "logs": ("hermes.commands.status:LOGS", N_("what went wrong inside, newest last; `-f` follows")),
     "backup": ("hermes.commands.backup:BACKUP", N_("put the home into one file, or list the backups there are")),
     "restore": ("hermes.commands.backup:RESTORE", N_("put a backup in the place of what is there")),
     "profile": ("hermes.commands.profiles:PROFILE", N_("several homes beside each other: list, create, clone, use")),
     "worktree": ("hermes.commands.worktrees:WORKTREE", N_("list and remove the git worktrees that `-w` made")),
     "update": (
-        "hermes.cli.commands.update",
+        "hermes.commands.update:UPDATE",
         N_("say how to update, or do it; goes back when the new version does not work"),
     ),
     "completion": (
@@ -84,7 +84,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.cli.commands.guard",
         N_("say what would be allowed: a command, a path, a URL; show a text without secrets"),
     ),
-    "version": ("hermes.cli.commands.update:run_version", N_("show the version")),
+    "version": ("hermes.commands.update:VERSION", N_("show the version")),
 }
 """Commands: their module with the name of their `Verb`, or of their function where that is not `run`; and what the
 command does.

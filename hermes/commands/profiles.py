@@ -1,4 +1,7 @@
-"""`hermes profile`: manage profiles, which are homes of their own; `hermes home`: show the home folder, or share it."""
+"""`hermes profile`, `/profile`: manage profiles, which are homes of their own.
+
+`hermes home` shows the home folder, or agrees to share it.
+"""
 
 import contextlib
 import os
@@ -7,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import (
     DEFAULT_PROFILE,
@@ -317,3 +321,20 @@ def _format_profile(row: Plain) -> list[str]:
         "  " + tr("memories: {names}", names=escape_unseen_characters(", ".join(memories)) or tr("none")),
         "  " + tr_plural("{n} backup", "{n} backups", int(str(row["backups"]))),
     ]
+
+
+async def tell_profile(call: CommandCall) -> None:
+    """Show the profile in use and its folder."""
+    call.require_no_arguments()
+    on = call.context.app.services
+    name = find_current_profile(on.environ)
+    folder = escape_unseen_characters(str(on.home.root))
+    if name:
+        call.context.tell(tr("Profile {name}, in {folder}. `hermes profile list` shows all.", name=name, folder=folder))
+    else:
+        call.context.tell(tr("No profile: HERMES_HOME names {folder}.", folder=folder))
+
+
+COMMAND = SlashCommand(
+    name="profile", about=N_("the profile in use and its folder"), group=CommandGroup.ABOUT, run=tell_profile
+)

@@ -159,6 +159,10 @@ class VerbCall(ABC):
         """Show lines before the result, unless that is for a program."""
         raise NotImplementedError
 
+    def write_row(self, value: object, lines: Sequence[str]) -> None:
+        """Write a row of something that goes on at once, as a line of JSON or as its lines."""
+        raise NotImplementedError
+
     def report_progress(self, text: str) -> None:
         """Show the current step of something that takes long, where the person sees it."""
         raise NotImplementedError
