@@ -13,16 +13,16 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "model": ("hermes.cli.commands.model", N_("the model that answers: show, choose, list")),
     "tools": ("hermes.commands.tools:TOOLS", N_("list the tool sets, and switch them on or off")),
-    "config": ("hermes.cli.commands.config", N_("show, set, edit and check the settings")),
+    "config": ("hermes.cli.commands.config:CONFIG", N_("show, set, edit and check the settings")),
     "status": (
         "hermes.commands.status:STATUS",
         N_("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
     ),
     "gateway": (
-        "hermes.cli.commands.gateway.gateway",
+        "hermes.cli.commands.gateway:GATEWAY",
         N_("answer on chat platforms, and run jobs when they are due"),
     ),
-    "send": ("hermes.cli.commands.gateway.send", N_("say something to a chat, from a script")),
+    "send": ("hermes.cli.commands.send:SEND", N_("say something to a chat, from a script")),
     "people": (
         "hermes.commands.people:PEOPLE",
         N_("who may talk with the agent from chats: list, add, change, remove"),
