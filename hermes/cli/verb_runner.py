@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import getpass
 import json
 import sys
 from collections.abc import Sequence
@@ -107,6 +106,8 @@ class TerminalCall(VerbCall):
 
     def ask_secret(self, prompt: str) -> str:
         """Ask on the terminal; the end of the input is an empty answer."""
+        import getpass
+
         try:
             return getpass.getpass(prompt).strip()
         except EOFError:
