@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hermes.cli.parser import list_commands  # noqa: E402
+from hermes.cli.command_tree import list_commands  # noqa: E402
 from hermes.commands.command import CommandGroup  # noqa: E402 - the tree that this file stands in
 from hermes.commands.registry import load_commands  # noqa: E402
 

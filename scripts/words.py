@@ -30,11 +30,15 @@ TELLERS = frozenset({
     "print_error", "_report_error", "notify", "_notify", "_notify_user", "notify_user", "_notify_person", "add_notice",
     "tell", "_tell", "warn", "_print_warning", "_show_warning", "_report_once", "error", "build_failure", "Failure",
     "Notice", "CommandFinding", "LoopFinding", "NoCompaction", "DoctorCheck", "UrlJudgement", "PathJudgement",
-    "AddressJudgement", "UrlRefusedError",
+    "AddressJudgement", "UrlRefusedError", "reject_arguments",
 })
 # fmt: on
 """What is told through these reaches a person, in English until it is shown."""
 HELP = ("help", "description")
+DECLARED_HELP = ("action", "admin_action")
+"""Decorators that declare an action of a verb, whose second argument is its help."""
+VERB_ROOMS = ("cli/", "commands/")
+"""Where verbs are declared."""
 FINDINGS = (
     "safety/",
     "tools/permissions/prompts.py",
@@ -47,15 +51,15 @@ FINDINGS = (
 """Where prose is the reasons of questions."""
 SAID = (
     "commands/slash/",
-    "commands/views/usage.py",
-    "commands/views/skills.py",
-    "commands/views/memory.py",
+    "commands/usage.py",
+    "commands/skills.py",
+    "commands/memory.py",
     "admin/status.py",
     "markup/charts.py",
 )
 """Where, as in cli/, no prose may stand that is not said through the catalogue."""
 TOLD = (
-    "admin/memory.py",
+    "commands/memory.py",
     "admin/skills.py",
     "admin/auth.py",
     "admin/doctor.py",
@@ -133,14 +137,14 @@ PROSE = re.compile(
 )
 UNTOLD = re.compile(
     r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
-    r"|what who why mode|example: hermes.*|cronjob \{.*|join \{.*"
+    r"|what who why mode|example: hermes.*|hermes \{name\} --help|cronjob \{.*|join \{.*"
 )
 """What is collected by its place and is no text: lines of the log, names, subjects of questions."""
 TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}",
+    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}|hermes \{name\}|example: \{example\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
@@ -319,8 +323,10 @@ class Scan:
             for one in [*node.args, *(word.value for word in node.keywords)]:
                 self.take(one, names, prose=name in TELLERS)
         for word in node.keywords:
-            if word.arg in HELP and self.name.startswith("cli/"):
+            if word.arg in HELP and self.name.startswith(VERB_ROOMS):
                 self.take(word.value, names)
+        if name in DECLARED_HELP and len(node.args) > 1 and self.name.startswith(VERB_ROOMS):
+            self.take(node.args[1], names)
 
     def said(self, node: ast.Call, count: int, names: dict[str, list[ast.expr]]) -> None:
         for index, one in enumerate(node.args[:count]):
@@ -372,7 +378,9 @@ class Scan:
 
     def is_example(self, node: ast.AST) -> bool:
         """Whether this is an example of a command, whose words are those that are typed."""
-        return isinstance(node, ast.keyword) and node.arg == "epilog" and isinstance(node.value, ast.Constant)
+        return (
+            isinstance(node, ast.keyword) and node.arg in ("epilog", "example") and isinstance(node.value, ast.Constant)
+        )
 
     def prose(self) -> None:
         for literal in self.literals(self.tree):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
+from hermes.admin.home_services import open_existing_store
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
@@ -24,7 +25,6 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
 from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions
-from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -40,15 +40,8 @@ async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]
     Reading creates nothing: without a database nothing is known about any key.
     """
     home = locate_home(environ)
-    home.check_usable()
-    if not home.database.exists():
-        yield KeyAdmin(home, environ, None)
-        return
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield KeyAdmin(home, environ, store.keys)
-    finally:
-        await store.close()
+    async with open_existing_store(home) as store:
+        yield KeyAdmin(home, environ, None if store is None else store.keys)
 
 
 class KeyAdmin:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
+from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
@@ -15,7 +16,6 @@ from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
-from hermes.util.clock import SystemClock
 from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_TITLE_LENGTH = 200
@@ -29,28 +29,10 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
     Raises NotFoundError when the home has none yet, so that looking creates nothing.
     """
     home = locate_home(environ)
-    home.check_usable()
-    if not home.database.exists():
-        raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
-    store = await Store.open(home.root, SystemClock())
-    try:
+    async with open_existing_store(home) as store:
+        if store is None:
+            raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
         yield SessionAdmin(store, home)
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def open_existing_store(home: HermesHome) -> "AsyncIterator[Store | None]":
-    """Open the home's store; yield None, with nothing created, when there is none yet."""
-    home.check_usable()
-    if not home.database.exists():
-        yield None
-        return
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 class SessionNode(Struct, kw_only=True):

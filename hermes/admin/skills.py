@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
+from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
-from hermes.config.home import locate_home
-from hermes.config.load import load_settings
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.sessions.app import App
 from hermes.sessions.features.skills import build_skills
@@ -20,9 +19,7 @@ from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
-from hermes.store.store import Store
-from hermes.util.clock import SystemClock
-from hermes.util.text import escape_unseen_characters, redact_url
+from hermes.util.text import redact_url
 from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
@@ -167,24 +164,12 @@ def skill_admin(app: App) -> SkillAdmin:
 @asynccontextmanager
 async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdmin]:
     """Open the skills of this home, for a front-end that has no session. Creates the home when there is none."""
-    home = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    store = await Store.open(home.root, SystemClock())
-    try:
-        whole = merge_dotenv(environ, home.env_file)
-        skills = build_skills(home, settings, whole, store)
+    async with open_home_services(environ) as on:
+        whole = merge_dotenv(environ, on.home.env_file)
+        skills = build_skills(on.home, on.settings, whole, on.store)
         await skills.settle_interrupted()
-        private = settings.security.allow_private_urls
-        yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=settings.model.ca_bundle))
-    finally:
-        await store.close()
-
-
-def escape_text(text: str) -> str:
-    """Escape what a terminal would obey and what cannot be seen."""
-    return escape_unseen_characters(text)
+        private = on.settings.security.allow_private_urls
+        yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=on.settings.model.ca_bundle))
 
 
 def skill_row(skill: Skill) -> Plain:

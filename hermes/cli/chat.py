@@ -2,14 +2,16 @@
 
 import argparse
 import asyncio
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from hermes.cli.chat_options import build_app_options, build_chat_parser, read_prompt_text
-from hermes.cli.output import EXIT_INTERRUPTED, report_failure
+from hermes.cli.output import EXIT_INTERRUPTED, print_error, report_failure
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
 from hermes.config.settings import Settings
@@ -30,9 +32,7 @@ def run(arguments: list[str], *, servers: "tuple[LocalModelServer, ...] | None" 
     environ = copy_environment()
     try:
         if args.worktree is not None:
-            from hermes.cli.commands.worktree import run_in_worktree
-
-            return run_in_worktree(args, environ, lambda: _start_conversation(args, text, environ, servers))
+            return _run_in_worktree(args, environ, lambda: _start_conversation(args, text, environ, servers))
         return _start_conversation(args, text, environ, servers)
     except HermesError as error:
         return report_failure(error)
@@ -150,3 +150,23 @@ def _offer_first_setup(args: argparse.Namespace, environ: Mapping[str, str]) -> 
         args.provider = "local"
         print(tr("`hermes setup` sets a model up at any time."))
     return None
+
+
+def _run_in_worktree(args: argparse.Namespace, environ: Mapping[str, str], work: Callable[[], int]) -> int:
+    """Run the work of a command line with `-w` in a git worktree, and print afterwards what became of the worktree.
+
+    The process stands in the worktree from then on; files that were given as relative paths are found all the same.
+    """
+    from hermes.admin.worktrees import Worktrees
+
+    args.image = [os.path.abspath(name) for name in args.image]
+    args.usage_file = args.usage_file and os.path.abspath(args.usage_file)
+    lines: list[str] = []
+    try:
+        with Worktrees(environ).open_worktree(Path.cwd(), args.worktree) as (made, lines):
+            print_error(tr("Working in {folder}, on the branch {branch}.", folder=made.folder, branch=made.branch))
+            os.chdir(made.folder)
+            return work()
+    finally:
+        for line in lines:
+            print_error(line)

@@ -43,7 +43,7 @@ def describe_event(event: Event) -> tuple[str, str] | None:
         case TurnEnded() if event.error:
             return "error", localize(strip_control_characters(event.error))
         case EpochBegan() if event.number > 1:
-            from hermes.commands.views.usage import format_epoch_notice
+            from hermes.commands.event_descriptions import format_epoch_notice
 
             said = format_epoch_notice(event.reason, event.bytes)
             return ("notice", said) if said else None

@@ -111,13 +111,3 @@ class StreamingWrapper:
             return piece
         self._at = 0 if piece.isspace() else size
         return "\n" if piece.isspace() else f"\n{piece}"
-
-
-def format_bytes(count: int) -> str:
-    """Format a number of bytes in few characters: 812 B, 1.4 MB."""
-    value, units = float(count), ("B", "kB", "MB", "GB", "TB")
-    for unit in units:
-        if value < 1000 or unit == units[-1]:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError

@@ -1,7 +1,4 @@
-"""The argument parser of every command: one-line errors that name the nearest valid word, and localized help.
-
-What every command takes is described from its parser, for completion and for the documents.
-"""
+"""The argument parser of every command: one-line errors that name the nearest valid word, and localized help."""
 
 import argparse
 import re
@@ -9,10 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NoReturn
 
-from msgspec import Struct
-
 from hermes.cli.output import print_error
-from hermes.cli.verbs import VERBS, load_verb
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
@@ -43,20 +37,6 @@ _REPLACED_MESSAGES = (
     (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
 )
 """Messages of argparse that are replaced by our own."""
-FILE_KIND = "file"
-VALUE_KINDS = {
-    "session": "session", "resume": "session", "model": "model", "provider": "provider", "profile": "profile",
-    "file": FILE_KIND, "output": FILE_KIND, "usage_file": FILE_KIND, "image": FILE_KIND, "folder": FILE_KIND,
-    "cwd": FILE_KIND, "home": FILE_KIND,
-    "worktree": "worktree", "source": FILE_KIND,
-}  # fmt: skip
-"""The kind of names that an argument takes, by the argument's name; other arguments take none."""
-_VERB_VALUE_KINDS = {
-    ("profile", "name"): "profile", ("profile", "source"): "profile", ("worktree", "name"): "worktree",
-    ("skills", "name"): "skill", ("skills", "which"): "skill", ("restore", "file"): "backup",
-    ("approvals", "session"): "", ("backup", "file"): FILE_KIND, ("auth", "model"): "", ("logs", "session"): "session",
-}  # fmt: skip
-"""The kinds that depend on the command, too."""
 
 
 class ParserCaptured(Exception):  # noqa: N818 - no error
@@ -226,88 +206,3 @@ class CommandParser(argparse.ArgumentParser):
             choices=", ".join(choices),
         )
         raise argparse.ArgumentError(None, said)
-
-
-class ArgumentValue(Struct, frozen=True):
-    """The words that can stand somewhere: fixed words, or names of a kind; with neither, any text."""
-
-    words: tuple[str, ...] = ()
-    kind: str = ""
-
-
-class CommandSpec(Struct, frozen=True, kw_only=True):
-    """A command or subcommand: `path` are the words that lead there.
-
-    `values` gives for each option the value that follows it (options that are not in it take none),
-    `positional` the values of its own words.
-    """
-
-    path: tuple[str, ...]
-    what: str
-    example: str
-    below: tuple[str, ...]
-    options: tuple[str, ...]
-    values: dict[str, ArgumentValue]
-    positional: tuple[ArgumentValue, ...]
-
-
-def list_commands() -> list[CommandSpec]:
-    """Return every command with its subcommands, in the order in which help names them."""
-    return [command for verb, (_, what) in VERBS.items() for command in _describe_verb(verb, what)]
-
-
-def parser_for_verb(verb: str) -> CommandParser:
-    """Return the parser of a command."""
-    return capture_parser(load_verb(verb))
-
-
-def _describe_verb(verb: str, what: str) -> Iterator[CommandSpec]:
-    parser = parser_for_verb(verb)
-    below = parser.list_subparsers()
-    yield _describe_command((verb,), parser, what)
-    summaries = {
-        choice.dest: choice.help or "" for action in parser.list_arguments() for choice in _list_subactions(action)
-    }
-    for name, one in below.items():
-        yield _describe_command((verb, name), one, summaries.get(name, ""))
-
-
-def _describe_command(path: tuple[str, ...], parser: CommandParser, what: str) -> CommandSpec:
-    below = parser.list_subparsers()
-    options: list[str] = []
-    values: dict[str, ArgumentValue] = {}
-    positional: list[ArgumentValue] = []
-    for action in parser.list_arguments():
-        if below and isinstance(action.choices, dict):
-            continue
-        value = _describe_value(path[0], action)
-        options += action.option_strings
-        if not action.option_strings:
-            positional.append(value)
-        elif action.nargs != 0:
-            values |= dict.fromkeys(action.option_strings, value)
-    return CommandSpec(
-        path=path,
-        what=what,
-        example=_extract_example(parser),
-        below=tuple(below),
-        options=(*options, "--help"),
-        values=values,
-        positional=tuple(positional),
-    )
-
-
-def _describe_value(verb: str, action: argparse.Action) -> ArgumentValue:
-    if action.choices is not None and not isinstance(action.choices, dict):
-        return ArgumentValue(words=tuple(str(one) for one in action.choices))
-    return ArgumentValue(kind=_VERB_VALUE_KINDS.get((verb, action.dest), VALUE_KINDS.get(action.dest, "")))
-
-
-def _list_subactions(action: argparse.Action) -> list[argparse.Action]:
-    """Return the subcommands as argparse lists them in help."""
-    listed = getattr(action, "_choices_actions", None)
-    return list(listed) if listed else []
-
-
-def _extract_example(parser: CommandParser) -> str:
-    return (parser.epilog or "").partition("example: ")[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
-from hermes.commands.views.usage import format_epoch_notice
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.config.display import BusyMode
 from hermes.config.gateway import AccountSettings
 from hermes.core.chats import (

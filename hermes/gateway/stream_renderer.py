@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field, structs
 
-from hermes.commands.views.tool_descriptions import describe_call
+from hermes.commands.event_descriptions import describe_call
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError

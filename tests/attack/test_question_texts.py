@@ -6,8 +6,9 @@ import pytest
 
 from hermes.cli.output import StreamingWrapper
 from hermes.commands.context import Surface
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
-from hermes.commands.views.usage import format_cost_line, format_epoch_notice
+from hermes.commands.usage import format_cost_line
 from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
 from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome

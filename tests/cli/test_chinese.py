@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from hermes.cli.command_tree import parser_for_verb
 from hermes.cli.main import format_help_text
-from hermes.cli.parser import CommandParser, parser_for_verb
+from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
 from hermes.markup.cells import fold_line

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.cli.command_tree import CommandSpec, list_commands, parser_for_verb
 from hermes.cli.main import format_help_text
-from hermes.cli.parser import CommandSpec, list_commands, parser_for_verb
 from hermes.cli.verbs import VERBS
 from hermes.testing.home import TempHome
 

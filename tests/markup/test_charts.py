@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.commands.views.insights import draw_context_bar
+from hermes.commands.usage import draw_context_bar
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
 from hermes.markup.cells import fit_text, measure_width

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hermes.admin.memory import open_memory_admin
+from hermes.commands.memory import open_memory_admin
 from hermes.core.events import Event, Notice
 from hermes.memory.tool import build_memory_tool
 from hermes.runtime.mailbox import InboundMessage

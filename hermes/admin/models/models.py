@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 
 from msgspec import to_builtins
 
+from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
-from hermes.config.home import HermesHome, locate_home
-from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PlatformHandle
 from hermes.core.errors import BusyError, NotFoundError, UsageError
@@ -17,7 +16,6 @@ from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.store import Store
-from hermes.util.clock import SystemClock
 
 CODE_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
@@ -283,12 +281,5 @@ def _named_by_settings_error(person_id: str) -> UsageError:
 @asynccontextmanager
 async def open_people_admin(environ: Mapping[str, str]) -> AsyncIterator[PeopleAdmin]:
     """Open the people of this home, with the owner's rights. Creates the home when there is none."""
-    home: HermesHome = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield PeopleAdmin(store, settings)
-    finally:
-        await store.close()
+    async with open_home_services(environ) as on:
+        yield PeopleAdmin(on.store, on.settings)

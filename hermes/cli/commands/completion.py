@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from hermes.admin.completion_names import list_candidates
-from hermes.cli.parser import FILE_KIND, ArgumentValue, CommandParser, CommandSpec, list_commands
+from hermes.cli.command_tree import FILE_KIND, ArgumentValue, CommandSpec, list_commands
+from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.i18n.messages import tr
 from hermes.util.text import escape_unseen_characters, to_one_line

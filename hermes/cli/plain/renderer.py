@@ -99,7 +99,7 @@ class PlainRenderer:
             case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
                 pass
             case ToolStarted():
-                from hermes.commands.views.tool_descriptions import describe_call
+                from hermes.commands.event_descriptions import describe_call
 
                 self._started.add(event.call_id)
                 self._print_line(f"· {describe_call(event, _MAX_CALL_WIDTH)}")

@@ -1,7 +1,7 @@
-"""Describe tools and tool sets for people; a model reads other descriptions."""
+"""Describe tools, their calls and resets of the prompt cache for people; a model reads other descriptions of tools."""
 
 from hermes.core.events import ToolStarted
-from hermes.i18n.messages import N_, tr
+from hermes.i18n.messages import N_, localize, tr, tr_plural
 from hermes.util.text import strip_control_characters, to_one_line
 
 _TOOL_DESCRIPTIONS = {
@@ -60,3 +60,15 @@ def describe_call(event: ToolStarted, width: int) -> str:
     if event.summary and summary.partition(" ")[0] == verb:
         return summary
     return to_one_line(f"{strip_control_characters(event.name)} {summary}".rstrip(), width)
+
+
+def format_epoch_notice(reason: str, count: int) -> str:
+    """Format the notice that requests start from a fresh prefix; empty where nothing is sent again."""
+    if not count:
+        return ""
+    return tr_plural(
+        "Prompt cache reset ({reason}): {n} byte is sent again.",
+        "Prompt cache reset ({reason}): {n} bytes are sent again.",
+        count,
+        reason=localize(strip_control_characters(reason)),
+    )

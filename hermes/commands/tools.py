@@ -1,19 +1,84 @@
-"""`/tools`, `/toolsets`, `/mcp`, `/reload-mcp`: show and switch the tools of this session."""
+"""`hermes tools`: list the tool sets with their state, and switch them on or off.
 
+`/tools`, `/toolsets` do that for the session of a chat.
+"""
+
+import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption
-from hermes.commands.slash.model import describe_cache_reset
-from hermes.commands.views.tool_descriptions import describe_tool, describe_toolset
+from hermes.commands.event_descriptions import describe_tool, describe_toolset
+from hermes.commands.model import describe_cache_reset
+from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
-from hermes.markup.cells import fit_text, pad_text
+from hermes.markup.cells import fit_text, measure_width, pad_text
+from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.admin.models.session_overrides import OverrideEditor
+    from hermes.admin.toolsets import ToolsetChange
+
+TOOLS = Verb(
+    "tools",
+    description="The tool sets: which are on and why. What is switched off is gone from what the model is offered,"
+    " from the next session on.",
+    example="hermes tools disable web",
+    json_layout=JsonLayout.LINE,
+)
+
+
+@TOOLS.action(
+    "",
+    "",
+    argument("action", nargs="?", choices=["list", "enable", "disable"], default="list"),
+    argument("names", nargs="*", metavar="NAME", help="tool sets"),
+    JSON_OPTION,
+)
+def switch_toolsets(call: VerbCall) -> VerbResult:
+    """List the tool sets, or switch some."""
+    from hermes.admin import toolsets
+
+    action, names = call.args.action, call.args.names
+    if action == "list":
+        if names:
+            call.reject_arguments("list takes no name")
+        return rows_result(toolsets.list_toolsets(call.environ), _format_toolset, "")
+    if not names:
+        call.reject_arguments(f"{action} needs the name of a tool set; `hermes tools` shows them")
+    if action == "enable":
+        return _switch_result(toolsets.enable_toolsets(call.environ, names), on=True)
+    return _switch_result(toolsets.disable_toolsets(call.environ, names), on=False)
+
+
+def _switch_result(done: "ToolsetChange", *, on: bool) -> VerbResult:
+    now = N_("{name} is on from the next session.") if on else N_("{name} is off from the next session.")
+    was = N_("{name} is on already.") if on else N_("{name} is off already.")
+    said = [tr(text, name=name) for text, names in ((now, done.changed), (was, done.already)) for name in names]
+    return VerbResult(structs.asdict(done), [escape_unseen_characters(line) for line in said])
+
+
+def _format_toolset(row: Plain) -> str:
+    """Format a tool set on one line, which fits into a terminal."""
+    columns = max(shutil.get_terminal_size((80, 24)).columns - 1, 60) if sys.stdout.isatty() else 0
+    state = tr("on") if row["on"] else tr("off")
+    tools = row["tools"]
+    assert isinstance(tools, list)
+    names = ", ".join(map(str, tools)) or tr("(asked of the server when a session starts)")
+    description = describe_toolset(str(row["name"])) or names
+    why = f" [{row['why']}]" if row["why"] else ""
+    line = escape_unseen_characters(f"{pad_text(str(row['name']), 16)} {pad_text(state, 4)} ")
+    if not columns:
+        return line + description + why
+    room = columns - measure_width(line) - measure_width(why)
+    return line + fit_text(escape_unseen_characters(description), room).rstrip() + why
+
 
 _DEFAULT_COLUMNS, _MIN_COLUMNS = 100, 40
 """The width of a line where there is no terminal, and its minimum."""
@@ -64,11 +129,11 @@ def _list_tools(call: CommandCall) -> None:
 async def list_toolsets(call: CommandCall) -> None:
     """List the tool sets, and which of them this session has."""
     call.require_no_arguments()
-    lines = [_format_toolset(call, row) for row in _session_choices(call).list_toolsets()]
+    lines = [_format_session_toolset(call, row) for row in _session_choices(call).list_toolsets()]
     call.context.tell("\n".join(lines))
 
 
-def _format_toolset(call: CommandCall, row: dict[str, object]) -> str:
+def _format_session_toolset(call: CommandCall, row: dict[str, object]) -> str:
     names = row["tools"]
     assert isinstance(names, list)
     state = tr("on") if row["on"] else tr("off")
@@ -92,44 +157,6 @@ async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(str(row["name"])) for row in _session_choices(call).list_toolsets()]
 
 
-async def list_mcp_servers(call: CommandCall) -> None:
-    """List the MCP servers and their state."""
-    call.require_no_arguments()
-    from hermes.admin.mcp import list_servers
-
-    live, on = call.context.app.live_session(call.context.actor), call.context.app.services
-    rows = list_servers(on.environ)
-    running = {one.spec.name: one for one in on.mcp_servers().servers} if live.tools.mcp_servers else {}
-    lines = []
-    for row in rows:
-        name = str(row["name"])
-        server = running.get(name)
-        if server is None or name not in live.tools.mcp_servers:
-            state = tr("off in this session")
-        elif server.problem:
-            state = tr("not there: {why}", why=to_one_line(escape_unseen_characters(server.problem), 200))
-        elif server.first_attempt.is_set():
-            state = tr_plural("ready, {n} tool", "ready, {n} tools", len(server.tools))
-        else:
-            state = tr("starting")
-        lines.append(f"  {escape_unseen_characters(name):<18} {state}")
-    call.context.tell("\n".join(lines) or tr("There are no MCP servers. `mcp_servers` in config.yaml names them."))
-
-
-async def reload_mcp(call: CommandCall) -> None:
-    """Retry the MCP servers that failed, and tell how to add others."""
-    call.require_no_arguments()
-    live, on = call.context.app.live_session(call.context.actor), call.context.app.services
-    if not live.tools.mcp_servers:
-        call.context.tell(
-            tr("This session has no MCP servers; those of config.yaml come with the next start of Hermes.")
-        )
-        return
-    again = on.mcp_servers().retry_missing()
-    call.context.tell(tr_plural("{n} server is tried again.", "{n} servers are tried again.", again))
-    call.context.tell(tr("Servers that are new in config.yaml come with the next start of Hermes."))
-
-
 COMMANDS = (
     SlashCommand(
         name="tools",
@@ -144,18 +171,5 @@ COMMANDS = (
         about=N_("the sets of tools, and which this session has"),
         group=CommandGroup.MODEL,
         run=list_toolsets,
-    ),
-    SlashCommand(
-        name="mcp",
-        about=N_("the MCP servers and how they are"),
-        group=CommandGroup.MODEL,
-        run=list_mcp_servers,
-    ),
-    SlashCommand(
-        name="reload-mcp",
-        aliases=("reload_mcp",),
-        about=N_("try MCP servers again that are not there"),
-        group=CommandGroup.MODEL,
-        run=reload_mcp,
     ),
 )
