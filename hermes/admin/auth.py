@@ -15,6 +15,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
+from hermes.i18n.messages import N_
 from hermes.llm.key_pool import KeyPool, KeyState, key_ending
 from hermes.llm.key_sources import split_command
 from hermes.plugins import suggest_name
@@ -73,7 +74,7 @@ class KeyAdmin:
         self._home.ensure_exists()
         entries = read_entries(self._home).get(name, ())
         if entry.key and any(other.key == entry.key for other in entries):
-            raise UsageError(f"This key of {name} is there already.", "`hermes auth list` shows it.")
+            raise UsageError(N_("This key of {name} is there already.", name=name), "`hermes auth list` shows it.")
         label = self._choose_label(entry, [other.label for other in entries])
         new = structs.replace(entry, id=os.urandom(6).hex(), label=label)
         add_entry(self._home, name, new)
@@ -85,7 +86,9 @@ class KeyAdmin:
         slot = str(row["slot"])
         if not slot.startswith("auth:"):
             where = "config.yaml" if slot.startswith("given:") else "`.env` or the environment"
-            raise UsageError(f"{row['label']} is not in auth.json.", f"Take it out of {where}.")
+            raise UsageError(
+                N_("{row} is not in auth.json.", row=row["label"]), N_("Take it out of {where}.", where=where)
+            )
         remove_entry(self._home, str(row["provider"]), slot.removeprefix("auth:"))
         if self._ledger is not None:
             await self._ledger.clear(str(row["provider"]), slot)
@@ -112,7 +115,9 @@ class KeyAdmin:
         found = next((row for row in rows if which in (row["label"], str(row["number"]))), None)
         if found is None:
             near = suggest_name(which, [str(row["label"]) for row in rows])
-            raise NotFoundError(f"{name} has no key {which!r}.", near or "`hermes auth list` shows them.")
+            raise NotFoundError(
+                N_("{name} has no key {which}.", name=name, which=repr(which)), near or "`hermes auth list` shows them."
+            )
         return found
 
     def resolve_provider(self, given: str) -> str:
@@ -127,7 +132,11 @@ class KeyAdmin:
                 name = load_record(name).name
             except ConfigError as error:
                 near = suggest_name(name, [*list_provider_names(), *ALIASES])
-                raise UsageError(error.message, near or f"Known are: {', '.join(list_provider_names())}.") from None
+                raise UsageError(
+                    error.message,
+                    near
+                    or N_("Known are: {list_provider_names}.", list_provider_names=", ".join(list_provider_names())),
+                ) from None
         if name == "local":
             raise UsageError("The embedded model needs no key.")
         if name != "custom":
@@ -179,7 +188,9 @@ class KeyAdmin:
         """Return the entry's label, or a new one that is not taken."""
         label = to_one_line(strip_control_characters(entry.label), _MAX_LABEL_LENGTH)
         if label in taken:
-            raise UsageError(f"There is a key of the label {label!r} already.", "Choose another --label.")
+            raise UsageError(
+                N_("There is a key of the label {label} already.", label=repr(label)), "Choose another --label."
+            )
         if label.isdecimal():
             raise UsageError(
                 "A label of digits only would be taken for a number in the list.", "Choose another --label."

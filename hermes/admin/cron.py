@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
+from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.money import NANO_PER_USD
@@ -186,7 +187,7 @@ def _build_outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds
     ok = ended.reason.is_completed
     reason = ""
     if idle:
-        ok, reason = False, N_("there was no sign of life for {n} seconds", n=round(seconds))
+        ok, reason = False, N_("nothing happened for {n} seconds", n=round(seconds))
     elif not ok:
         reason = ended.error or str(ended.reason)
     elif actor.approvals.unasked:
@@ -312,7 +313,7 @@ def _plain_row(row: JobRow) -> Plain:
 
 
 def _plain_job(job: CronJob) -> Plain:
-    row: Plain = to_builtins(to_job_view(job))
+    row: Plain = to_plain(to_job_view(job))
     return row | {"wrong": ""}
 
 

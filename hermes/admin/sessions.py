@@ -31,7 +31,9 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
     home = locate_home(environ)
     async with open_existing_store(home) as store:
         if store is None:
-            raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
+            raise NotFoundError(
+                N_("There are no sessions in {root} yet.", root=home.root), 'Start one: hermes -z "..."'
+            )
         yield SessionAdmin(store, home)
 
 
@@ -172,7 +174,9 @@ class SessionAdmin:
                 self._store.checkpoints, ObjectStore(self._home.checkpoints), CheckpointRetention(total=1 << 62)
             )
         except OSError as error:
-            raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
+            raise StoreError(
+                N_("The copies of its files cannot be deleted: {strerror}.", strerror=error.strerror)
+            ) from None
 
     async def delete_session(self, name: str) -> str:
         """Delete a session with all its data and files, and describe what was done.
@@ -190,8 +194,13 @@ class SessionAdmin:
         if tip == row.id:
             return row.id
         gone = len(before) - len(await self._store.sessions.list_lineage(tip)) - 1
-        others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
-        return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
+        others = N_(", and with it {gone} more parts of the past of {tip}", gone=gone, tip=tip) if gone > 0 else ""
+        return N_(
+            "{id}{others}; the messages condensed since then are restored in {tip}",
+            id=row.id,
+            others=others,
+            tip=tip,
+        )
 
 
 def _totals_row(row: tuple[str, int, int, int]) -> Plain:
@@ -208,4 +217,10 @@ def _delete_session_files(home: HermesHome, session_id: str) -> None:
         for file in home.trajectories.glob(f"{glob.escape(session_id)}_turn_*.json"):
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"The files of session {session_id} cannot be deleted: {error.strerror}.") from None
+        raise StoreError(
+            N_(
+                "The files of session {session_id} cannot be deleted: {strerror}.",
+                session_id=session_id,
+                strerror=error.strerror,
+            )
+        ) from None

@@ -43,7 +43,9 @@ async def build_usage_report(environ: Mapping[str, str], *, since: str = "", ses
     begin = _parse_date(since) if since else None
     async with open_existing_store(home) as store:
         if store is None:
-            raise NotFoundError(f"Nothing was spent in {home.root} yet.", 'Start a session: hermes -z "..."')
+            raise NotFoundError(
+                N_("Nothing was spent in {root} yet.", root=home.root), 'Start a session: hermes -z "..."'
+            )
         settings = load_settings(home).settings
         session_id = (await find_session(store, session)).id if session else None
         await store.spending.settle_lost()
@@ -162,7 +164,7 @@ def _parse_date(text: str) -> float:
     try:
         return time.mktime(time.strptime(text, _DAY))
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is not a date.", "Write it as 2026-11-01.") from None
+        raise UsageError(N_("{text} is not a date.", text=repr(text)), "Write it as 2026-11-01.") from None
 
 
 def _total_without_key(totals: Sequence[SpendTotal], saving: int | None) -> Plain:

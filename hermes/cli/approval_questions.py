@@ -94,7 +94,7 @@ def format_question(event: ApprovalAsked, background_id: str = "") -> list[tuple
     Of a very long command only the beginning and the end are shown; then the reason names the words that it is about.
     """
     shown = escape_confusable_characters(event.subject)
-    message = tr("{tool} wants to run:", tool=event.tool)
+    message = tr("Allow {tool}?", tool=event.tool)
     if background_id:
         message = tr(
             "The session {id}, which works in the background, asks. {question}", id=background_id, question=message
@@ -130,5 +130,5 @@ def _describe_closing(event: ApprovalAnswered) -> tuple[str, str]:
         answer = tr("allowed") if event.allowed else tr("refused")
         return "notice", tr("It was answered elsewhere: {answer}.", answer=answer)
     if event.by == _WITHDRAWN:
-        return "notice", tr("The question is withdrawn: nobody waits for its answer any more.")
+        return "notice", tr("The question was withdrawn.")
     return "warning", tr("The question had no answer in time, which means no.")

@@ -9,6 +9,7 @@ import sys
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.util.text import escape_unseen_characters
@@ -44,7 +45,7 @@ def report_failure(error: HermesError) -> int:
 
 def print_json(value: object) -> None:
     """Print the value as indented JSON on standard output."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(to_json(value)).decode() + "\n")
 
 
 def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
@@ -56,7 +57,7 @@ def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
     if yes:
         return True
     if not sys.stdin.isatty():
-        print_error(tr("{what} needs a yes: add --yes.", what=what))
+        print_error(tr("{what} needs confirmation: add --yes.", what=what))
         return None
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in YES_ANSWERS

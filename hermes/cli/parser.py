@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from hermes.cli.output import print_error
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
+from hermes.util.localizable import join_localizable
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
 _ARGPARSE_PHRASES = (
@@ -34,7 +35,7 @@ _REPLACED_MESSAGES = (
         re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"),
         N_("{name} takes a number, not {value}"),
     ),
-    (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
+    (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value")),
 )
 """Messages of argparse that are replaced by our own."""
 
@@ -59,6 +60,20 @@ def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
     finally:
         _capturing_parser.reset(before)
     raise AssertionError(f"{run.__module__} parses nothing")
+
+
+def _localize_argparse_message(message: str) -> str:
+    """Translate a message; argparse hands its own over in English, with their values filled in."""
+    for form, words in _REPLACED_MESSAGES:
+        if found := form.fullmatch(message):
+            return tr(words, **found.groupdict())
+    for template in _ARGPARSE_PHRASES:
+        form = re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(template)))
+        if found := form.fullmatch(message):
+            return tr(
+                template, **{name: _localize_argparse_message(value) for name, value in found.groupdict().items()}
+            )
+    return localize(message)
 
 
 class _LocalizedHelpFormatter(argparse.HelpFormatter):
@@ -149,10 +164,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a hint and exit with code 2."""
-        for form, words in _REPLACED_MESSAGES:
-            if found := form.fullmatch(message):
-                message = N_(words, **found.groupdict())
-        said = localize(message).rstrip(".。")
+        said = _localize_argparse_message(message).rstrip(".。")
         hint = tr("`{command} --help` shows what there is.", command=self.prog)
         print_error(join_sentences(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
         raise SystemExit(2)
@@ -186,11 +198,16 @@ class CommandParser(argparse.ArgumentParser):
 
         first = rest[0]
         if not first.startswith("-"):
-            self.error(f"{first!r} is one word too many. {self.stray_word_hint}".rstrip())
+            self.error(
+                join_localizable(
+                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), self.stray_word_hint))
+                )
+            )
         name = first.partition("=")[0]
         if name in self.iterate_options():
-            self.error(f"{name} stands behind a verb, such as `list`")
-        self.error(f"there is no option {name}. {suggest_name(name, self.iterate_options())}".rstrip())
+            self.error(N_("{name} goes after a subcommand, such as `list`", name=name))
+        near = suggest_name(name, self.iterate_options())
+        self.error(join_localizable(" ", (N_("there is no option {name}.", name=name), near)))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check a value against the choices, as argparse does, and name the nearest choice first in the error."""
@@ -205,4 +222,4 @@ class CommandParser(argparse.ArgumentParser):
             near=suggest_name(str(value), choices),
             choices=", ".join(choices),
         )
-        raise argparse.ArgumentError(None, said)
+        self.error(said)

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-import msgspec
-
 from hermes.cli.output import confirm_action, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.verb import DeclinedError, JsonLayout, Verb, VerbAction, VerbArgument, VerbCall, VerbResult
 from hermes.config.environment import copy_environment
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.util.text import escape_unseen_characters
 
@@ -128,7 +127,7 @@ class TerminalCall(VerbCall):
 
     def write_row(self, value: object, lines: Sequence[str]) -> None:
         """Print a row now."""
-        print(msgspec.json.encode(value).decode() if self.as_json else "\n".join(lines), flush=True)
+        print(to_json(value).decode() if self.as_json else "\n".join(lines), flush=True)
 
     def report_progress(self, text: str) -> None:
         """Write the step over the one before it, on a terminal only."""

@@ -9,27 +9,27 @@ VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", N_("talk with the agent (`-q TEXT` for one message, with its work shown)")),
     "setup": (
         "hermes.cli.commands.setup",
-        N_("from nothing to a working model; takes over what another agent has kept"),
+        N_("set up a working model; import what another agent has stored"),
     ),
     "model": ("hermes.cli.commands.model", N_("the model that answers: show, choose, list")),
     "tools": ("hermes.commands.tools:TOOLS", N_("list the tool sets, and switch them on or off")),
     "config": ("hermes.cli.commands.config:CONFIG", N_("show, set, edit and check the settings")),
     "status": (
         "hermes.commands.status:STATUS",
-        N_("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
+        N_("everything on one screen: model, keys, sandbox, sessions, money, pending approvals"),
     ),
     "gateway": (
         "hermes.cli.commands.gateway:GATEWAY",
         N_("answer on chat platforms, and run jobs when they are due"),
     ),
-    "send": ("hermes.cli.commands.send:SEND", N_("say something to a chat, from a script")),
+    "send": ("hermes.cli.commands.send:SEND", N_("send a message to a chat, from a script")),
     "people": (
         "hermes.commands.people:PEOPLE",
         N_("who may talk with the agent from chats: list, add, change, remove"),
     ),
     "pairing": (
         "hermes.commands.people:PAIRING",
-        N_("make, list and take back the codes by which somebody becomes known"),
+        N_("make, list and revoke pairing codes"),
     ),
     "audit": (
         "hermes.commands.people:AUDIT",
@@ -48,7 +48,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "memory": ("hermes.commands.memory:MEMORY", N_("list, change, approve and take back what the agent remembers")),
     "cron": (
         "hermes.commands.cron:CRON",
-        N_("jobs on a clock: list, add, change, run, stop, and what became of them"),
+        N_("scheduled jobs: list, add, change, run, stop, and see their history"),
     ),
     "webhook": (
         "hermes.commands.webhooks:WEBHOOK",
@@ -61,9 +61,9 @@ VERBS: dict[str, tuple[str, str]] = {
         "hermes.commands.status:DOCTOR",
         N_("check this home and machine and say what to do; `--fix` fixes what is safe to fix"),
     ),
-    "logs": ("hermes.commands.status:LOGS", N_("what went wrong inside, newest last; `-f` follows")),
+    "logs": ("hermes.commands.status:LOGS", N_("the log, newest last; `-f` follows")),
     "backup": ("hermes.commands.backup:BACKUP", N_("put the home into one file, or list the backups there are")),
-    "restore": ("hermes.commands.backup:RESTORE", N_("put a backup in the place of what is there")),
+    "restore": ("hermes.commands.backup:RESTORE", N_("restore a backup")),
     "profile": ("hermes.commands.profiles:PROFILE", N_("several homes beside each other: list, create, clone, use")),
     "worktree": ("hermes.commands.worktrees:WORKTREE", N_("list and remove the git worktrees that `-w` made")),
     "update": (
@@ -82,7 +82,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "guard": (
         "hermes.cli.commands.guard",
-        N_("say what would be allowed: a command, a path, a URL; show a text without secrets"),
+        N_("check what would be allowed: a command, a path, a URL; show a text without secrets"),
     ),
     "version": ("hermes.commands.update:VERSION", N_("show the version")),
 }

@@ -27,7 +27,8 @@ _SAFE_KEY_HINT = N_(
 async def _open_keys(call: VerbCall) -> AsyncIterator[KeyAdmin]:
     if call.args.verb == "add" and (call.args.typed or call.args.typed_option is not None):
         raise UsageError(
-            "A key on the command line would stand in the shell's history and in the list of processes.", _SAFE_KEY_HINT
+            ("A key on the command line would show up in the shell's history and in the list of processes."),
+            _SAFE_KEY_HINT,
         )
     async with open_key_admin(call.environ) as admin:
         yield admin
@@ -42,7 +43,7 @@ AUTH = AdminVerb(
 )
 
 
-@AUTH.admin_action("list", "every key: where it is from and how it stands (also without a verb)", JSON_OPTION)
+@AUTH.admin_action("list", "every key, its source and its state (also without a verb)", JSON_OPTION)
 async def list_keys(auth: KeyAdmin, call: VerbCall) -> VerbResult:
     """List every key with its state, by provider."""
     del call
@@ -60,7 +61,7 @@ async def list_keys(auth: KeyAdmin, call: VerbCall) -> VerbResult:
 
 @AUTH.admin_action(
     "add",
-    "keep a key, or where to find one",
+    "add a key, or the place where one is found",
     argument("provider", help="such as openrouter; custom:HOST for a server of your own"),
     argument("--label", default="", metavar="L", help="what to call it"),
     argument("--organisation", default="", metavar="O", help="the account it belongs to; limits are shared there"),
@@ -103,7 +104,7 @@ async def remove_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
 
 @AUTH.admin_action(
     "reset",
-    "have keys tried again at once that rest or were refused",
+    "retry resting or refused keys at once",
     argument("provider", nargs="?", default="", help="empty: all"),
     argument("key", nargs="?", default="", metavar="LABEL-OR-NUMBER", help="empty: all of the provider"),
 )

@@ -26,8 +26,8 @@ BACKUP = Verb(
 )
 RESTORE = Verb(
     "restore",
-    description="Put what a backup holds in the place of what the home has. The home is backed up first; no session "
-    "may be open. What the backup does not hold stays as it is.",
+    description="Restore a backup. The home is backed up first; no session may be open. What the "
+    "backup does not hold stays as it is.",
     example="hermes restore hermes-20261101-120000.zip --dry-run",
 )
 
@@ -140,7 +140,7 @@ async def manage_backups(call: CommandCall) -> None:
             call.context.tell(
                 "\n".join(escape_unseen_characters(line) for line in lines) or tr("There is no backup yet.")
             )
-            call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` puts one back."))
+            call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` restores one."))
         case ["create"]:
             made = await asyncio.to_thread(create_backup, on.environ)
             call.context.tell(
@@ -154,7 +154,7 @@ async def manage_backups(call: CommandCall) -> None:
                 call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
         case ["restore" | "prune", *_]:
             raise UsageError(
-                N_("A home is put back while no chat is open."),
+                N_("Close every chat before you restore a home."),
                 N_("`hermes restore FILE`; /snapshot list names them."),
             )
         case _:

@@ -74,23 +74,24 @@ _JOB_OPTIONS = (
     argument("--repeat", type=int, metavar="N", help="how many runs in all"),
     argument("--max-cost", type=float, metavar="USD", help="dollars that one run may spend"),
     argument("--grace", type=float, metavar="SECONDS", help="how late a run may be"),
-    argument("--catch-up", choices=("skip", "last", "all"), help="what is done about instants that were missed"),
+    argument("--catch-up", choices=("skip", "last", "all"), help="how missed runs are handled"),
     argument("--catch-up-limit", type=int, metavar="N", help="with `all`: how many at most"),
-    argument("--overlap", choices=("skip", "queue", "stop"), help="what is done while an earlier run goes on"),
-    argument("--jitter", type=int, metavar="SECONDS", help="spread it over so many seconds"),
+    argument("--overlap", choices=("skip", "queue", "stop"), help="how a run is handled while an earlier one goes on"),
+    argument("--jitter", type=int, metavar="SECONDS", help="start it up to so many seconds later, at random"),
     argument(
         "--repeatable",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="run an instant again whose process died",
+        help="run it again when its process died",
     ),
-    argument("--quiet", action=argparse.BooleanOptionalAction, default=None, help="tell nobody of failures"),
+    argument("--quiet", action=argparse.BooleanOptionalAction, default=None, help="do not report failures"),
 )
 CRON = AdminVerb(
     "cron",
     _open_cron,
-    description="Jobs on a clock: each is a prompt for a fresh session, or a script, with a schedule. They run while "
-    "`hermes gateway` runs; what comes of them is delivered, and kept in the home's folder cron/output.",
+    description="Scheduled jobs: each is a prompt for a fresh session, or a script, with a schedule. "
+    "They run while `hermes gateway` runs; their output is delivered, and kept in the "
+    "home's folder cron/output.",
     example='hermes cron add "0 9 * * 1-5" "Tell me what is new in ~/notes." --name morning',
 )
 
@@ -140,13 +141,13 @@ async def edit_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     return _job_result(admin, call, row, tr("Changed."))
 
 
-@CRON.admin_action("pause", "let nothing be due until it is resumed", _JOB, JSON_OPTION, in_chats=True)
+@CRON.admin_action("pause", "pause it until it is resumed", _JOB, JSON_OPTION, in_chats=True)
 async def pause_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     """Let no run of a job be due until it is resumed."""
     return _job_result(admin, call, await admin.change_state("pause", call.args.job), tr("Paused."))
 
 
-@CRON.admin_action("resume", "let it be due again from now on", _JOB, JSON_OPTION, in_chats=True)
+@CRON.admin_action("resume", "resume it", _JOB, JSON_OPTION, in_chats=True)
 async def resume_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     """Let the runs of a job be due again."""
     return _job_result(admin, call, await admin.change_state("resume", call.args.job), tr("Resumed."))
@@ -173,20 +174,20 @@ async def stop_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     return VerbResult({"stopped": count}, [tr("It is being stopped.") if count else tr("It does not run.")])
 
 
-@CRON.admin_action("remove", "forget it, with its history", _JOB, JSON_OPTION, YES_OPTION, in_chats=True)
+@CRON.admin_action("remove", "remove it, with its history", _JOB, JSON_OPTION, YES_OPTION, in_chats=True)
 async def remove_job(admin: "CronAdmin", call: VerbCall) -> VerbResult:
     """Remove a job with its history; on the command line after a yes."""
     row = await admin.get_job(call.args.job)
     if call.context is None:
         name = escape_unseen_characters(str(row["name"]))
-        question = tr("Forget the job {name}, with its history?", name=name)
+        question = tr("Remove the job {name}, with its history?", name=name)
         await call.require_yes(question, what=tr("Removing"))
     return _job_result(admin, call, await admin.change_state("remove", str(row["id"])), tr("Removed."))
 
 
 @CRON.admin_action(
     "history",
-    "what became of due instants, the newest first",
+    "the history of runs, the newest first",
     JSON_OPTION,
     argument("job", nargs="?", help="a job; all of them without"),
     argument("--limit", type=int, default=30, metavar="N", help="how many, 30 by default"),
@@ -201,7 +202,7 @@ async def list_history(admin: "CronAdmin", call: VerbCall) -> VerbResult:
 
 @CRON.admin_action(
     "tick",
-    "run once what is due now, and wait for it; for a timer of the system's, in place of a gateway",
+    "run what is due now once, and wait for it; for a system timer instead of a gateway",
     JSON_OPTION,
 )
 async def run_due_jobs(admin: "CronAdmin", call: VerbCall) -> VerbResult:
@@ -289,7 +290,7 @@ async def _complete_job(call: CommandCall) -> Sequence[MenuOption]:
 
 COMMAND = slash_command(
     CRON,
-    about=N_("jobs on a clock: list them, make one, run, stop and remove them"),
+    about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
     usage=N_("[verb] [job]"),
     group=CommandGroup.WORK,
     takes=N_(

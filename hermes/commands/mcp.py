@@ -78,7 +78,9 @@ async def probe_server(environ: Mapping[str, str], name: str) -> Plain:
         settings, environ, home, wardens, build_redactor(environ, home, settings), workspace=os.getcwd(), only=name
     )
     if not found.servers:
-        raise NotFoundError(f"There is no MCP server {name!r}.", "`hermes mcp list` shows those of config.yaml.")
+        raise NotFoundError(
+            N_("There is no MCP server {name}.", name=repr(name)), "`hermes mcp list` shows those of config.yaml."
+        )
     (server,) = found.servers
     began = time.monotonic()
     try:
@@ -170,14 +172,14 @@ async def reload_mcp(call: CommandCall) -> None:
 COMMANDS = (
     SlashCommand(
         name="mcp",
-        about=N_("the MCP servers and how they are"),
+        about=N_("the MCP servers and their state"),
         group=CommandGroup.MODEL,
         run=show_servers,
     ),
     SlashCommand(
         name="reload-mcp",
         aliases=("reload_mcp",),
-        about=N_("try MCP servers again that are not there"),
+        about=N_("retry MCP servers that are not available"),
         group=CommandGroup.MODEL,
         run=reload_mcp,
     ),

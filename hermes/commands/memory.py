@@ -5,8 +5,6 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from msgspec import to_builtins
-
 from hermes.admin.home_services import open_home_services
 from hermes.commands.command import CommandCall, CommandGroup
 from hermes.commands.context import MenuOption
@@ -22,6 +20,7 @@ from hermes.commands.verb import (
     slash_command,
 )
 from hermes.config.environment import merge_dotenv
+from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.memory.files import MemoryTarget
@@ -115,7 +114,7 @@ async def open_memory_admin(environ: Mapping[str, str], *, person: str = "") -> 
 def memory_revision_row(revision: Revision) -> Plain:
     """Return a memory change as plain values."""
     change = change_from_revision(revision)
-    row: Plain = to_builtins(revision, builtin_types=(bytes,))
+    row: Plain = to_plain(revision, builtin_types=(bytes,))
     row |= {"before": change.before, "after": change.after, "sources": list(revision.sources)}
     return row | {"what": describe_change(change)}
 
@@ -168,7 +167,7 @@ def _get_target(call: VerbCall) -> str:
     return "user" if call.args.user else "memory"
 
 
-@MEMORY.admin_action("pending", "the changes that wait for your yes", JSON_OPTION, _PERSON, in_chats=True)
+@MEMORY.admin_action("pending", "the changes that wait for your approval", JSON_OPTION, _PERSON, in_chats=True)
 async def list_pending(admin: MemoryAdmin, call: VerbCall) -> VerbResult:
     """List the changes that wait for approval."""
     del call
@@ -187,7 +186,7 @@ async def reject_change(admin: MemoryAdmin, call: VerbCall) -> VerbResult:
     return _change_result(await admin.reject_change(call.args.number))
 
 
-@MEMORY.admin_action("undo", "put back what stood there before a change", _PERSON, _NUMBER, in_chats=True)
+@MEMORY.admin_action("undo", "restore what a change replaced", _PERSON, _NUMBER, in_chats=True)
 async def undo_change(admin: MemoryAdmin, call: VerbCall) -> VerbResult:
     """Undo an applied change."""
     return _change_result(await admin.undo_change(call.args.number))

@@ -37,7 +37,7 @@ def describe_cache_reset(count: int | None) -> str:
     if count is None:
         return tr("It was stopped; the next message begins with what was there before.")
     if not count:
-        return tr("Nothing was said yet, so that costs nothing.")
+        return tr("There are no messages yet, so that costs nothing.")
     if count < _MIN_REPORTED_BYTES:
         return ""
     return tr(

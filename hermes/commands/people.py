@@ -109,7 +109,7 @@ async def rename_person(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
 
 @PEOPLE.admin_action(
     "role",
-    "let somebody be an admin, a user or a guest",
+    "change a person's role: admin, user or guest",
     _PERSON,
     argument("role", help="admin, user or guest"),
     JSON_OPTION,
@@ -120,26 +120,26 @@ async def set_role(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     return _person_result(await admin.set_role(call.args.person, call.args.role))
 
 
-@PEOPLE.admin_action("link", "let an account on a platform be somebody's", _PERSON, _PLATFORM, _ACCOUNT, JSON_OPTION)
+@PEOPLE.admin_action("link", "link an account on a platform to a person", _PERSON, _PLATFORM, _ACCOUNT, JSON_OPTION)
 async def link_account(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Link an account on a platform to a person."""
     return _person_result(await admin.link_account(call.args.person, call.args.platform, call.args.account))
 
 
-@PEOPLE.admin_action("unlink", "let an account be nobody's", _PLATFORM, _ACCOUNT, JSON_OPTION)
+@PEOPLE.admin_action("unlink", "unlink an account from its person", _PLATFORM, _ACCOUNT, JSON_OPTION)
 async def unlink_account(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Unlink an account, and show whose it was."""
     return _person_result(await admin.find_person(await admin.unlink_account(call.args.platform, call.args.account)))
 
 
-@PEOPLE.admin_action("remove", "know somebody no more", _PERSON, YES_OPTION, JSON_OPTION, in_chats=True)
+@PEOPLE.admin_action("remove", "remove a person", _PERSON, YES_OPTION, JSON_OPTION, in_chats=True)
 async def remove_person(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Remove a person after a yes."""
     name = escape_unseen_characters(await admin.find_removable_person(call.args.person))
-    question = tr("Know {name} no more? They get no answer then.", name=name)
+    question = tr("Remove {name}? They get no answers then.", name=name)
     await call.require_yes(question, what=tr("Removing somebody"))
     removed = await admin.remove_person(call.args.person)
-    line = tr("{name} is not known any more.", name=escape_unseen_characters(removed))
+    line = tr("{name} was removed.", name=escape_unseen_characters(removed))
     return VerbResult({"removed": removed}, [line])
 
 
@@ -157,8 +157,8 @@ def _person_result(row: Plain) -> VerbResult:
 PAIRING = AdminVerb(
     "pairing",
     _open_people,
-    description="Codes by which somebody becomes known: they send the code to the bot in a direct chat. A code counts"
-    " once and for an hour; three may wait for each platform.",
+    description="Pairing codes: a new person sends the code to the bot in a direct chat. A code "
+    "works once and for an hour; three may be open for each platform.",
     example="hermes pairing new --role user --platform telegram",
 )
 
@@ -168,7 +168,7 @@ PAIRING = AdminVerb(
     "make a code, which is shown once",
     argument("--role", default="user", help="what they become: owner, admin, user (the default) or guest"),
     argument("--platform", default="", help="the only account of Hermes' where it counts, as `platforms:` names it"),
-    argument("--person", default="", metavar="ID", help="who is known already, and gets one more account"),
+    argument("--person", default="", metavar="ID", help="a known person, who gets one more account"),
     argument("--name", default="", help="what they are called"),
     JSON_OPTION,
 )
@@ -187,13 +187,11 @@ async def list_codes(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     return rows_result(await admin.list_codes(), format_pairing_code, tr("No code waits."))
 
 
-@PAIRING.admin_action(
-    "revoke", "let a code count no more", argument("code", help="its id, as `list` shows it"), JSON_OPTION
-)
+@PAIRING.admin_action("revoke", "revoke a code", argument("code", help="its id, as `list` shows it"), JSON_OPTION)
 async def revoke_code(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     """Revoke a pending code."""
     await admin.revoke_code(call.args.code)
-    return VerbResult({"revoked": call.args.code}, [tr("The code counts no more.")])
+    return VerbResult({"revoked": call.args.code}, [tr("The code is revoked.")])
 
 
 AUDIT = AdminVerb(
@@ -228,7 +226,7 @@ async def create_pairing_code(call: CommandCall) -> None:
     admin = _people_admin(call.context, call.name)
     code = await admin.create_code(words[0] if words else "user")
     call.context.tell(
-        tr("The code is {code}. It counts once and for an hour: they send it to this bot in a direct chat.", code=code)
+        tr(("The code is {code}. It works once and for an hour: they send it to this bot in a direct chat."), code=code)
     )
     waiting = len(await admin.list_codes())
     call.context.tell(tr_plural("{n} code waits.", "{n} codes wait.", waiting))
@@ -244,7 +242,7 @@ COMMANDS = (
     ),
     SlashCommand(
         name="pair",
-        about=N_("make a code by which somebody becomes known"),
+        about=N_("make a pairing code for a new person"),
         usage=N_("[role]"),
         group=CommandGroup.ABOUT,
         run=create_pairing_code,

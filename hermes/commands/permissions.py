@@ -76,7 +76,9 @@ def _check_approval_arguments(call: VerbCall) -> None:
     if args.action == "list" and args.id:
         call.reject_arguments("list takes no id; one question as a whole: hermes approvals show ID")
     if args.action != "list" and not args.id:
-        call.reject_arguments(f"{args.action} needs the id of a question; `hermes approvals` lists them")
+        call.reject_arguments(
+            N_("{action} needs the id of a question; `hermes approvals` lists them", action=args.action)
+        )
 
 
 def _format_question(row: Plain, shorten: Callable[[str], str]) -> list[str]:
@@ -123,7 +125,9 @@ async def answer_approval(environ: Mapping[str, str], id_prefix: str, scope: Ans
         name = _match_id([row.id for row in rows], id_prefix)
         assert store is not None  # a question was found in it
         if not _offers_scope(next(row for row in rows if row.id == name), scope):
-            raise UsageError(f"This question has no answer `{scope}`.", "`hermes approvals` shows which it has.")
+            raise UsageError(
+                N_("This question has no answer `{scope}`.", scope=scope), "`hermes approvals` shows which it has."
+            )
         if not await store.approvals.answer(name, StoredApprovalAnswer(scope, "person")):
             raise NotFoundError("It was answered, withdrawn, or ran out of time, just now.")
 
@@ -134,7 +138,7 @@ def _match_id(ids: Sequence[str], id_prefix: str) -> str:
     if len(found) != 1:
         none, many = (
             "No question of this id waits for an answer.",
-            f"{len(found)} questions of this id wait for an answer.",
+            N_("{found} questions of this id wait for an answer.", found=len(found)),
         )
         raise NotFoundError(many if found else none, "`hermes approvals` lists them.")
     return found[0]
@@ -149,7 +153,7 @@ def _offers_scope(row: ApprovalRow, scope: AnswerScope) -> bool:
     "",
     "",
     argument("folder", nargs="?", default=".", help="the folder, with all below it (default: this one)"),
-    argument("--remove", action="store_true", help="trust it no more"),
+    argument("--remove", action="store_true", help="stop trusting it"),
     argument("--list", action="store_true", dest="listed", help="show the trusted folders"),
     argument("--json", action="store_true", dest="as_json", help="list as JSON"),
     argument("--all-of-it", action="store_true", help="also your home as a whole, or what contains it"),
@@ -161,7 +165,10 @@ def trust_folder(call: VerbCall) -> VerbResult:
         none = tr("No folder is trusted yet. `hermes trust FOLDER` trusts one.")
         return rows_result(read_trusted_folders(home.trust_file), escape_confusable_characters, none)
     if not args.remove and not os.path.isdir(os.path.expanduser(args.folder)):
-        raise UsageError(f"{escape_confusable_characters(args.folder)} is not a folder.", "Name the project's folder.")
+        raise UsageError(
+            N_("{folder} is not a folder.", folder=escape_confusable_characters(args.folder)),
+            "Name the project's folder.",
+        )
     if not args.remove:
         _check_scope(call)
     home.ensure_exists()
@@ -175,7 +182,7 @@ def _change_trust(home: HermesHome, folder: str, *, trusted: bool) -> str:
     real = escape_confusable_characters(path)
     if not trusted:
         inside = is_trusted(path, read_trusted_folders(home.trust_file))
-        note = (" " + tr("It lies in a folder that still is.")) if inside else ""
+        note = (" " + tr("It is in a folder that is still trusted.")) if inside else ""
         return tr(
             "{real} is {changed}.{note}",
             real=real,
@@ -209,7 +216,9 @@ def _check_scope(call: VerbCall) -> None:
             return
     option = _INSIST_PHRASE.replace(" ", "-")
     insist = N_("Name the project's folder, or insist with --{option}.", option=option)
-    raise UsageError(f"{real} is not trusted: {why}.", insist if may_insist else "Name the project's folder.")
+    raise UsageError(
+        N_("{real} is not trusted: {why}.", real=real, why=why), insist if may_insist else "Name the project's folder."
+    )
 
 
 async def trust_files(home: HermesHome, folder: str) -> int:
@@ -251,7 +260,7 @@ async def answer_in_menu(call: CommandCall) -> None:
             (AnswerScope.SESSION, MenuOption(tr("Yes, for its session"), _visible_field(row, "session_covers")))
         )
     if row["always_covers"]:
-        offered.append((AnswerScope.ALWAYS, MenuOption(tr("Yes, from now on"), _visible_field(row, "always_covers"))))
+        offered.append((AnswerScope.ALWAYS, MenuOption(tr("Yes, always"), _visible_field(row, "always_covers"))))
     answer = await call.context.choose(tr("Your answer?"), [option for _, option in offered])
     if answer is None:
         return
@@ -351,19 +360,19 @@ async def toggle_yolo(call: CommandCall) -> None:
 COMMANDS = (
     SlashCommand(
         name="approvals",
-        about=N_("what waits for your yes, in whichever session; answer it"),
+        about=N_("list the approval requests of all sessions, and answer them"),
         group=CommandGroup.WORK,
         run=answer_in_menu,
     ),
     SlashCommand(
         name="sandbox",
-        about=N_("what holds commands back, and how to change it"),
+        about=N_("what confines commands, and how to change it"),
         group=CommandGroup.WORK,
         run=describe_sandbox,
     ),
     SlashCommand(
         name="trust",
-        about=N_("trust a folder's files, after a yes"),
+        about=N_("trust a folder's files, after you confirm"),
         usage=N_("[folder|list]"),
         group=CommandGroup.WORK,
         run=trust_after_question,
@@ -371,7 +380,7 @@ COMMANDS = (
     ),
     SlashCommand(
         name="yolo",
-        about=N_("ask nothing in this session (refusals stand); again: ask as before"),
+        about=N_("ask nothing in this session (what is refused stays refused); again: ask as before"),
         group=CommandGroup.WORK,
         run=toggle_yolo,
         surfaces=frozenset({Surface.TERMINAL}),

@@ -256,9 +256,7 @@ def show_profile(call: VerbCall) -> VerbResult:
     return VerbResult(row, _format_profile(row))
 
 
-@PROFILE.action(
-    "rename", "give one another name", JSON_OPTION, _NAME, argument("new", metavar="NEW-NAME", help="its new name")
-)
+@PROFILE.action("rename", "rename one", JSON_OPTION, _NAME, argument("new", metavar="NEW-NAME", help="its new name"))
 def rename_profile(call: VerbCall) -> VerbResult:
     """Give a profile another name."""
     profiles, args = ProfileAdmin(call.environ), call.args

@@ -41,7 +41,7 @@ _KIND_NAMES = {"branch": N_("branch"), "archive": N_("condensed past")}
 @asynccontextmanager
 async def _open_sessions(call: VerbCall) -> AsyncIterator[SessionAdmin]:
     if not 0 < getattr(call.args, "limit", 1) < _MAX_LIMIT:
-        raise UsageError(f"--limit must be above zero and below {_MAX_LIMIT}.")
+        raise UsageError(N_("--limit must be above zero and below {MAX_LIMIT}.", MAX_LIMIT=_MAX_LIMIT))
     async with open_session_admin(call.environ) as admin:
         yield admin
 
@@ -52,7 +52,7 @@ _HIDDEN = argument("--hidden", action="store_true", help="show what Hermes itsel
 SESSIONS = AdminVerb(
     "sessions",
     _open_sessions,
-    description="Look at, search, rename, export and delete what was said. In a chat `/sessions` browses them.",
+    description=("List, search, rename, export and delete conversations. In a chat `/sessions` browses them."),
     example="hermes sessions search '天气 report' --limit 5",
 )
 
@@ -109,7 +109,9 @@ async def write_export(admin: SessionAdmin, call: VerbCall) -> VerbResult:
     try:
         await asyncio.to_thread(Path(args.output).write_bytes, found)
     except OSError as error:
-        raise HermesError(f"{args.output} cannot be written: {error.strerror}.") from None
+        raise HermesError(
+            N_("{output} cannot be written: {strerror}.", output=args.output, strerror=error.strerror)
+        ) from None
     return VerbResult()
 
 
@@ -143,9 +145,9 @@ async def delete_session(admin: SessionAdmin, call: VerbCall) -> VerbResult:
 
 @SESSIONS.admin_action(
     "prune",
-    "delete the sessions in which nothing was said for a time",
+    "delete sessions that were not used for a time",
     JSON_OPTION,
-    argument("--older-than", required=True, metavar="TIME", help="how long nothing was said: 90d, 12w"),
+    argument("--older-than", required=True, metavar="TIME", help="how long it was unused: 90d, 12w"),
     argument("--dry-run", action="store_true", help="only say which they are"),
     SHORT_YES_OPTION,
 )
@@ -333,7 +335,7 @@ async def show_history(call: CommandCall) -> None:
         if not message.synthetic and message.role in (Role.USER, Role.ASSISTANT) and message.text.strip()
     ]
     if not said:
-        call.context.tell(tr("Nothing was said in this session yet."))
+        call.context.tell(tr("This session has no messages yet."))
     for message in said[-count:]:
         if message.role is Role.USER:
             call.context.tell(f"› {strip_control_characters(message.text)}")
@@ -369,7 +371,7 @@ _SESSIONS_COMMANDS = (
     ),
     SlashCommand(
         name="search",
-        about=N_("look through everything that was ever said"),
+        about=N_("search all conversations"),
         usage=N_("words"),
         group=CommandGroup.SESSION,
         run=search_messages,

@@ -84,12 +84,14 @@ async def install_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     package = await admin.load_package(args.source)
     offer = await admin.preview_package(package)
     if args.sha256 and args.sha256.lower() != offer["sha256"]:
-        raise UsageError(f"Its sha256 is {offer['sha256']}, not the one given.", "Nothing was installed.")
+        raise UsageError(
+            N_("Its sha256 is {offer}, not the one given.", offer=offer["sha256"]), "Nothing was installed."
+        )
     call.show(_format_package(offer))
     try:
         await call.require_yes(
             tr("Install it? The agent will follow what it says."),
-            unasked=N_("Installing needs a yes: --yes with --sha256 as above."),
+            unasked=N_("Run it again with --yes and the --sha256 above to install."),
         )
     except DeclinedError as error:
         if error.exit_code == 1:
@@ -98,7 +100,7 @@ async def install_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     return _change_result(await admin.install_package(package))
 
 
-@SKILLS.admin_action("pending", "the changes that wait for your yes", JSON_OPTION, in_chats=True)
+@SKILLS.admin_action("pending", "the changes that wait for your approval", JSON_OPTION, in_chats=True)
 async def list_pending(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     """List the changes that wait for approval."""
     del call
@@ -142,7 +144,7 @@ async def rollback_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     return _change_result(await admin.rollback_skill(call.args.name, call.args.number))
 
 
-@SKILLS.admin_action("remove", "take a skill of your own away; rollback brings it back", _NAME)
+@SKILLS.admin_action("remove", "remove a skill of your own; rollback restores it", _NAME)
 async def remove_skill(admin: "SkillAdmin", call: VerbCall) -> VerbResult:
     """Remove one of the person's own skills."""
     return _change_result(await admin.remove_skill(call.args.name))
@@ -259,7 +261,7 @@ def _change_result(row: Plain) -> VerbResult:
 def _format_package(offer: Plain) -> list[str]:
     files = offer["files"]
     assert isinstance(files, dict)
-    state = tr("new") if offer["new"] else tr("in the place of what is there")
+    state = tr("new") if offer["new"] else tr("replace what is there")
     lead = tr("{name} from {source} ({state})", name=offer["name"], source=offer["source"], state=state)
     sizes = ["  " + tr("{size:>9,} bytes  {path}", size=size, path=path) for path, size in files.items()]
     return [

@@ -18,6 +18,7 @@ from hermes.i18n.formats import format_bytes, format_compact, format_number, for
 from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
 from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
+from hermes.util.localizable import Localizable
 from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ _MAX_LINES = 1_000_000
 _STATE_MARKS = {"ok": "ok", "warning": "! "}
 STATUS = Verb(
     "status",
-    description="Say how things stand. Exit code 1: the model cannot be reached.",
+    description="Show the state of everything. Exit code 1: the model cannot be reached.",
     example="hermes status --offline",
 )
 DOCTOR = Verb(
     "doctor",
-    description="Say what really holds commands back on this machine, when you are asked, what is trusted, and whether"
-    " the home is in order. Exit code 1: there is a problem.",
+    description="Show what confines commands on this machine, when you are asked, what is trusted, "
+    "and whether the home is in order. Exit code 1: there is a problem.",
     example="hermes doctor --fix",
 )
 LOGS = Verb(
@@ -96,9 +97,9 @@ def _format_check(check: "DoctorCheck") -> str:
 @LOGS.action(
     "",
     "",
-    argument("-f", "--follow", action="store_true", help="go on with what is written from now on"),
+    argument("-f", "--follow", action="store_true", help="follow new entries"),
     argument("-n", "--lines", type=int, default=50, metavar="N", help="how many entries (default: 50)"),
-    argument("--level", choices=LEVELS, default="", help="of this level and graver ones"),
+    argument("--level", choices=LEVELS, default="", help="this level and more severe ones"),
     argument("--session", default="", metavar="ID", help="those that name a session"),
     argument("--since", default="", metavar="TIME", help="since then: 30m, 2h, 7d, 2026-11-01"),
     argument("--json", action="store_true", dest="as_json", help="one JSON object a line"),
@@ -159,9 +160,8 @@ def format_status(found: Plain) -> list[str]:
 
 def _format_backend(lines: list[object]) -> str:
     """Describe where commands run, without the title that the line begins with."""
-    return join_sentences(
-        *(localize(escape_confusable_characters(str(line).removeprefix("Commands: "))) for line in lines)
-    )
+    shown = [line.values["held"] if isinstance(line, Localizable) and "held" in line.values else line for line in lines]
+    return join_sentences(*(localize(escape_confusable_characters(str(line))) for line in shown))
 
 
 def _format_home(found: Plain) -> str:

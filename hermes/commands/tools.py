@@ -51,7 +51,7 @@ def switch_toolsets(call: VerbCall) -> VerbResult:
             call.reject_arguments("list takes no name")
         return rows_result(toolsets.list_toolsets(call.environ), _format_toolset, "")
     if not names:
-        call.reject_arguments(f"{action} needs the name of a tool set; `hermes tools` shows them")
+        call.reject_arguments(N_("{action} needs the name of a tool set; `hermes tools` shows them", action=action))
     if action == "enable":
         return _switch_result(toolsets.enable_toolsets(call.environ, names), on=True)
     return _switch_result(toolsets.disable_toolsets(call.environ, names), on=False)
@@ -103,7 +103,7 @@ async def manage_tools(call: CommandCall) -> None:
     count = await _session_choices(call).switch_toolsets(names, on=on)
     named = ", ".join(names)
     if count is None:
-        call.context.tell(tr("It was so already: {names}.", names=named))
+        call.context.tell(tr("Already so: {names}.", names=named))
         return
     said = tr("On in this session: {names}.", names=named) if on else tr("Off in this session: {names}.", names=named)
     call.context.tell(join_sentences(said, describe_cache_reset(count)))

@@ -24,7 +24,7 @@ VERSION = Verb("version", description="Show the version.", example="hermes versi
 @UPDATE.action(
     "",
     "",
-    argument("--check", action="store_true", help="only ask whether there is something newer"),
+    argument("--check", action="store_true", help="only check whether there is a newer version"),
     SHORT_YES_OPTION,
     JSON_OPTION,
 )
@@ -34,10 +34,10 @@ def update_hermes(call: VerbCall) -> VerbResult:
 
     updater = Updater(detect_installation(), call.environ)
     call.show(_format_installation(updater.describe_installation()))
-    none = tr("There is nothing newer.")
+    none = tr("Hermes is up to date.")
     if call.args.check:
         row = updater.check_for_update()
-        newer = escape_unseen_characters(tr("There is something newer: {what}.", what=row["newer"]))
+        newer = escape_unseen_characters(tr("A newer version exists: {what}.", what=row["newer"]))
         return VerbResult(row, [newer if row["newer"] else none])
     call.require_yes_now(tr("Update now?"), what=tr("Updating"))
     done = updater.update_installation()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import CommandContext, MenuOption
 from hermes.core.errors import HermesError, UsageError
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 
 AdminT = TypeVar("AdminT")
 RowT = TypeVar("RowT")
@@ -313,7 +313,7 @@ def slash_command(
     async def run_action(call: CommandCall) -> None:
         name, *words = call.words or [verb.default_action.name]
         if outside and name in verb.actions and name not in actions:
-            raise UsageError(outside, f"hermes {verb.name} --help")
+            raise UsageError(outside, N_("hermes {name} --help", name=verb.name))
         args = (
             bind_words(actions[name].arguments, words, call.text.removeprefix(name).strip())
             if name in actions

@@ -30,7 +30,7 @@ _ROUTE_OPTIONS = (
     argument(
         "--deliver-only", action="store_true", default=None, help="pass the prompt on, filled in, without a model"
     ),
-    argument("--role", choices=("owner", "admin", "user", "guest"), help="what the agent may do in its work on it"),
+    argument("--role", choices=("owner", "admin", "user", "guest"), help="what the agent may do with it"),
     argument("--model", help="the model that works on it"),
     argument("--per-minute", type=int, metavar="N", help="how many reports are taken in a minute"),
 )

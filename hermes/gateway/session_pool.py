@@ -194,7 +194,9 @@ class SessionEvictor:
                 async with asyncio.timeout(SWEEP_SECONDS), self._dropped:
                     await self._dropped.wait()
             except TimeoutError:
-                raise BusyError(f"{self._max_live} sessions work already.", "Try later.") from None
+                raise BusyError(
+                    N_("{max_live} sessions work already.", max_live=self._max_live), "Try later."
+                ) from None
 
     def _list_idle(self) -> list[PooledSession]:
         """Return the idle sessions, the one that was used longest ago first."""

@@ -14,6 +14,7 @@ import apsw
 from msgspec import Struct
 
 from hermes.core.errors import StoreError, StoreFullError
+from hermes.i18n.messages import N_
 
 BUSY_SECONDS = 30.0
 """Seconds for which a write waits for other processes before it fails."""
@@ -104,13 +105,13 @@ def explain_error(error: apsw.Error, path: Path, system_errno: int = 0) -> Store
     """Return the error in plain words. `system_errno` is the connection's, read before it is used again."""
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):
         return StoreFullError(
-            f"There is no room to write {path}.",
+            N_("There is no room to write {path}.", path=path),
             "Free some disk space, or raise the process's file size limit; nothing of this was stored.",
         )
     for kind, what, hint in _MESSAGES:
         if isinstance(error, kind):
             return StoreError(what.format(path=path), hint)
-    return StoreError(f"The database {path} cannot be used: {error}")
+    return StoreError(N_("The database {path} cannot be used: {error}", path=path, error=error))
 
 
 _MESSAGES: tuple[tuple[type[apsw.Error], str, str], ...] = (
@@ -161,11 +162,18 @@ def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchem
         version = connection.pragma("user_version")
     if identity != schema.application_id:
         if identity or version or filled:
-            raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
+            raise StoreError(
+                N_("{path} is a database of another program.", path=path), "Move it away, or choose another folder."
+            )
         return 0
     if not isinstance(version, int) or version > len(schema.steps):
         raise StoreError(
-            f"{path} was written by a newer Hermes (version {version}, this one knows {len(schema.steps)}).",
+            N_(
+                "{path} was written by a newer Hermes (version {version}, this one knows {steps}).",
+                path=path,
+                version=version,
+                steps=len(schema.steps),
+            ),
             "Update Hermes, or put back a copy from the folder `backups`.",
         )
     return version

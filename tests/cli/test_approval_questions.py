@@ -89,7 +89,7 @@ async def test_a_question_is_asked_once_and_its_answer_sent() -> None:
     ("event", "style", "text"),
     [
         (ApprovalAnswered("approval_1", True, "person"), "notice", "It was answered elsewhere: allowed."),
-        (ApprovalAnswered("approval_1", False, "withdrawn"), "notice", "nobody waits for its answer any more."),
+        (ApprovalAnswered("approval_1", False, "withdrawn"), "notice", "The question was withdrawn."),
         (ApprovalAnswered("approval_1", False, "timeout"), "warning", "had no answer in time, which means no."),
         (TurnEnded(turn_id="t", reason=ExitReason.INTERRUPTED), "", ""),
     ],
@@ -109,7 +109,7 @@ async def test_a_question_that_nobody_waits_for_is_closed_with_the_reason(event:
 def test_both_chats_say_the_same_of_a_question() -> None:
     lines = [text for _, text in format_question(ASKED, "session_2")]
     assert lines == [
-        "The session session_2, which works in the background, asks. terminal wants to run:",
+        "The session session_2, which works in the background, asks. Allow terminal?",
         "    rm -r old\\u{200b}",
         "    echo done",
         "  in /work",

@@ -288,8 +288,8 @@ _FAILURE_TEXTS: dict[FailureKind, tuple[str, str]] = {
     FailureKind.TIMEOUT: (N_("{server} took too long."), N_("Try again; a local model may still be loading.")),
     FailureKind.OVERLOADED: (N_("{server} is overloaded."), N_("Try again in a minute.")),
     FailureKind.BAD_RESPONSE: (
-        N_("What answered is not a model server of this kind."),
-        N_("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
+        N_("The server at this address is not a model server of this kind."),
+        N_("Check the base URL; it usually ends in /v1. `model.api_mode` sets the API format."),
     ),
 }
 

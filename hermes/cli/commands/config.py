@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from hermes.admin.config import (
     ConfigProblem,
     ProblemLevel,
@@ -29,6 +27,7 @@ from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import read_text, write_text
+from hermes.core.encoding import to_plain
 from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
 from hermes.sessions.formats.openai_format import Plain
@@ -68,7 +67,7 @@ def change_setting(call: VerbCall) -> VerbResult:
     return VerbResult(done, [tr("{key} is {value} now, in {file}.", key=done["key"], value=value, file=file)], notices)
 
 
-@CONFIG.action("unset", "take a setting out, so that its default counts", _KEY)
+@CONFIG.action("unset", "remove a setting, so that its default applies", _KEY)
 def remove_setting(call: VerbCall) -> VerbResult:
     """Take a setting out of the file."""
     key = call.args.key
@@ -99,7 +98,7 @@ def check_settings(call: VerbCall) -> VerbResult:
     file = escape_unseen_characters(str(locate_home(call.environ).config_file))
     lines = [_format_problem(file, problem) for problem in found]
     lines += [] if errors else [tr("{file} can be used.", file=file)]
-    return VerbResult(msgspec.to_builtins(found), lines, exit_code=EXIT_BAD_CONFIG if errors else 0)
+    return VerbResult(to_plain(found), lines, exit_code=EXIT_BAD_CONFIG if errors else 0)
 
 
 @CONFIG.action("edit", "open the file in $VISUAL or $EDITOR; an unusable one is not kept")
@@ -135,7 +134,7 @@ def _find_account_problems(environ: Mapping[str, str]) -> list[ConfigProblem]:
 def _format_problem(file: str, problem: ConfigProblem) -> str:
     where = f"{file}:{problem.line}: " if problem.line else ""
     words = {ProblemLevel.ERROR: tr("error"), ProblemLevel.WARNING: tr("warning"), ProblemLevel.NOTE: tr("note")}
-    message = localize(problem.message.removeprefix(f"{file}: "))
+    message = localize(problem.message).removeprefix(f"{file}: ").removeprefix(f"{file}：")
     return (
         f"{where}{words[problem.level]}: "
         f"{escape_unseen_characters(to_one_line(join_sentences(message, localize(problem.hint)), 400))}"

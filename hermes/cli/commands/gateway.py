@@ -157,7 +157,9 @@ def run_gateway(call: VerbCall) -> VerbResult:
 
 
 @GATEWAY.action(
-    "install", "have systemd or launchd start it now and at every login, and again when it fails", *_INSTALL_OPTIONS
+    "install",
+    ("install the service: systemd or launchd starts it now, at every login, and again when it fails"),
+    *_INSTALL_OPTIONS,
 )
 def install_service(call: VerbCall) -> VerbResult:
     """Show what installs the service, and do it after a yes."""
@@ -171,7 +173,7 @@ def install_service(call: VerbCall) -> VerbResult:
     return VerbResult(lines=[tr("The gateway is installed and runs.")])
 
 
-@GATEWAY.action("uninstall", "end it, and have nobody start it any more", *_INSTALL_OPTIONS)
+@GATEWAY.action("uninstall", "stop it and remove the service", *_INSTALL_OPTIONS)
 def uninstall_service(call: VerbCall) -> VerbResult:
     """Show what removes the service, and do it after a yes."""
     plan = _load_service(call).plan_uninstall()
@@ -203,7 +205,7 @@ def start_gateway(call: VerbCall) -> VerbResult:
     return VerbResult(lines=[tr("The gateway runs (pid {pid}).", pid=pid)])
 
 
-@GATEWAY.action("stop", "end it: what runs comes to its end first")
+@GATEWAY.action("stop", "stop it, after running turns have ended")
 def stop_gateway(call: VerbCall) -> VerbResult:
     """End the gateway."""
     service, home = _load_service(call), locate_home(call.environ)
@@ -231,7 +233,7 @@ async def show_status(call: VerbCall) -> VerbResult:
 
 @GATEWAY.action("reload", "reload its accounts, as SIGHUP does")
 async def reload_gateway(call: VerbCall) -> VerbResult:
-    """Let the gateway read its accounts anew."""
+    """Reload the accounts of the gateway."""
     said = await request_gateway(locate_home(call.environ), frames.ReloadFrame())
     if not isinstance(said, frames.DoneFrame):
         return VerbResult(notices=[tr("No gateway runs.")], exit_code=1)
@@ -240,11 +242,11 @@ async def reload_gateway(call: VerbCall) -> VerbResult:
 
 @GATEWAY.action(
     "logs",
-    "what it did; never what anybody said",
-    argument("-f", "--follow", action="store_true", help="go on with what is written from now on"),
+    "what it did, never the text of messages",
+    argument("-f", "--follow", action="store_true", help="follow new entries"),
     argument("-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)"),
     argument("--account", default="", metavar="NAME", help="those of one account"),
-    argument("--level", choices=_LEVELS, default="", help="of this level and graver ones"),
+    argument("--level", choices=_LEVELS, default="", help="this level and more severe ones"),
     argument("--json", action="store_true", dest="as_json", help="one JSON object a line"),
 )
 async def show_logs(call: VerbCall) -> VerbResult:

@@ -16,8 +16,8 @@ from hermes.util.text import clean_surrogates, escape_unseen_characters
 
 SEND = Verb(
     "send",
-    description="Say something to a chat. It is written down first: where the gateway runs it is sent at once, "
-    "and else as soon as it does.",
+    description="Send a message to a chat. It is stored first, and sent at once where the gateway "
+    "runs, else as soon as it does.",
     example='hermes send --to telegram:12345 "The build is done."',
 )
 
@@ -25,7 +25,7 @@ SEND = Verb(
 @SEND.action(
     "",
     "",
-    argument("text", nargs="?", default="", help="what to say; `-` reads it from standard input"),
+    argument("text", nargs="?", default="", help="the message; `-` reads it from standard input"),
     argument(
         "--to",
         default="home",

@@ -16,7 +16,9 @@ from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
 from hermes.cli.plain.terminal import LineSource, PlainInput, open_controlling_terminal
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
+from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -39,9 +41,9 @@ _USAGE_KEYS = (
 def write_usage_file(file: Path, result: Mapping[str, object]) -> None:
     """Write the file. When it cannot be written an error is printed, and the run's outcome stays the same."""
     try:
-        file.write_bytes(msgspec.json.format(msgspec.json.encode({key: result[key] for key in _USAGE_KEYS})) + b"\n")
+        file.write_bytes(msgspec.json.format(to_json({key: result[key] for key in _USAGE_KEYS})) + b"\n")
     except OSError as error:
-        print_error(f"{file} cannot be written: {error.strerror}.")
+        print_error(N_("{file} cannot be written: {strerror}.", file=file, strerror=error.strerror))
 
 
 EXIT_REFUSED = 3

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from hermes.cli.output import print_error
+from hermes.i18n.messages import N_
 
 MAX_LINE_BYTES = 4095
 """Bytes after which the kernel drops what is typed into a line that no program edits (N_TTY_BUF_SIZE - 1)."""
@@ -117,7 +118,12 @@ class PlainInput:
                 return InputSignal.END
             if not self.interactive or len(line.encode()) < MAX_LINE_BYTES:
                 return line
-            print_error(f"A line this long is cut by the terminal at {MAX_LINE_BYTES:,} bytes; it was not sent.")
+            print_error(
+                N_(
+                    "A line this long is cut by the terminal at {MAX_LINE_BYTES} bytes; it was not sent.",
+                    MAX_LINE_BYTES=format(MAX_LINE_BYTES, ","),
+                )
+            )
 
     def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `stop` on Ctrl-C, SIGTERM and a closed terminal while the context lasts."""

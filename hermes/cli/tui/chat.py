@@ -234,7 +234,9 @@ class TuiChat:
 
         logging.getLogger(__name__).error("a command failed", exc_info=error)
         said = to_one_line(strip_control_characters(f"{type(error).__name__}: {error}"), 200)
-        self.screen.tell("error", tr("That failed by an error of Hermes' own ({error}); see hermes logs.", error=said))
+        self.screen.tell(
+            "error", tr("That failed with an internal error of Hermes ({error}); see `hermes logs`.", error=said)
+        )
 
 
 async def run_chat(

@@ -32,8 +32,8 @@ WrapText = Callable[[str, str], list[str]]
 _ANSWER_LABELS = {
     AnswerScope.DENY: N_("No"),
     AnswerScope.ONCE: N_("Yes, this once"),
-    AnswerScope.SESSION: N_("Yes, and until the session is closed:"),
-    AnswerScope.ALWAYS: N_("Yes, and from now on:"),
+    AnswerScope.SESSION: N_("Yes, for this session:"),
+    AnswerScope.ALWAYS: N_("Yes, always:"),
 }
 _ANSWER_RESULTS = {
     AnswerScope.DENY: N_("refused"),

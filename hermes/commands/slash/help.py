@@ -95,7 +95,7 @@ async def show_config(call: CommandCall) -> None:
         call.context.tell(_format_setting(row))
         return
     found = [row for row in await asyncio.to_thread(list_settings, environ) if row["source"] != "default"]
-    lines = [_format_setting(row) for row in found] or [tr("Nothing is set; everything has its default.")]
+    lines = [_format_setting(row) for row in found] or [tr("Nothing is set; every setting has its default.")]
     call.context.tell("\n".join([tr("Set in {file}:", file=escape_unseen_characters(str(home.config_file))), *lines]))
     call.context.tell(tr("`hermes config set KEY VALUE` changes one; chats that begin later have it."))
 
@@ -139,7 +139,7 @@ _REPLACEMENTS = (
         N_("Keys and settings are read when Hermes starts: leave, and `hermes --continue` goes on here."),
     ),
     ("debug", (), N_("/doctor and `hermes logs` tell what there is to know; nothing is uploaded anywhere.")),
-    ("plugins", (), N_("Plug-ins are Python packages; `hermes doctor` and `hermes tools` show what they brought.")),
+    ("plugins", (), N_("Plug-ins are Python packages; `hermes doctor` and `hermes tools` show what they add.")),
     ("learn", (), N_("Say it in a message: “Make a skill of …”. /skills pending shows what came of it.")),
     ("curator", (), N_("/skills shows how skills are used, and /skills rollback NAME takes a change back.")),
     ("bundles", (), N_("There are no bundles of skills; a skill can name others. /skills lists them.")),
@@ -154,7 +154,7 @@ _REPLACEMENTS = (
     (
         "approve",
         ("deny",),
-        N_("A question is answered where it is shown; /approvals shows those that wait elsewhere."),
+        N_("Answer a question where it is shown; /approvals lists those that wait elsewhere."),
     ),
 )
 

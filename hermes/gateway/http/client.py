@@ -338,5 +338,5 @@ async def connect_websocket(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise PlatformError(N_("No connection for news: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("No connection for events: {error}", error=describe_error(error))) from error
     return WebSocketConnection(raw)
