@@ -1,4 +1,4 @@
-"""Output shared by the commands: JSON, a yes-or-no question, text wrapped for the terminal, sizes in bytes.
+"""Output shared by the commands: JSON, and text wrapped for the terminal.
 
 Print errors on standard error: one line each, no traceback.
 """
@@ -46,21 +46,6 @@ def report_failure(error: HermesError) -> int:
 def print_json(value: object) -> None:
     """Print the value as indented JSON on standard output."""
     sys.stdout.write(msgspec.json.format(to_json(value)).decode() + "\n")
-
-
-def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
-    """Ask the person for a yes; with `yes` return True at once. Where nobody can be asked, print an error and return
-    None.
-
-    `what` begins that error, such as "Deleting".
-    """
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        print_error(tr("{what} needs confirmation: add --yes.", what=what))
-        return None
-    print(f"{question} [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in YES_ANSWERS
 
 
 def wrap_for_terminal(text: str) -> str:

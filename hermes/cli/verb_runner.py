@@ -7,12 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from hermes.cli.output import confirm_action, print_error, print_json, report_failure
+from hermes.cli.output import YES_ANSWERS, print_error, print_json, report_failure
 from hermes.cli.parser import CommandParser
 from hermes.commands.verb import DeclinedError, JsonLayout, Verb, VerbAction, VerbArgument, VerbCall, VerbResult
 from hermes.config.environment import copy_environment
 from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
+from hermes.i18n.messages import tr
 from hermes.util.text import escape_unseen_characters
 
 
@@ -91,17 +92,18 @@ class TerminalCall(VerbCall):
 
     def require_yes_now(self, question: str, *, what: str = "", unasked: str = "") -> None:
         """Ask on the terminal, unless `--yes` was given."""
-        yes = getattr(self.args, "yes", False)
-        if unasked and not yes and not sys.stdin.isatty():
-            print_error(unasked)
+        if getattr(self.args, "yes", False):
+            return
+        if not sys.stdin.isatty():
+            print_error(unasked or tr("{what} needs confirmation: add --yes.", what=what))
             raise DeclinedError(2)
-        agrees = confirm_action(question, yes=yes, what=what)
-        if not agrees:
-            raise DeclinedError(2 if agrees is None else 1)
+        if not self.ask_yes_or_no(question):
+            raise DeclinedError(1)
 
     def ask_yes_or_no(self, question: str) -> bool:
         """Ask on the terminal."""
-        return bool(confirm_action(question, yes=False, what=""))
+        print(f"{question} [y/N] ", end="", flush=True)
+        return sys.stdin.readline().strip().lower() in YES_ANSWERS
 
     def ask_secret(self, prompt: str) -> str:
         """Ask on the terminal; the end of the input is an empty answer."""
