@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.core.errors import UsageError
@@ -125,6 +125,21 @@ def _format_plan(plan: Plain) -> list[str]:
     return [escape_unseen_characters(line) for line in lines]
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands."""
+    return [MenuOption("create"), MenuOption("list")]
+
+
+@COMMANDS.command(
+    "snapshot",
+    N_("back up all that Hermes keeps, or list backups"),
+    usage=N_("[create|list]"),
+    aliases=("snap",),
+    complete=complete_snapshot,
+)
 async def manage_backups(call: CommandCall) -> None:
     """Create a backup of the home, or list the backups."""
     from hermes.admin.backup import create_backup, list_backups
@@ -163,19 +178,3 @@ async def manage_backups(call: CommandCall) -> None:
 
 def _size_bytes(row: dict[str, object]) -> int:
     return int(str(row["bytes"]))
-
-
-async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the subcommands."""
-    return [MenuOption("create"), MenuOption("list")]
-
-
-COMMAND = SlashCommand(
-    name="snapshot",
-    aliases=("snap",),
-    about=N_("back up all that Hermes keeps, or list backups"),
-    usage=N_("[create|list]"),
-    group=CommandGroup.ABOUT,
-    run=manage_backups,
-    complete=complete_snapshot,
-)

@@ -1,11 +1,11 @@
 """Slash commands: what one is, how it is found, and how a line that begins with `/` is run.
 
-Each file in `commands/slash/` holds one command as `COMMAND`, or a few that belong together as `COMMANDS`;
-`registry.py` finds them. Help and completion are generated from these.
+Each file holds those of a subject in `COMMANDS`, and `registry.py` finds them. Help and completion are made of these.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
@@ -85,6 +85,37 @@ class SlashCommand(Struct, frozen=True, kw_only=True):
     def travels(self) -> bool:
         """Whether it runs in the process of the session when that is another than the person's."""
         return Surface.CHAT in self.surfaces and not self.opens
+
+
+class CommandTraits(TypedDict, total=False):
+    """The fields of a `SlashCommand` that have a default."""
+
+    usage: str
+    aliases: tuple[str, ...]
+    surfaces: frozenset[Surface]
+    while_busy: bool
+    complete: CompleteArguments | None
+    opens: bool
+    risky: bool
+
+
+class CommandList(list[SlashCommand]):
+    """The slash commands of a file; `command` declares a function the handler of one."""
+
+    def __init__(self, group: CommandGroup) -> None:
+        super().__init__()
+        self._group = group
+
+    def command(
+        self, name: str, about: str, *, group: CommandGroup | None = None, **traits: Unpack[CommandTraits]
+    ) -> Callable[[RunCommand], RunCommand]:
+        """Add a command with the decorated function, in this list's group where no other is given."""
+
+        def add_command(run: RunCommand) -> RunCommand:
+            self.append(SlashCommand(name=name, about=about, run=run, group=group or self._group, **traits))
+            return run
+
+        return add_command
 
 
 class CommandRegistry:

@@ -288,14 +288,16 @@ async def _complete_job(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(str(row["name"])) for row in await cron_admin_of_app(call.context.app).list_jobs()]
 
 
-COMMAND = slash_command(
-    CRON,
-    about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
-    usage=N_("[verb] [job]"),
-    group=CommandGroup.WORK,
-    takes=N_(
-        "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
-        " history [JOB]. Put a schedule of several words in quotes."
-    ),
-    complete=_complete_job,
-)
+COMMANDS = [
+    slash_command(
+        CRON,
+        about=N_("scheduled jobs: list them, make one, run, stop and remove them"),
+        usage=N_("[verb] [job]"),
+        group=CommandGroup.WORK,
+        takes=N_(
+            "/cron takes: list, show JOB, add SCHEDULE PROMPT, pause JOB, resume JOB, run JOB, stop JOB, remove JOB,"
+            " history [JOB]. Put a schedule of several words in quotes."
+        ),
+        complete=_complete_job,
+    )
+]

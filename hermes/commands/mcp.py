@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import locate_home
@@ -133,6 +133,10 @@ def _format_test_report(found: Plain) -> str:
     return "\n".join(lines)
 
 
+COMMANDS = CommandList(CommandGroup.MODEL)
+
+
+@COMMANDS.command("mcp", N_("the MCP servers and their state"))
 async def show_servers(call: CommandCall) -> None:
     """List the MCP servers and their state."""
     call.require_no_arguments()
@@ -155,6 +159,7 @@ async def show_servers(call: CommandCall) -> None:
     call.context.tell("\n".join(lines) or tr(_NO_SERVERS))
 
 
+@COMMANDS.command("reload-mcp", N_("retry MCP servers that are not available"), aliases=("reload_mcp",))
 async def reload_mcp(call: CommandCall) -> None:
     """Retry the MCP servers that failed, and tell how to add others."""
     call.require_no_arguments()
@@ -167,20 +172,3 @@ async def reload_mcp(call: CommandCall) -> None:
     again = on.mcp_servers().retry_missing()
     call.context.tell(tr_plural("{n} server is tried again.", "{n} servers are tried again.", again))
     call.context.tell(tr("Servers that are new in config.yaml come with the next start of Hermes."))
-
-
-COMMANDS = (
-    SlashCommand(
-        name="mcp",
-        about=N_("the MCP servers and their state"),
-        group=CommandGroup.MODEL,
-        run=show_servers,
-    ),
-    SlashCommand(
-        name="reload-mcp",
-        aliases=("reload_mcp",),
-        about=N_("retry MCP servers that are not available"),
-        group=CommandGroup.MODEL,
-        run=reload_mcp,
-    ),
-)

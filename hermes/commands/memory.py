@@ -204,16 +204,6 @@ async def _complete_change(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(str(row["id"]), str(row["what"])) for row in rows]
 
 
-COMMAND = slash_command(
-    MEMORY,
-    about=N_("what is remembered; decide on changes that wait"),
-    usage=N_("[pending|approve|reject|undo|log|add|remove] [which]"),
-    group=CommandGroup.KNOWLEDGE,
-    takes=N_("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."),
-    complete=_complete_change,
-)
-
-
 def _change_result(row: Plain) -> VerbResult:
     """Tell the state of a change that was decided on."""
     state = tr(str(row["state"]))
@@ -255,3 +245,15 @@ def _entry_lines(sign: str, text: str) -> list[str]:
     """Format an entry behind its sign, with invisible and control characters escaped."""
     first, *more = text.split("\n")
     return [sign + escape_unseen_characters(first), *(f"  {escape_unseen_characters(line)}" for line in more)]
+
+
+COMMANDS = [
+    slash_command(
+        MEMORY,
+        about=N_("what is remembered; decide on changes that wait"),
+        usage=N_("[pending|approve|reject|undo|log|add|remove] [which]"),
+        group=CommandGroup.KNOWLEDGE,
+        takes=N_("/memory takes: pending, approve N, reject N, undo N, log, add TEXT, remove WORDS."),
+        complete=_complete_change,
+    )
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Level
@@ -45,6 +45,30 @@ def describe_cache_reset(count: int | None) -> str:
     )
 
 
+COMMANDS = CommandList(CommandGroup.MODEL)
+
+
+async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the models that the session's provider names, and the options."""
+    from hermes.admin.models.models import ModelSelection, list_model_names
+
+    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
+    here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
+    if call.text.startswith("-") or here.provider == "local":
+        return [
+            MenuOption("--provider", tr("another provider's")),
+            MenuOption("--global", tr("keep it in config.yaml")),
+        ]
+    return [MenuOption(one.name) for one in await list_model_names(call.context.app.services.environ, here)]
+
+
+@COMMANDS.command(
+    "model",
+    N_("show or switch the model of this session; --global keeps it"),
+    usage=N_("[name] [--provider name] [--global]"),
+    complete=complete_model,
+    while_busy=False,
+)
 async def choose_model(call: CommandCall) -> None:
     """Show the model, choose one from a menu, or switch to the named one."""
     words = call.words
@@ -131,20 +155,24 @@ def _small_window_question(found: "ModelFit") -> str:
     )
 
 
-async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the models that the session's provider names, and the options."""
-    from hermes.admin.models.models import ModelSelection, list_model_names
+async def list_providers(call: CommandCall) -> Sequence[MenuOption]:
+    """List the providers with a key, and the one that answers."""
+    from hermes.admin.models.models import find_keys
 
-    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
-    here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
-    if call.text.startswith("-") or here.provider == "local":
-        return [
-            MenuOption("--provider", tr("another provider's")),
-            MenuOption("--global", tr("keep it in config.yaml")),
-        ]
-    return [MenuOption(one.name) for one in await list_model_names(call.context.app.services.environ, here)]
+    endpoint = call.context.actor.conversation.client.endpoint
+    found = {endpoint.record.name: MenuOption(endpoint.record.name, endpoint.record.title)}
+    for key in find_keys(call.context.app.services.environ):
+        found.setdefault(key.provider, MenuOption(key.provider, f"{key.title} · {key.place}"))
+    return list(found.values())
 
 
+@COMMANDS.command(
+    "provider",
+    N_("choose a provider, then one of its models"),
+    usage=N_("[name]"),
+    complete=list_providers,
+    while_busy=False,
+)
 async def choose_provider(call: CommandCall) -> None:
     """Choose the provider, then one of its models."""
     name = call.text
@@ -168,17 +196,19 @@ async def choose_provider(call: CommandCall) -> None:
         await _switch_model(call, _session_choices(call), picked, name, save_globally=False)
 
 
-async def list_providers(call: CommandCall) -> Sequence[MenuOption]:
-    """List the providers with a key, and the one that answers."""
-    from hermes.admin.models.models import find_keys
+async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the words of `/reasoning`."""
+    from hermes.admin.models.session_overrides import EFFORTS
 
-    endpoint = call.context.actor.conversation.client.endpoint
-    found = {endpoint.record.name: MenuOption(endpoint.record.name, endpoint.record.title)}
-    for key in find_keys(call.context.app.services.environ):
-        found.setdefault(key.provider, MenuOption(key.provider, f"{key.title} · {key.place}"))
-    return list(found.values())
+    return [MenuOption(one) for one in (*EFFORTS, *_VISIBILITY_WORDS)]
 
 
+@COMMANDS.command(
+    "reasoning",
+    N_("how much the model thinks, and whether that is shown"),
+    usage=N_("[none|low|medium|high|default|show|hide]"),
+    complete=complete_reasoning,
+)
 async def set_reasoning(call: CommandCall) -> None:
     """Show or choose the reasoning effort, and whether reasoning is shown."""
     terminal, choices = call.context.terminal, _session_choices(call)
@@ -200,13 +230,22 @@ async def set_reasoning(call: CommandCall) -> None:
         call.context.tell(tr("Reasoning is shown as it comes.") if is_shown else tr("Reasoning is not shown."))
 
 
-async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the words of `/reasoning`."""
-    from hermes.admin.models.session_overrides import EFFORTS
+async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
+    """List the personalities."""
+    known = _session_choices(call).list_personalities()
+    return [
+        MenuOption("none", tr("as SOUL.md says")),
+        *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
+    ]
 
-    return [MenuOption(one) for one in (*EFFORTS, *_VISIBILITY_WORDS)]
 
-
+@COMMANDS.command(
+    "personality",
+    N_("how the agent is to be in this session"),
+    usage=N_("[name|none|default]"),
+    complete=list_personalities,
+    while_busy=False,
+)
 async def choose_personality(call: CommandCall) -> None:
     """Choose the personality, by name or from a menu."""
     choices, name = _session_choices(call), call.text
@@ -225,62 +264,9 @@ async def choose_personality(call: CommandCall) -> None:
     call.context.tell(tr("`hermes config set agent.personality {name}` keeps it.", name=escape_unseen_characters(name)))
 
 
-async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
-    """List the personalities."""
-    known = _session_choices(call).list_personalities()
-    return [
-        MenuOption("none", tr("as SOUL.md says")),
-        *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
-    ]
-
-
+@COMMANDS.command("fast", N_("what makes answers quicker"))
 async def describe_fast(call: CommandCall) -> None:
     """Tell what makes answers faster."""
     call.context.tell(
         tr("No provider is asked for a faster lane in this version. /reasoning low and a smaller /model are quicker.")
     )
-
-
-COMMANDS = (
-    SlashCommand(
-        name="model",
-        about=N_("show or switch the model of this session; --global keeps it"),
-        usage=N_("[name] [--provider name] [--global]"),
-        group=CommandGroup.MODEL,
-        run=choose_model,
-        complete=complete_model,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="provider",
-        about=N_("choose a provider, then one of its models"),
-        usage=N_("[name]"),
-        group=CommandGroup.MODEL,
-        run=choose_provider,
-        complete=list_providers,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="reasoning",
-        about=N_("how much the model thinks, and whether that is shown"),
-        usage=N_("[none|low|medium|high|default|show|hide]"),
-        group=CommandGroup.MODEL,
-        run=set_reasoning,
-        complete=complete_reasoning,
-    ),
-    SlashCommand(
-        name="personality",
-        about=N_("how the agent is to be in this session"),
-        usage=N_("[name|none|default]"),
-        group=CommandGroup.MODEL,
-        run=choose_personality,
-        complete=list_personalities,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="fast",
-        about=N_("what makes answers quicker"),
-        group=CommandGroup.MODEL,
-        run=describe_fast,
-    ),
-)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext
 from hermes.commands.verb import (
     JSON_OPTION,
@@ -218,38 +218,6 @@ async def list_audit(admin: "PeopleAdmin", call: VerbCall) -> VerbResult:
     return rows_result(rows, format_audit_entry, tr("Nothing was done yet."))
 
 
-async def create_pairing_code(call: CommandCall) -> None:
-    """Create a pairing code for one direct chat with this bot."""
-    words = call.words
-    if len(words) > 1:
-        raise UsageError(N_("/pair takes a role: user or guest, and for an owner also admin or owner."))
-    admin = _people_admin(call.context, call.name)
-    code = await admin.create_code(words[0] if words else "user")
-    call.context.tell(
-        tr(("The code is {code}. It works once and for an hour: they send it to this bot in a direct chat."), code=code)
-    )
-    waiting = len(await admin.list_codes())
-    call.context.tell(tr_plural("{n} code waits.", "{n} codes wait.", waiting))
-
-
-COMMANDS = (
-    slash_command(
-        PEOPLE,
-        about=N_("who may talk with this Hermes, and what they may do"),
-        usage=N_("[show|role|rename|remove|audit] [who]"),
-        group=CommandGroup.ABOUT,
-        takes=N_("/people takes: show WHO, role WHO ROLE, rename WHO NAME, remove WHO, audit."),
-    ),
-    SlashCommand(
-        name="pair",
-        about=N_("make a pairing code for a new person"),
-        usage=N_("[role]"),
-        group=CommandGroup.ABOUT,
-        run=create_pairing_code,
-    ),
-)
-
-
 _ROLE_NAMES = {"owner": N_("owner"), "admin": N_("admin"), "user": N_("user"), "guest": N_("guest")}
 
 
@@ -320,3 +288,30 @@ def format_audit_entry(row: Plain) -> str:
     who = str(row["person"]) or tr("(unknown)")
     parts = [format_time(float(str(row["at"]))), who, account, str(row["what"]), str(row["detail"])]
     return "  ".join(to_one_line(escape_unseen_characters(part), 100) for part in parts if part)
+
+
+COMMANDS = CommandList(CommandGroup.ABOUT)
+COMMANDS.append(
+    slash_command(
+        PEOPLE,
+        about=N_("who may talk with this Hermes, and what they may do"),
+        usage=N_("[show|role|rename|remove|audit] [who]"),
+        group=CommandGroup.ABOUT,
+        takes=N_("/people takes: show WHO, role WHO ROLE, rename WHO NAME, remove WHO, audit."),
+    )
+)
+
+
+@COMMANDS.command("pair", N_("make a pairing code for a new person"), usage=N_("[role]"))
+async def create_pairing_code(call: CommandCall) -> None:
+    """Create a pairing code for one direct chat with this bot."""
+    words = call.words
+    if len(words) > 1:
+        raise UsageError(N_("/pair takes a role: user or guest, and for an owner also admin or owner."))
+    admin = _people_admin(call.context, call.name)
+    code = await admin.create_code(words[0] if words else "user")
+    call.context.tell(
+        tr(("The code is {code}. It works once and for an hour: they send it to this bot in a direct chat."), code=code)
+    )
+    waiting = len(await admin.list_codes())
+    call.context.tell(tr_plural("{n} code waits.", "{n} codes wait.", waiting))

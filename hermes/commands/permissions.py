@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from hermes.admin.home_services import open_existing_store
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, Surface
 from hermes.commands.verb import JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import HermesHome, locate_home
@@ -227,6 +227,10 @@ async def trust_files(home: HermesHome, folder: str) -> int:
         return 0 if store is None else await store.tainted_files.trust(folder)
 
 
+COMMANDS = CommandList(CommandGroup.WORK)
+
+
+@COMMANDS.command("approvals", N_("list the approval requests of all sessions, and answer them"))
 async def answer_in_menu(call: CommandCall) -> None:
     """List the pending approvals of every session, and answer one."""
     call.require_no_arguments()
@@ -272,6 +276,7 @@ def _visible_field(row: dict[str, object], name: str) -> str:
     return escape_confusable_characters(str(row[name]))
 
 
+@COMMANDS.command("sandbox", N_("what confines commands, and how to change it"))
 async def describe_sandbox(call: CommandCall) -> None:
     """Describe what confines commands, and how to change it."""
     call.require_no_arguments()
@@ -290,6 +295,14 @@ async def describe_sandbox(call: CommandCall) -> None:
     context.tell("\n".join(escape_unseen_characters(line) for line in lines))
 
 
+async def complete_trust(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only subcommand."""
+    return [MenuOption("list", tr("what is trusted"))]
+
+
+@COMMANDS.command(
+    "trust", N_("trust a folder's files, after you confirm"), usage=N_("[folder|list]"), complete=complete_trust
+)
 async def trust_after_question(call: CommandCall) -> None:
     """Trust a folder after confirmation, as `hermes trust` does, or list the trusted folders."""
     on = call.context.app.services
@@ -335,11 +348,12 @@ def _resolve_folder(call: CommandCall) -> str:
     return folder
 
 
-async def complete_trust(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the only subcommand."""
-    return [MenuOption("list", tr("what is trusted"))]
-
-
+@COMMANDS.command(
+    "yolo",
+    N_("ask nothing in this session (what is refused stays refused); again: ask as before"),
+    surfaces=frozenset({Surface.TERMINAL}),
+    risky=True,
+)
 async def toggle_yolo(call: CommandCall) -> None:
     """Turn approvals off after a warning, or on again."""
     call.require_no_arguments()
@@ -355,35 +369,3 @@ async def toggle_yolo(call: CommandCall) -> None:
     if not on:
         context.tell(tr("Questions are asked again."))
     await context.refresh_view()
-
-
-COMMANDS = (
-    SlashCommand(
-        name="approvals",
-        about=N_("list the approval requests of all sessions, and answer them"),
-        group=CommandGroup.WORK,
-        run=answer_in_menu,
-    ),
-    SlashCommand(
-        name="sandbox",
-        about=N_("what confines commands, and how to change it"),
-        group=CommandGroup.WORK,
-        run=describe_sandbox,
-    ),
-    SlashCommand(
-        name="trust",
-        about=N_("trust a folder's files, after you confirm"),
-        usage=N_("[folder|list]"),
-        group=CommandGroup.WORK,
-        run=trust_after_question,
-        complete=complete_trust,
-    ),
-    SlashCommand(
-        name="yolo",
-        about=N_("ask nothing in this session (what is refused stays refused); again: ask as before"),
-        group=CommandGroup.WORK,
-        run=toggle_yolo,
-        surfaces=frozenset({Surface.TERMINAL}),
-        risky=True,
-    ),
-)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.config.home import (
     DEFAULT_PROFILE,
@@ -321,6 +321,10 @@ def _format_profile(row: Plain) -> list[str]:
     ]
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+@COMMANDS.command("profile", N_("the profile in use and its folder"))
 async def tell_profile(call: CommandCall) -> None:
     """Show the profile in use and its folder."""
     call.require_no_arguments()
@@ -331,8 +335,3 @@ async def tell_profile(call: CommandCall) -> None:
         call.context.tell(tr("Profile {name}, in {folder}. `hermes profile list` shows all.", name=name, folder=folder))
     else:
         call.context.tell(tr("No profile: HERMES_HOME names {folder}.", folder=folder))
-
-
-COMMAND = SlashCommand(
-    name="profile", about=N_("the profile in use and its folder"), group=CommandGroup.ABOUT, run=tell_profile
-)

@@ -18,7 +18,6 @@ def load_commands() -> tuple[SlashCommand, ...]:
         for name in list_builtin_names(folder):
             module = load_builtin(folder, name)
             found += getattr(module, "COMMANDS", ())
-            found += [module.COMMAND] if hasattr(module, "COMMAND") else []
     return tuple(found)
 
 

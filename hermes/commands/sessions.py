@@ -13,7 +13,7 @@ from pathlib import Path
 from hermes.admin.export import FORMATS, export_session
 from hermes.admin.logs import parse_since
 from hermes.admin.sessions import SessionAdmin, SessionNode, open_session_admin
-from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption
 from hermes.commands.verb import (
     JSON_OPTION,
@@ -271,6 +271,26 @@ def _session_option(node: SessionNode, depth: int) -> MenuOption:
     return MenuOption(lead + title, f"{format_time(node.updated_at)} · {count} · {node.id}")
 
 
+COMMANDS = CommandList(CommandGroup.SESSION)
+
+
+async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the ids and titles of the newest sessions."""
+    rows = await _session_admin(call.context).list_newest(50)
+    return [MenuOption(str(row["id"]), to_one_line(escape_unseen_characters(str(row["title"])), 60)) for row in rows]
+
+
+@COMMANDS.command(
+    "resume",
+    N_("go on with a session: an id, its beginning, or its title"),
+    usage=N_("[session]"),
+    complete=complete_sessions,
+    while_busy=False,
+    opens=True,
+)
+@COMMANDS.command(
+    "sessions", N_("choose among your sessions and their branches, and go on with one"), while_busy=False, opens=True
+)
 async def choose_session(call: CommandCall) -> None:
     """Choose among the sessions, the newest first, and resume one."""
     if call.text:
@@ -288,12 +308,7 @@ async def choose_session(call: CommandCall) -> None:
         await call.context.open_session(nodes[taken][0].id)
 
 
-async def complete_sessions(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the ids and titles of the newest sessions."""
-    rows = await _session_admin(call.context).list_newest(50)
-    return [MenuOption(str(row["id"]), to_one_line(escape_unseen_characters(str(row["title"])), 60)) for row in rows]
-
-
+@COMMANDS.command("title", N_("show or set the session's title"), usage=N_("[title]"))
 async def manage_title(call: CommandCall) -> None:
     """Show the session's title, or change it."""
     store, session_id = call.context.app.services.store, call.context.actor.session_id
@@ -305,6 +320,7 @@ async def manage_title(call: CommandCall) -> None:
     await call.context.refresh_view()
 
 
+@COMMANDS.command("search", N_("search all conversations"), usage=N_("words"), while_busy=False, opens=True)
 async def search_messages(call: CommandCall) -> None:
     """Search all stored messages."""
     if not call.text:
@@ -326,6 +342,7 @@ async def search_messages(call: CommandCall) -> None:
         await call.context.open_session(str(hits[taken]["session_id"]))
 
 
+@COMMANDS.command("history", N_("show the last messages of this session"), usage=N_("[number]"))
 async def show_history(call: CommandCall) -> None:
     """Show the last messages of the conversation."""
     count = int(call.text) if call.text.isdecimal() else _DEFAULT_HISTORY
@@ -343,51 +360,14 @@ async def show_history(call: CommandCall) -> None:
             call.context.show(message.text)
 
 
-_SESSIONS_COMMANDS = (
-    SlashCommand(
-        name="sessions",
-        about=N_("choose among your sessions and their branches, and go on with one"),
-        group=CommandGroup.SESSION,
-        run=choose_session,
-        opens=True,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="resume",
-        about=N_("go on with a session: an id, its beginning, or its title"),
-        usage=N_("[session]"),
-        group=CommandGroup.SESSION,
-        run=choose_session,
-        opens=True,
-        complete=complete_sessions,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="title",
-        about=N_("show or set the session's title"),
-        usage=N_("[title]"),
-        group=CommandGroup.SESSION,
-        run=manage_title,
-    ),
-    SlashCommand(
-        name="search",
-        about=N_("search all conversations"),
-        usage=N_("words"),
-        group=CommandGroup.SESSION,
-        run=search_messages,
-        opens=True,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="history",
-        about=N_("show the last messages of this session"),
-        usage=N_("[number]"),
-        group=CommandGroup.SESSION,
-        run=show_history,
-    ),
+@COMMANDS.command(
+    "new",
+    N_("begin a new session; the one before is kept"),
+    usage=N_("[title]"),
+    aliases=("reset",),
+    while_busy=False,
+    opens=True,
 )
-
-
 async def start_session(call: CommandCall) -> None:
     """Start a fresh session, with a title if one is given."""
     actor = await call.context.open_session(None)
@@ -396,6 +376,9 @@ async def start_session(call: CommandCall) -> None:
     call.context.tell(tr("A new session: {id}.", id=actor.session_id))
 
 
+@COMMANDS.command(
+    "clear", N_("clear the screen and begin a new session"), surfaces=TERMINAL_ONLY, while_busy=False, opens=True
+)
 async def clear_and_start(call: CommandCall) -> None:
     """Clear the screen and start a fresh session."""
     call.require_no_arguments()
@@ -404,29 +387,19 @@ async def clear_and_start(call: CommandCall) -> None:
         call.context.terminal.clear()
 
 
-_NEW_COMMANDS = (
-    SlashCommand(
-        name="new",
-        aliases=("reset",),
-        about=N_("begin a new session; the one before is kept"),
-        usage=N_("[title]"),
-        group=CommandGroup.SESSION,
-        run=start_session,
-        opens=True,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="clear",
-        about=N_("clear the screen and begin a new session"),
-        group=CommandGroup.SESSION,
-        run=clear_and_start,
-        opens=True,
-        surfaces=TERMINAL_ONLY,
-        while_busy=False,
-    ),
+async def complete_quit(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only option."""
+    return [MenuOption("--delete", tr("delete the session, too"))]
+
+
+@COMMANDS.command(
+    "quit",
+    N_("leave, as Ctrl-D does"),
+    usage=N_("[--delete]"),
+    aliases=("exit",),
+    complete=complete_quit,
+    surfaces=TERMINAL_ONLY,
 )
-
-
 async def quit_chat(call: CommandCall) -> None:
     """Leave the chat; with `--delete` delete the session, too, once that is confirmed."""
     if call.text not in ("", "--delete"):
@@ -435,22 +408,3 @@ async def quit_chat(call: CommandCall) -> None:
         call.context.leave_chat()
     elif await call.context.confirm(tr("Delete this session and every word of it?")):
         call.context.leave_chat(delete=True)
-
-
-async def complete_quit(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the only option."""
-    return [MenuOption("--delete", tr("delete the session, too"))]
-
-
-_QUIT_COMMAND = SlashCommand(
-    name="quit",
-    aliases=("exit",),
-    about=N_("leave, as Ctrl-D does"),
-    usage=N_("[--delete]"),
-    group=CommandGroup.SESSION,
-    run=quit_chat,
-    complete=complete_quit,
-    surfaces=TERMINAL_ONLY,
-)
-
-COMMANDS = (*_SESSIONS_COMMANDS, *_NEW_COMMANDS, _QUIT_COMMAND)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.commands.verb import (
     JSON_OPTION,
@@ -166,38 +166,6 @@ async def _complete_name(call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption(name) for name in await admin.usable_names()]
 
 
-async def reload_skills(call: CommandCall) -> None:
-    """Report the skills that can be used. They are found on each look, so nothing needs to be reloaded."""
-    call.require_no_arguments()
-    from hermes.admin.skills import skill_admin
-
-    rows = await skill_admin(call.context.app).list_skills()
-    usable = sum(row["state"] == "ok" for row in rows)
-    call.context.tell(
-        tr_plural("{n} skill can be used.", "{n} skills can be used.", usable)
-        + " "
-        + tr("The agent hears of new ones after /new or /compress.")
-    )
-
-
-COMMANDS = (
-    slash_command(
-        SKILLS,
-        about=N_("what the agent can look up; decide on changes that wait"),
-        usage=N_("[pending|diff|approve|reject|view|log|rollback] [which]"),
-        group=CommandGroup.KNOWLEDGE,
-        takes=N_("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME."),
-        outside=N_("Skills are installed and removed outside of a chat."),
-        complete=_complete_name,
-    ),
-    SlashCommand(
-        name="reload-skills",
-        aliases=("reload_skills",),
-        about=N_("look for new skills"),
-        group=CommandGroup.KNOWLEDGE,
-        run=reload_skills,
-    ),
-)
 _STATE_MARKS = {"ok": " ", "lacking": "-", "hidden": "-", "broken": "!"}
 
 
@@ -277,3 +245,32 @@ def _format_package(offer: Plain) -> list[str]:
 def _texts(value: object) -> list[str]:
     assert isinstance(value, list)
     return [str(one) for one in value]
+
+
+COMMANDS = CommandList(CommandGroup.KNOWLEDGE)
+COMMANDS.append(
+    slash_command(
+        SKILLS,
+        about=N_("what the agent can look up; decide on changes that wait"),
+        usage=N_("[pending|diff|approve|reject|view|log|rollback] [which]"),
+        group=CommandGroup.KNOWLEDGE,
+        takes=N_("/skills takes: pending, diff WHICH, approve N, reject N, view NAME, log NAME, rollback NAME."),
+        outside=N_("Skills are installed and removed outside of a chat."),
+        complete=_complete_name,
+    )
+)
+
+
+@COMMANDS.command("reload-skills", N_("look for new skills"), aliases=("reload_skills",))
+async def reload_skills(call: CommandCall) -> None:
+    """Report the skills that can be used. They are found on each look, so nothing needs to be reloaded."""
+    call.require_no_arguments()
+    from hermes.admin.skills import skill_admin
+
+    rows = await skill_admin(call.context.app).list_skills()
+    usable = sum(row["state"] == "ok" for row in rows)
+    call.context.tell(
+        tr_plural("{n} skill can be used.", "{n} skills can be used.", usable)
+        + " "
+        + tr("The agent hears of new ones after /new or /compress.")
+    )

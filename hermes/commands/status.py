@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hermes.admin.logs import LEVELS, LogEntry, LogFilter, follow_log, parse_since, read_log
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.usage import format_cap_limits, format_cost
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.config.home import HermesHome, locate_home
@@ -279,6 +279,10 @@ def _as_mapping(value: object) -> Mapping[str, object]:
     return value
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+@COMMANDS.command("status", N_("this session's id, model, window and tokens used so far"), aliases=("session",))
 async def show_session_status(call: CommandCall) -> None:
     """Show a few lines about the session."""
     call.require_no_arguments()
@@ -312,6 +316,7 @@ async def show_session_status(call: CommandCall) -> None:
     call.context.tell("\n".join([*lines, used]))
 
 
+@COMMANDS.command("doctor", N_("examine this machine and what Hermes keeps"))
 async def run_chat_doctor(call: CommandCall) -> None:
     """Examine the machine and the home; nothing is changed."""
     call.require_no_arguments()
@@ -328,20 +333,3 @@ async def run_chat_doctor(call: CommandCall) -> None:
     call.context.tell("\n".join(escape_confusable_characters(line) for line in lines))
     if any(one.state != "ok" for one in checks):
         call.context.tell(tr("`hermes doctor --fix` fixes what is safe to fix."))
-
-
-COMMANDS = (
-    SlashCommand(
-        name="status",
-        aliases=("session",),
-        about=N_("this session's id, model, window and tokens used so far"),
-        group=CommandGroup.ABOUT,
-        run=show_session_status,
-    ),
-    SlashCommand(
-        name="doctor",
-        about=N_("examine this machine and what Hermes keeps"),
-        group=CommandGroup.ABOUT,
-        run=run_chat_doctor,
-    ),
-)

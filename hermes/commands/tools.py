@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.commands.event_descriptions import describe_tool, describe_toolset
 from hermes.commands.model import describe_cache_reset
@@ -91,6 +91,22 @@ def _session_choices(call: CommandCall) -> "OverrideEditor":
     return OverrideEditor(call.context.app.services, call.context.app.live_session(call.context.actor))
 
 
+COMMANDS = CommandList(CommandGroup.MODEL)
+
+
+async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete a verb, then the sets."""
+    if len(call.text.split()) + call.text.endswith(" ") < 2:
+        return [MenuOption(verb) for verb in _VERBS]
+    return [MenuOption(str(row["name"])) for row in _session_choices(call).list_toolsets()]
+
+
+@COMMANDS.command(
+    "tools",
+    N_("the tools of this session; switch sets of them on or off"),
+    usage=N_("[list|enable|disable] [set]"),
+    complete=complete_tools,
+)
 async def manage_tools(call: CommandCall) -> None:
     """List the tools of this session, or switch sets of them."""
     verb, *names = call.words or ["list"]
@@ -126,6 +142,7 @@ def _list_tools(call: CommandCall) -> None:
     call.context.tell(tr("/toolsets shows the sets; /tools disable NAME switches one off."))
 
 
+@COMMANDS.command("toolsets", N_("the sets of tools, and which this session has"))
 async def list_toolsets(call: CommandCall) -> None:
     """List the tool sets, and which of them this session has."""
     call.require_no_arguments()
@@ -148,28 +165,3 @@ def _format_row(call: CommandCall, name: str, description: str) -> str:
         f"  {pad_text(escape_unseen_characters(name), 20)} {escape_unseen_characters(description)}",
         max(columns - 1, _MIN_COLUMNS),
     ).rstrip()
-
-
-async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete a verb, then the sets."""
-    if len(call.text.split()) + call.text.endswith(" ") < 2:
-        return [MenuOption(verb) for verb in _VERBS]
-    return [MenuOption(str(row["name"])) for row in _session_choices(call).list_toolsets()]
-
-
-COMMANDS = (
-    SlashCommand(
-        name="tools",
-        about=N_("the tools of this session; switch sets of them on or off"),
-        usage=N_("[list|enable|disable] [set]"),
-        group=CommandGroup.MODEL,
-        run=manage_tools,
-        complete=complete_tools,
-    ),
-    SlashCommand(
-        name="toolsets",
-        about=N_("the sets of tools, and which this session has"),
-        group=CommandGroup.MODEL,
-        run=list_toolsets,
-    ),
-)

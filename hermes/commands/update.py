@@ -5,7 +5,7 @@ import platform
 import shlex
 
 import hermes
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
@@ -79,6 +79,10 @@ def _format_installation(row: Plain) -> list[str]:
     return [escape_unseen_characters(line) for line in lines]
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+@COMMANDS.command("version", N_("the version of Hermes"), aliases=("v",))
 async def tell_version(call: CommandCall) -> None:
     """Show the version of Hermes."""
     call.require_no_arguments()
@@ -87,6 +91,7 @@ async def tell_version(call: CommandCall) -> None:
     call.context.tell(tr("Hermes {version}", version=__version__))
 
 
+@COMMANDS.command("update", N_("what would update Hermes; nothing is done"))
 async def describe_update(call: CommandCall) -> None:
     """Show what would update this Hermes; nothing is done, and the network is not used."""
     call.require_no_arguments()
@@ -111,16 +116,3 @@ async def describe_update(call: CommandCall) -> None:
         )
     else:
         call.context.tell(tr("It is unknown how Hermes was installed; update it the same way."))
-
-
-COMMANDS = (
-    SlashCommand(
-        name="version", aliases=("v",), about=N_("the version of Hermes"), group=CommandGroup.ABOUT, run=tell_version
-    ),
-    SlashCommand(
-        name="update",
-        about=N_("what would update Hermes; nothing is done"),
-        group=CommandGroup.ABOUT,
-        run=describe_update,
-    ),
-)

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import Surface
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument
 from hermes.core.errors import UsageError
@@ -74,6 +74,10 @@ def _chart_size(call: CommandCall) -> tuple[int, bool]:
     return max(min(terminal.width - 2, _MAX_COLUMNS), 20), terminal.display.plain
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+@COMMANDS.command("usage", N_("tokens and money of this session, over time"))
 async def show_usage(call: CommandCall) -> None:
     """Show what this session used and cost, in total and over its calls."""
     call.require_no_arguments()
@@ -129,6 +133,7 @@ async def _session_start(call: CommandCall) -> float:
     return float(str(row["created_at"]))
 
 
+@COMMANDS.command("context", N_("what fills the model's window"))
 async def show_context(call: CommandCall) -> None:
     """Show what fills the model's context window."""
     call.require_no_arguments()
@@ -137,6 +142,7 @@ async def show_context(call: CommandCall) -> None:
     call.context.tell("\n".join(draw_context_bar(parts, window, room, words=words)))
 
 
+@COMMANDS.command("insights", N_("what was done and what it cost in the last days"), usage=N_("[days]"))
 async def show_insights(call: CommandCall) -> None:
     """Show what was done and what it cost in the last days."""
     from hermes.admin.usage import compute_insights
@@ -147,29 +153,6 @@ async def show_insights(call: CommandCall) -> None:
     report = await compute_insights(on.store, on.settings, on.clock.now(), days=days)
     room, words = _chart_size(call)
     call.context.tell("\n".join(format_insights(report, room, words=words)))
-
-
-COMMANDS = (
-    SlashCommand(
-        name="usage",
-        about=N_("tokens and money of this session, over time"),
-        group=CommandGroup.ABOUT,
-        run=show_usage,
-    ),
-    SlashCommand(
-        name="context",
-        about=N_("what fills the model's window"),
-        group=CommandGroup.ABOUT,
-        run=show_context,
-    ),
-    SlashCommand(
-        name="insights",
-        about=N_("what was done and what it cost in the last days"),
-        usage=N_("[days]"),
-        group=CommandGroup.ABOUT,
-        run=show_insights,
-    ),
-)
 
 
 def _format_report(report: Plain) -> list[str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import CommandContext, MenuOption
 from hermes.core.errors import BusyError, UsageError
 from hermes.core.events import Level
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
     from hermes.sessions.background.work import BackgroundTask
 
 
+COMMANDS = CommandList(CommandGroup.WORK)
+
+
+async def complete_background(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands."""
+    return [MenuOption("list"), MenuOption("stop")]
+
+
+@COMMANDS.command(
+    "background",
+    N_("let a session of its own answer beside this one"),
+    usage=N_("[prompt|list|stop N]"),
+    aliases=("bg", "btw"),
+    complete=complete_background,
+)
 async def run_in_background(call: CommandCall) -> None:
     """Start a background session for a prompt; without words list them, with `stop N` stop one."""
     context = call.context
@@ -75,11 +90,7 @@ def _format_task(task: "BackgroundTask") -> str:
     return f"  {task.number}  {state}  {task.session_id}  {about}".rstrip()
 
 
-async def complete_background(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the subcommands."""
-    return [MenuOption("list"), MenuOption("stop")]
-
-
+@COMMANDS.command("agents", N_("what works now: the turn, the background, processes"), aliases=("tasks",))
 async def list_agents(call: CommandCall) -> None:
     """List what runs now: this session's turn, background sessions, processes, MCP servers."""
     call.require_no_arguments()
@@ -96,26 +107,6 @@ async def list_agents(call: CommandCall) -> None:
     context.tell("\n".join(lines))
 
 
-_BACKGROUND_COMMANDS = (
-    SlashCommand(
-        name="background",
-        aliases=("bg", "btw"),
-        about=N_("let a session of its own answer beside this one"),
-        usage=N_("[prompt|list|stop N]"),
-        group=CommandGroup.WORK,
-        run=run_in_background,
-        complete=complete_background,
-    ),
-    SlashCommand(
-        name="agents",
-        aliases=("tasks",),
-        about=N_("what works now: the turn, the background, processes"),
-        group=CommandGroup.WORK,
-        run=list_agents,
-    ),
-)
-
-
 _SUBCOMMANDS = ("show", "status", "pause", "resume", "clear")
 
 
@@ -126,6 +117,17 @@ _STATE_TEXTS = {
 }
 
 
+async def complete_goal(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands of `/goal`."""
+    return [MenuOption(word) for word in _SUBCOMMANDS]
+
+
+@COMMANDS.command(
+    "goal",
+    N_("a standing goal: it goes on turn by turn until a judge says that it is reached"),
+    usage=N_("[text|show|pause|resume|clear]"),
+    complete=complete_goal,
+)
 async def manage_goal(call: CommandCall) -> None:
     """Set, show, pause, resume, or clear the goal."""
     context = call.context
@@ -165,20 +167,3 @@ def _describe_goal(pursuit: GoalPursuit) -> str:
     ]
     lines += [localize(strip_control_characters(row.why))] if row.why else []
     return "\n".join(lines)
-
-
-async def complete_goal(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the subcommands of `/goal`."""
-    return [MenuOption(word) for word in _SUBCOMMANDS]
-
-
-_GOAL_COMMAND = SlashCommand(
-    name="goal",
-    about=N_("a standing goal: it goes on turn by turn until a judge says that it is reached"),
-    usage=N_("[text|show|pause|resume|clear]"),
-    group=CommandGroup.WORK,
-    run=manage_goal,
-    complete=complete_goal,
-)
-
-COMMANDS = (*_BACKGROUND_COMMANDS, _GOAL_COMMAND)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, Terminal
 from hermes.config.display import ToolProgress
 from hermes.core.errors import UsageError
@@ -30,11 +30,15 @@ def _parse_switch(call: CommandCall, now: bool) -> bool:
     return {"on": True, "off": False, "status": now}.get(call.text, not now)
 
 
-async def complete_switch(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the states of a switch."""
-    return [MenuOption("on"), MenuOption("off")]
+COMMANDS = CommandList(CommandGroup.LOOKS)
 
 
+async def complete_skins(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the names of the skins."""
+    return [MenuOption(name) for name in _require_terminal(call).list_skins()]
+
+
+@COMMANDS.command("skin", N_("choose the colours"), usage=N_("[name]"), complete=complete_skins, surfaces=TERMINAL_ONLY)
 async def choose_skin(call: CommandCall) -> None:
     """Choose the colors."""
     terminal = _require_terminal(call)
@@ -50,17 +54,33 @@ async def choose_skin(call: CommandCall) -> None:
     call.context.tell(tr("Skin {name}. `hermes config set display.skin {name}` keeps it.", name=name))
 
 
-async def complete_skins(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the names of the skins."""
-    return [MenuOption(name) for name in _require_terminal(call).list_skins()]
+async def complete_switch(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the states of a switch."""
+    return [MenuOption("on"), MenuOption("off")]
 
 
+@COMMANDS.command(
+    "statusbar",
+    N_("show or hide the line below the input"),
+    usage=N_("[on|off]"),
+    aliases=("sb",),
+    complete=complete_switch,
+    surfaces=TERMINAL_ONLY,
+)
 async def toggle_statusbar(call: CommandCall) -> None:
     """Show or hide the line below the input."""
     terminal = _require_terminal(call)
     terminal.set_display(structs.replace(terminal.display, status_bar=_parse_switch(call, terminal.display.status_bar)))
 
 
+@COMMANDS.command(
+    "timestamps",
+    N_("show the time with each message, or not"),
+    usage=N_("[on|off]"),
+    aliases=("ts",),
+    complete=complete_switch,
+    surfaces=TERMINAL_ONLY,
+)
 async def toggle_timestamps(call: CommandCall) -> None:
     """Show or hide the time of each message."""
     terminal = _require_terminal(call)
@@ -69,6 +89,18 @@ async def toggle_timestamps(call: CommandCall) -> None:
     call.context.tell(tr("Messages carry the time.") if on else tr("Messages carry no time."))
 
 
+async def complete_detail(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the amounts."""
+    return [MenuOption(amount.value, tr(what)) for amount, what in _DETAIL_TEXTS.items()]
+
+
+@COMMANDS.command(
+    "verbose",
+    N_("how much of its work is shown"),
+    usage=N_("[off|short|all|verbose]"),
+    complete=complete_detail,
+    surfaces=TERMINAL_ONLY,
+)
 async def choose_detail(call: CommandCall) -> None:
     """Show more or less of the work: the named amount, or the next one."""
     terminal, amounts = _require_terminal(call), list(_DETAIL_TEXTS)
@@ -82,54 +114,8 @@ async def choose_detail(call: CommandCall) -> None:
     )
 
 
-async def complete_detail(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the amounts."""
-    return [MenuOption(amount.value, tr(what)) for amount, what in _DETAIL_TEXTS.items()]
-
-
+@COMMANDS.command("redraw", N_("redraw the screen"), surfaces=TERMINAL_ONLY)
 async def redraw_screen(call: CommandCall) -> None:
     """Redraw the screen."""
     call.require_no_arguments()
     _require_terminal(call).redraw()
-
-
-COMMANDS = tuple(
-    SlashCommand(
-        group=CommandGroup.LOOKS,
-        surfaces=TERMINAL_ONLY,
-        name=name,
-        aliases=aliases,
-        about=about,
-        usage=usage,
-        run=run,
-        complete=complete,
-    )
-    for name, aliases, about, usage, run, complete in (
-        ("skin", (), N_("choose the colours"), N_("[name]"), choose_skin, complete_skins),
-        (
-            "statusbar",
-            ("sb",),
-            N_("show or hide the line below the input"),
-            N_("[on|off]"),
-            toggle_statusbar,
-            complete_switch,
-        ),
-        (
-            "timestamps",
-            ("ts",),
-            N_("show the time with each message, or not"),
-            N_("[on|off]"),
-            toggle_timestamps,
-            complete_switch,
-        ),
-        (
-            "verbose",
-            (),
-            N_("how much of its work is shown"),
-            N_("[off|short|all|verbose]"),
-            choose_detail,
-            complete_detail,
-        ),
-        ("redraw", (), N_("redraw the screen"), "", redraw_screen, None),
-    )
-)

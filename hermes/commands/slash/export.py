@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, Terminal
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.messages import Role
@@ -19,6 +19,21 @@ from hermes.util.text import escape_unseen_characters, strip_control_characters,
 _FORMATS = ("md", "html", "jsonl")
 
 
+COMMANDS = CommandList(CommandGroup.SESSION)
+
+
+async def complete_export(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the formats."""
+    return [MenuOption("--format"), *(MenuOption(form) for form in _FORMATS)]
+
+
+@COMMANDS.command(
+    "export",
+    N_("write this conversation into a file"),
+    usage=N_("[file] [--format md|html|jsonl]"),
+    aliases=("save",),
+    complete=complete_export,
+)
 async def export_conversation(call: CommandCall) -> None:
     """Write the conversation to a file that does not exist yet, or that may be overwritten."""
     words, form = call.words, ""
@@ -57,29 +72,18 @@ def _resolve_target(folder: str, named: str) -> tuple[Path, bool]:
     return target, os.path.lexists(target)
 
 
-async def complete_export(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the formats."""
-    return [MenuOption("--format"), *(MenuOption(form) for form in _FORMATS)]
-
-
-_EXPORT_COMMANDS = (
-    SlashCommand(
-        name="export",
-        aliases=("save",),
-        about=N_("write this conversation into a file"),
-        usage=N_("[file] [--format md|html|jsonl]"),
-        group=CommandGroup.SESSION,
-        run=export_conversation,
-        complete=complete_export,
-    ),
-)
-
-
 def _require_terminal(call: CommandCall) -> Terminal:
     assert call.context.terminal is not None  # the commands here exist in terminals only
     return call.context.terminal
 
 
+@COMMANDS.command(
+    "prompt",
+    N_("write the next message in your editor"),
+    usage=N_("[beginning]"),
+    aliases=("compose",),
+    surfaces=TERMINAL_ONLY,
+)
 async def edit_prompt(call: CommandCall) -> None:
     """Write the next message in an editor, and send it."""
     text = await _require_terminal(call).edit_text(call.text)
@@ -89,6 +93,7 @@ async def edit_prompt(call: CommandCall) -> None:
     call.context.post_message(InboundMessage(text=text, cwd=call.context.app.options.cwd))
 
 
+@COMMANDS.command("image", N_("send a picture along with the next message"), usage=N_("file"), surfaces=TERMINAL_ONLY)
 async def attach_image(call: CommandCall) -> None:
     """Attach a picture to the next message."""
     if not call.text:
@@ -96,6 +101,7 @@ async def attach_image(call: CommandCall) -> None:
     _require_terminal(call).attach_picture(call.text.strip("'\""))
 
 
+@COMMANDS.command("paste", N_("the same with the picture in the clipboard"), surfaces=TERMINAL_ONLY)
 async def paste_image(call: CommandCall) -> None:
     """Attach the picture in the clipboard to the next message."""
     call.require_no_arguments()
@@ -103,6 +109,18 @@ async def paste_image(call: CommandCall) -> None:
         call.context.tell(tr("There is no picture in the clipboard, or no way to it from here."))
 
 
+async def complete_copy(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the last answers, by how far back they are."""
+    return [MenuOption(str(back), to_one_line(text, 60)) for back, text in enumerate(_list_answers(call)[:-10:-1], 1)]
+
+
+@COMMANDS.command(
+    "copy",
+    N_("copy the last answer, or the last but N"),
+    usage=N_("[N]"),
+    complete=complete_copy,
+    surfaces=TERMINAL_ONLY,
+)
 async def copy_answer(call: CommandCall) -> None:
     """Copy the last answer, or the last but N."""
     back = int(call.text) if call.text.isdecimal() else 1
@@ -115,47 +133,3 @@ async def copy_answer(call: CommandCall) -> None:
 def _list_answers(call: CommandCall) -> list[str]:
     messages = call.context.actor.conversation.messages
     return [one.text for one in messages if one.role is Role.ASSISTANT and not one.synthetic and one.text.strip()]
-
-
-async def complete_copy(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the last answers, by how far back they are."""
-    return [MenuOption(str(back), to_one_line(text, 60)) for back, text in enumerate(_list_answers(call)[:-10:-1], 1)]
-
-
-_MESSAGE_COMMANDS = (
-    SlashCommand(
-        name="prompt",
-        aliases=("compose",),
-        about=N_("write the next message in your editor"),
-        usage=N_("[beginning]"),
-        group=CommandGroup.SESSION,
-        run=edit_prompt,
-        surfaces=TERMINAL_ONLY,
-    ),
-    SlashCommand(
-        name="image",
-        about=N_("send a picture along with the next message"),
-        usage=N_("file"),
-        group=CommandGroup.SESSION,
-        run=attach_image,
-        surfaces=TERMINAL_ONLY,
-    ),
-    SlashCommand(
-        name="paste",
-        about=N_("the same with the picture in the clipboard"),
-        group=CommandGroup.SESSION,
-        run=paste_image,
-        surfaces=TERMINAL_ONLY,
-    ),
-    SlashCommand(
-        name="copy",
-        about=N_("copy the last answer, or the last but N"),
-        usage=N_("[N]"),
-        group=CommandGroup.SESSION,
-        run=copy_answer,
-        complete=complete_copy,
-        surfaces=TERMINAL_ONLY,
-    ),
-)
-
-COMMANDS = (*_EXPORT_COMMANDS, *_MESSAGE_COMMANDS)

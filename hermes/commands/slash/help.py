@@ -8,7 +8,7 @@ Explain in a sentence what replaces commands that people know from other agents.
 import asyncio
 from collections.abc import Sequence
 
-from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, RunCommand, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList, CommandRegistry, RunCommand, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import NotFoundError
 from hermes.i18n.messages import N_, tr
@@ -17,6 +17,22 @@ from hermes.util.text import escape_unseen_characters, to_one_line
 _NAME_WIDTH = 24
 
 
+COMMANDS = CommandList(CommandGroup.ABOUT)
+
+
+async def complete_help(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the names of the commands."""
+    assert call.commands is not None
+    return [MenuOption(one.name, tr(one.about)) for one in call.commands.listed]
+
+
+@COMMANDS.command(
+    "help",
+    N_("this list, or more about one command"),
+    usage=N_("[command]"),
+    aliases=("commands", "?"),
+    complete=complete_help,
+)
 async def show_help(call: CommandCall) -> None:
     """List all commands by group, or describe one."""
     commands = call.commands
@@ -54,12 +70,6 @@ def _describe_command(commands: CommandRegistry, name: str) -> str:
     return "\n".join(lines)
 
 
-async def complete_help(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the names of the commands."""
-    assert call.commands is not None
-    return [MenuOption(one.name, tr(one.about)) for one in call.commands.listed]
-
-
 _KEY_HELP = (
     ("Enter", N_("send; while a turn runs as /busy says")),
     ("Alt-Enter, Ctrl-J", N_("a new line")),
@@ -74,17 +84,17 @@ _KEY_HELP = (
     ("!command", N_("run a command yourself; what it says goes along with your next message")),
 )
 
-_HELP_COMMAND = SlashCommand(
-    name="help",
-    aliases=("commands", "?"),
-    about=N_("this list, or more about one command"),
-    usage=N_("[command]"),
-    group=CommandGroup.ABOUT,
-    run=show_help,
-    complete=complete_help,
-)
+
+async def complete_config(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the keys of all settings."""
+    from hermes.admin.config import list_settings
+
+    return [
+        MenuOption(str(row["key"])) for row in await asyncio.to_thread(list_settings, call.context.app.services.environ)
+    ]
 
 
+@COMMANDS.command("config", N_("what is set, and where it comes from"), usage=N_("[key]"), complete=complete_config)
 async def show_config(call: CommandCall) -> None:
     """Show the settings and their sources; keys are never shown."""
     from hermes.admin.config import get_setting, list_settings
@@ -104,32 +114,13 @@ def _format_setting(row: dict[str, object]) -> str:
     return f"  {row['key']} = {to_one_line(escape_unseen_characters(str(row['value'])), 100)}  ({row['source'] or '-'})"
 
 
-async def complete_config(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the keys of all settings."""
-    from hermes.admin.config import list_settings
-
-    return [
-        MenuOption(str(row["key"])) for row in await asyncio.to_thread(list_settings, call.context.app.services.environ)
-    ]
-
-
+@COMMANDS.command("whoami", N_("who talks here, and what they may do"))
 async def show_identity(call: CommandCall) -> None:
     """Show who talks here and what they may do."""
     call.require_no_arguments()
     on = call.context.app.services
     user = on.environ.get("USER") or on.environ.get("LOGNAME") or tr("you")
     call.context.tell(tr("{user}, at this terminal: you may use every command.", user=escape_unseen_characters(user)))
-
-
-_ABOUT_COMMANDS = tuple(
-    SlashCommand(
-        group=CommandGroup.ABOUT, name=name, aliases=aliases, about=about, usage=usage, run=run, complete=complete
-    )
-    for name, aliases, about, usage, run, complete in (
-        ("config", (), N_("what is set, and where it comes from"), N_("[key]"), show_config, complete_config),
-        ("whoami", (), N_("who talks here, and what they may do"), "", show_identity, None),
-    )
-)
 
 
 _REPLACEMENTS = (
@@ -166,9 +157,7 @@ def _explain(text: str) -> RunCommand:
     return show_explanation
 
 
-_UNAVAILABLE_COMMANDS = tuple(
+COMMANDS.extend(
     SlashCommand(name=name, aliases=aliases, about=text, group=CommandGroup.ELSEWHERE, run=_explain(text))
     for name, aliases, text in _REPLACEMENTS
 )
-
-COMMANDS = (_HELP_COMMAND, *_ABOUT_COMMANDS, *_UNAVAILABLE_COMMANDS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption, PostMode
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
@@ -15,7 +15,20 @@ from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
 from hermes.util.text import strip_control_characters
 
+COMMANDS = CommandList(CommandGroup.WORK)
 
+
+async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only word."""
+    return [MenuOption("all", tr("the background processes, too"))]
+
+
+@COMMANDS.command(
+    "stop",
+    N_("stop the turn; with `all`, or when none runs, the background processes too"),
+    usage=N_("[all]"),
+    complete=complete_stop,
+)
 async def stop_turn(call: CommandCall) -> None:
     """Stop the running turn; without one, or with `all`, stop the background processes too."""
     if call.text not in ("", "all"):
@@ -36,16 +49,19 @@ async def _post_message(call: CommandCall, delivery: PostMode) -> None:
     call.context.post_message(InboundMessage(text=call.text, cwd=call.context.app.options.cwd), delivery)
 
 
+@COMMANDS.command("queue", N_("let a message wait for a turn of its own"), usage=N_("message"), aliases=("q",))
 async def queue_message(call: CommandCall) -> None:
     """Queue a message for a turn of its own."""
     await _post_message(call, PostMode.QUEUE)
 
 
+@COMMANDS.command("steer", N_("let a message join the running turn at its next step"), usage=N_("message"))
 async def steer_turn(call: CommandCall) -> None:
     """Add a message to the running turn when its next tools are done."""
     await _post_message(call, PostMode.STEER)
 
 
+@COMMANDS.command("interrupt", N_("stop the turn and answer this message next"), usage=N_("message"))
 async def interrupt_turn(call: CommandCall) -> None:
     """Stop the running turn and answer this message next."""
     await _post_message(call, PostMode.INTERRUPT)
@@ -58,6 +74,18 @@ _MODE_TEXTS = {
 }
 
 
+async def complete_busy(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the three modes."""
+    return [MenuOption(mode.value, tr(what)) for mode, what in _MODE_TEXTS.items()]
+
+
+@COMMANDS.command(
+    "busy",
+    N_("what Enter does while a turn runs"),
+    usage=N_("[steer|queue|interrupt]"),
+    complete=complete_busy,
+    surfaces=TERMINAL_ONLY,
+)
 async def choose_busy_mode(call: CommandCall) -> None:
     """Show or choose what Enter does while a turn runs."""
     terminal = call.context.terminal
@@ -70,59 +98,20 @@ async def choose_busy_mode(call: CommandCall) -> None:
     call.context.tell(tr("While a turn runs Enter means {mode}: {what}.", mode=mode.value, what=tr(_MODE_TEXTS[mode])))
 
 
-async def complete_busy(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the three modes."""
-    return [MenuOption(mode.value, tr(what)) for mode, what in _MODE_TEXTS.items()]
+async def complete_compress(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the only option."""
+    return [MenuOption("--undo", tr("restore what was condensed last"))]
 
 
-async def complete_stop(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the only word."""
-    return [MenuOption("all", tr("the background processes, too"))]
-
-
-_TURN_CONTROL_COMMANDS = (
-    SlashCommand(
-        name="stop",
-        about=N_("stop the turn; with `all`, or when none runs, the background processes too"),
-        usage=N_("[all]"),
-        group=CommandGroup.WORK,
-        run=stop_turn,
-        complete=complete_stop,
-    ),
-    SlashCommand(
-        name="steer",
-        about=N_("let a message join the running turn at its next step"),
-        usage=N_("message"),
-        group=CommandGroup.WORK,
-        run=steer_turn,
-    ),
-    SlashCommand(
-        name="queue",
-        aliases=("q",),
-        about=N_("let a message wait for a turn of its own"),
-        usage=N_("message"),
-        group=CommandGroup.WORK,
-        run=queue_message,
-    ),
-    SlashCommand(
-        name="interrupt",
-        about=N_("stop the turn and answer this message next"),
-        usage=N_("message"),
-        group=CommandGroup.WORK,
-        run=interrupt_turn,
-    ),
-    SlashCommand(
-        name="busy",
-        about=N_("what Enter does while a turn runs"),
-        usage=N_("[steer|queue|interrupt]"),
-        group=CommandGroup.WORK,
-        run=choose_busy_mode,
-        complete=complete_busy,
-        surfaces=TERMINAL_ONLY,
-    ),
+@COMMANDS.command(
+    "compress",
+    N_("condense the older part of this conversation; `--undo` restores it"),
+    group=CommandGroup.SESSION,
+    usage=N_("[--undo]"),
+    aliases=("compact",),
+    complete=complete_compress,
+    while_busy=False,
 )
-
-
 async def compress_conversation(call: CommandCall) -> None:
     """Compress the conversation; the result, or why nothing was done, comes as a notice."""
     if call.text not in ("", "--undo", "undo"):
@@ -132,22 +121,3 @@ async def compress_conversation(call: CommandCall) -> None:
     if undo:
         told = tr("It is restored as it was.") if done else tr("There is nothing to restore.")
         call.context.tell(told)
-
-
-async def complete_compress(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the only option."""
-    return [MenuOption("--undo", tr("restore what was condensed last"))]
-
-
-_COMPRESS_COMMAND = SlashCommand(
-    name="compress",
-    aliases=("compact",),
-    about=N_("condense the older part of this conversation; `--undo` restores it"),
-    usage=N_("[--undo]"),
-    group=CommandGroup.SESSION,
-    run=compress_conversation,
-    complete=complete_compress,
-    while_busy=False,
-)
-
-COMMANDS = (*_TURN_CONTROL_COMMANDS, _COMPRESS_COMMAND)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
@@ -33,6 +33,12 @@ def _parse_count(call: CommandCall, *, default: int) -> int:
     return int(call.text[:9])
 
 
+COMMANDS = CommandList(CommandGroup.SESSION)
+
+
+@COMMANDS.command(
+    "undo", N_("take back the last turn, or N, and what it did to files"), usage=N_("[N]"), while_busy=False
+)
 async def undo_turns(call: CommandCall) -> None:
     """Undo the last turns and their file changes; the first undone message can be edited again."""
     done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
@@ -43,6 +49,7 @@ async def undo_turns(call: CommandCall) -> None:
     await call.context.refresh_view()
 
 
+@COMMANDS.command("redo", N_("redo what /undo undid last"), while_busy=False)
 async def redo_turns(call: CommandCall) -> None:
     """Redo the last undo."""
     call.require_no_arguments()
@@ -52,6 +59,7 @@ async def redo_turns(call: CommandCall) -> None:
     await call.context.refresh_view()
 
 
+@COMMANDS.command("retry", N_("take the last answer back and ask the same again"), while_busy=False)
 async def retry_turn(call: CommandCall) -> None:
     """Undo the last answer and ask again; files stay as they are."""
     call.require_no_arguments()
@@ -61,6 +69,21 @@ async def retry_turn(call: CommandCall) -> None:
     call.context.post_message(inbound if inbound.cwd else structs.replace(inbound, cwd=call.context.app.options.cwd))
 
 
+async def complete_checkpoints(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the checkpoints by number."""
+    return [
+        MenuOption(str(row.number), _checkpoint_option(row).label)
+        for row in await _session_undo(call).list_checkpoints()
+    ]
+
+
+@COMMANDS.command(
+    "rollback",
+    N_("put files back as they were before a turn"),
+    usage=N_("[number]"),
+    complete=complete_checkpoints,
+    while_busy=False,
+)
 async def restore_files(call: CommandCall) -> None:
     """Restore files as they were before a turn; the conversation stays."""
     session_undo = _session_undo(call)
@@ -80,20 +103,15 @@ async def restore_files(call: CommandCall) -> None:
     _report_files(call, await session_undo.restore_files(number), always=True)
 
 
-async def complete_checkpoints(call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the checkpoints by number."""
-    return [
-        MenuOption(str(row.number), _checkpoint_option(row).label)
-        for row in await _session_undo(call).list_checkpoints()
-    ]
-
-
 def _checkpoint_option(one: "CheckpointSummary") -> MenuOption:
     said = tr("files were put back") if one.restore else escape_unseen_characters(one.said)
     files = tr_plural("{n} file", "{n} files", len(one.files))
     return MenuOption(to_one_line(said, 80) or format_time(one.at), f"{format_time(one.at)} · {files}")
 
 
+@COMMANDS.command(
+    "diff", N_("what the agent has changed in files since a turn"), usage=N_("[number]"), complete=complete_checkpoints
+)
 async def show_diff(call: CommandCall) -> None:
     """Show what has changed since a turn began."""
     number = _parse_count(call, default=1)
@@ -146,6 +164,13 @@ def _format_names(files: Sequence[str]) -> str:
     return ", ".join(escape_unseen_characters(one) for one in files[:_MAX_NAMED_FILES]) + more
 
 
+@COMMANDS.command(
+    "branch",
+    N_("go on in a copy of this conversation; this one stays"),
+    usage=N_("[title]"),
+    aliases=("fork",),
+    while_busy=False,
+)
 async def create_branch(call: CommandCall) -> None:
     """Continue in a new session that begins with this conversation; this one stays as it is."""
     if not call.context.actor.conversation.messages:
@@ -161,55 +186,3 @@ async def create_branch(call: CommandCall) -> None:
             title=escape_unseen_characters(made.title),
         )
     )
-
-
-COMMANDS = (
-    SlashCommand(
-        name="undo",
-        about=N_("take back the last turn, or N, and what it did to files"),
-        usage=N_("[N]"),
-        group=CommandGroup.SESSION,
-        run=undo_turns,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="redo",
-        about=N_("redo what /undo undid last"),
-        group=CommandGroup.SESSION,
-        run=redo_turns,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="retry",
-        about=N_("take the last answer back and ask the same again"),
-        group=CommandGroup.SESSION,
-        run=retry_turn,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="rollback",
-        about=N_("put files back as they were before a turn"),
-        usage=N_("[number]"),
-        group=CommandGroup.SESSION,
-        run=restore_files,
-        complete=complete_checkpoints,
-        while_busy=False,
-    ),
-    SlashCommand(
-        name="diff",
-        about=N_("what the agent has changed in files since a turn"),
-        usage=N_("[number]"),
-        group=CommandGroup.SESSION,
-        run=show_diff,
-        complete=complete_checkpoints,
-    ),
-    SlashCommand(
-        name="branch",
-        aliases=("fork",),
-        about=N_("go on in a copy of this conversation; this one stays"),
-        usage=N_("[title]"),
-        group=CommandGroup.SESSION,
-        run=create_branch,
-        while_busy=False,
-    ),
-)
