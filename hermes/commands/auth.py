@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes.admin.auth import KeyAdmin, open_key_admin
 from hermes.commands.verb import JSON_OPTION, AdminVerb, VerbCall, VerbResult, argument
 from hermes.config.auth_file import AuthEntry
 from hermes.core.errors import UsageError
@@ -17,6 +17,9 @@ from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import strip_control_characters
 
+if TYPE_CHECKING:
+    from hermes.admin.auth import KeyAdmin
+
 _SAFE_KEY_HINT = N_(
     "Leave the key out and Hermes asks for it, or use --key-stdin, --env, --command or --keyring. "
     "Take the key that was typed for known, and replace it."
@@ -24,7 +27,9 @@ _SAFE_KEY_HINT = N_(
 
 
 @asynccontextmanager
-async def _open_keys(call: VerbCall) -> AsyncIterator[KeyAdmin]:
+async def _open_keys(call: VerbCall) -> "AsyncIterator[KeyAdmin]":
+    from hermes.admin.auth import open_key_admin
+
     if call.args.verb == "add" and (call.args.typed or call.args.typed_option is not None):
         raise UsageError(
             ("A key on the command line would show up in the shell's history and in the list of processes."),
@@ -44,7 +49,7 @@ AUTH = AdminVerb(
 
 
 @AUTH.admin_action("list", "every key, its source and its state (also without a verb)", JSON_OPTION)
-async def list_keys(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+async def list_keys(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     """List every key with its state, by provider."""
     del call
     rows = await auth.list_keys()
@@ -78,7 +83,7 @@ async def list_keys(auth: KeyAdmin, call: VerbCall) -> VerbResult:
     argument("--api-key", "--key", dest="typed_option", help=argparse.SUPPRESS),
     description="Without an option the key is asked for.",
 )
-async def add_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+async def add_key(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     """Keep a key, or where it is found."""
     name = auth.resolve_provider(call.args.provider)  # said before the key is asked for
     entry = AuthEntry(id="", kind="key", label=call.args.label, organisation=call.args.organisation)
@@ -95,7 +100,7 @@ async def add_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
     argument("provider"),
     argument("key", metavar="LABEL-OR-NUMBER", help="as `hermes auth list` shows it"),
 )
-async def remove_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+async def remove_key(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     """Forget a key that was added."""
     row = await auth.remove_key(call.args.provider, call.args.key)
     label = strip_control_characters(str(row["label"]))
@@ -108,7 +113,7 @@ async def remove_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
     argument("provider", nargs="?", default="", help="empty: all"),
     argument("key", nargs="?", default="", metavar="LABEL-OR-NUMBER", help="empty: all of the provider"),
 )
-async def reset_cooldowns(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+async def reset_cooldowns(auth: "KeyAdmin", call: VerbCall) -> VerbResult:
     """Let keys that rest, or were refused, be tried again."""
     ended = await auth.reset_cooldowns(call.args.provider, call.args.key)
     said = tr_plural("{n} cooldown ended.", "{n} cooldowns ended.", ended)

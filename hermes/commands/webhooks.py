@@ -1,6 +1,5 @@
 """`hermes webhook`: manage the webhooks by which other programs report to the gateway."""
 
-import http.client
 import os
 import sys
 import time
@@ -85,6 +84,8 @@ def remove_webhook(call: VerbCall) -> VerbResult:
 )
 def send_report(call: VerbCall) -> VerbResult:
     """Send a report, signed as a program of the person's own would sign it, and show the gateway's answer."""
+    import http.client
+
     admin, args = _open_webhooks(call), call.args
     body, route = _read_payload(args.payload), admin.find_route(args.name)
     host, port = admin.listen_address(call.environ)

@@ -1,6 +1,5 @@
 """`hermes worktree`: list and remove the git worktrees that `-w` made."""
 
-from hermes.admin.worktrees import Worktrees
 from hermes.commands.verb import JSON_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import tr, tr_plural
@@ -19,6 +18,8 @@ WORKTREE = Verb(
 @WORKTREE.action("list", "every worktree and what is in it (also without a verb)", JSON_OPTION)
 def list_worktrees(call: VerbCall) -> VerbResult:
     """List the worktrees."""
+    from hermes.admin.worktrees import Worktrees
+
     return rows_result(Worktrees(call.environ).list_worktrees(), _format_worktree, tr("There is no worktree."))
 
 
@@ -31,6 +32,8 @@ def list_worktrees(call: VerbCall) -> VerbResult:
 )
 def remove_worktree(call: VerbCall) -> VerbResult:
     """Remove a worktree with its branch."""
+    from hermes.admin.worktrees import Worktrees
+
     row = Worktrees(call.environ).remove_worktree(call.args.name, force=call.args.force)
     said = tr("The worktree {name} and its branch {branch} are removed.", name=row["name"], branch=row["branch"])
     return VerbResult(row, [escape_unseen_characters(said)])
