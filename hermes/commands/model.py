@@ -23,7 +23,8 @@ _MIN_REPORTED_BYTES = 10_000
 _VISIBILITY_WORDS = ("show", "hide")
 
 
-def _session_choices(call: CommandCall) -> "OverrideEditor":
+def session_choices(call: CommandCall) -> "OverrideEditor":
+    """Return what changes the model, the tools and the manner of the session in a chat."""
     from hermes.admin.models.session_overrides import OverrideEditor
 
     return OverrideEditor(call.context.app.services, call.context.app.live_session(call.context.actor))
@@ -52,7 +53,7 @@ async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
     """Complete the models that the session's provider names, and the options."""
     from hermes.admin.models.models import ModelSelection, list_model_names
 
-    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
+    choices, endpoint = session_choices(call), call.context.actor.conversation.client.endpoint
     here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
     if call.text.startswith("-") or here.provider == "local":
         return [
@@ -83,7 +84,7 @@ async def choose_model(call: CommandCall) -> None:
             raise UsageError(N_("--provider needs a name; /provider lists them."))
     if len(words) > 1 or any(word.startswith("-") for word in words):
         raise UsageError(N_("/model takes a name, --provider NAME and --global."))
-    choices = _session_choices(call)
+    choices = session_choices(call)
     name = words[0] if words else await _pick_model(call, provider)
     if name is not None:
         await _switch_model(call, choices, name, provider, save_globally=everywhere)
@@ -93,7 +94,7 @@ async def _pick_model(call: CommandCall, provider: str) -> str | None:
     """Let the user pick one of the models that the server names; return None when they cancel."""
     from hermes.admin.models.models import ModelSelection, list_model_names
 
-    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
+    choices, endpoint = session_choices(call), call.context.actor.conversation.client.endpoint
     here = ModelSelection(
         provider=provider or endpoint.record.name, base_url="" if provider else choices.current.base_url
     )
@@ -193,7 +194,7 @@ async def choose_provider(call: CommandCall) -> None:
     name = load_record(name).name
     picked = await _pick_model(call, name)
     if picked is not None:
-        await _switch_model(call, _session_choices(call), picked, name, save_globally=False)
+        await _switch_model(call, session_choices(call), picked, name, save_globally=False)
 
 
 async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
@@ -211,7 +212,7 @@ async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
 )
 async def set_reasoning(call: CommandCall) -> None:
     """Show or choose the reasoning effort, and whether reasoning is shown."""
-    terminal, choices = call.context.terminal, _session_choices(call)
+    terminal, choices = call.context.terminal, session_choices(call)
     if call.text in _VISIBILITY_WORDS:
         if terminal is None:
             raise UsageError(N_("Reasoning is shown in terminals only."))
@@ -232,7 +233,7 @@ async def set_reasoning(call: CommandCall) -> None:
 
 async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
     """List the personalities."""
-    known = _session_choices(call).list_personalities()
+    known = session_choices(call).list_personalities()
     return [
         MenuOption("none", tr("as SOUL.md says")),
         *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
@@ -248,7 +249,7 @@ async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
 )
 async def choose_personality(call: CommandCall) -> None:
     """Choose the personality, by name or from a menu."""
-    choices, name = _session_choices(call), call.text
+    choices, name = session_choices(call), call.text
     if not name:
         options = await list_personalities(call)
         names = [one.label for one in options]

@@ -13,7 +13,7 @@ from msgspec import structs
 from hermes.commands.command import CommandCall, CommandGroup, CommandList
 from hermes.commands.context import MenuOption
 from hermes.commands.event_descriptions import describe_tool, describe_toolset
-from hermes.commands.model import describe_cache_reset
+from hermes.commands.model import describe_cache_reset, session_choices
 from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_, join_sentences, tr, tr_plural
@@ -22,7 +22,6 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.models.session_overrides import OverrideEditor
     from hermes.admin.toolsets import ToolsetChange
 
 TOOLS = Verb(
@@ -85,12 +84,6 @@ _DEFAULT_COLUMNS, _MIN_COLUMNS = 100, 40
 _VERBS = ("list", "enable", "disable")
 
 
-def _session_choices(call: CommandCall) -> "OverrideEditor":
-    from hermes.admin.models.session_overrides import OverrideEditor
-
-    return OverrideEditor(call.context.app.services, call.context.app.live_session(call.context.actor))
-
-
 COMMANDS = CommandList(CommandGroup.MODEL)
 
 
@@ -98,7 +91,7 @@ async def complete_tools(call: CommandCall) -> Sequence[MenuOption]:
     """Complete a verb, then the sets."""
     if len(call.text.split()) + call.text.endswith(" ") < 2:
         return [MenuOption(verb) for verb in _VERBS]
-    return [MenuOption(str(row["name"])) for row in _session_choices(call).list_toolsets()]
+    return [MenuOption(str(row["name"])) for row in session_choices(call).list_toolsets()]
 
 
 @COMMANDS.command(
@@ -116,7 +109,7 @@ async def manage_tools(call: CommandCall) -> None:
         _list_tools(call)
         return
     on = verb == "enable"
-    count = await _session_choices(call).switch_toolsets(names, on=on)
+    count = await session_choices(call).switch_toolsets(names, on=on)
     named = ", ".join(names)
     if count is None:
         call.context.tell(tr("Already so: {names}.", names=named))
@@ -146,7 +139,7 @@ def _list_tools(call: CommandCall) -> None:
 async def list_toolsets(call: CommandCall) -> None:
     """List the tool sets, and which of them this session has."""
     call.require_no_arguments()
-    lines = [_format_session_toolset(call, row) for row in _session_choices(call).list_toolsets()]
+    lines = [_format_session_toolset(call, row) for row in session_choices(call).list_toolsets()]
     call.context.tell("\n".join(lines))
 
 
