@@ -94,11 +94,15 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
 
 
 def _describe_failure(error: Exception) -> str:
-    """Return an error's text; only its kind where the text names the address, which may hold a token."""
+    """Return an error's text where it names the host at most; else its kind, since an address may hold a token."""
     import aiohttp
 
-    names_address = isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError)
-    return type(error).__name__ if names_address else describe_error(error)
+    is_harmless = isinstance(error, OSError | aiohttp.ServerDisconnectedError)
+    return (
+        describe_error(error)
+        if is_harmless and not isinstance(error, aiohttp.ConnectionTimeoutError)
+        else type(error).__name__
+    )
 
 
 async def _read_bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
