@@ -97,12 +97,12 @@ def _describe_failure(error: Exception) -> str:
     """Return an error's text where it names the host at most; else its kind, since an address may hold a token."""
     import aiohttp
 
-    is_harmless = isinstance(error, OSError | aiohttp.ServerDisconnectedError)
-    return (
-        describe_error(error)
-        if is_harmless and not isinstance(error, aiohttp.ConnectionTimeoutError)
-        else type(error).__name__
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{type(error).__name__} (status {error.status})"
+    names_address = isinstance(error, aiohttp.ConnectionTimeoutError) or not isinstance(
+        error, OSError | aiohttp.ServerDisconnectedError
     )
+    return type(error).__name__ if names_address else describe_error(error)
 
 
 async def _read_bounded(answer: "aiohttp.ClientResponse", platform: str) -> bytes:
@@ -342,5 +342,5 @@ async def connect_websocket(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise PlatformError(N_("No connection for news: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("No connection for news: {error}", error=_describe_failure(error))) from None
     return WebSocketConnection(raw)
