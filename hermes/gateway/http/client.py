@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
@@ -44,10 +44,10 @@ CLOSE_SECONDS = 2.0
 
 
 class PlatformResponse(Struct, frozen=True):
-    """A response to a request; the names in `headers` are in lower case."""
+    """A response to a request; the names in `headers` are found in any case."""
 
     status: int
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -78,10 +78,7 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=SOCKET_SECONDS),
         ) as answer:
-            body = await _read_bounded(answer, platform)
-            return PlatformResponse(
-                answer.status, {name.lower(): value for name, value in answer.headers.items()}, body
-            )
+            return PlatformResponse(answer.status, answer.headers, await _read_bounded(answer, platform))
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
         said = N_("{platform} cannot be reached: {error}", platform=platform, error=_describe_failure(error))
         raise SendError(SendFault.TRANSIENT, said) from None
