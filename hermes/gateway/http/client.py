@@ -144,11 +144,11 @@ async def save_file(
 async def _write_file(answer: "aiohttp.ClientResponse", target: Path) -> None:
     if answer.status != 200:
         raise PlatformError(N_("The file is not there: status {status}.", status=answer.status))
-    with await asyncio.to_thread(_open_private, target) as file:
+    with await asyncio.to_thread(open_private, target) as file:
         await _write_chunks(file, answer)
 
 
-def _open_private(target: Path) -> IO[bytes]:
+def open_private(target: Path) -> IO[bytes]:
     """Open a new file that only its owner can read."""
     return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
 
