@@ -18,8 +18,8 @@ from hermes.core.events import Event
 from hermes.core.frame import EpochFrame, ToolSchema
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
+from hermes.llm.client import SideTask
 from hermes.llm.lineage import Lineage
-from hermes.llm.side_task import SideTask
 from hermes.providers.records import load_record
 from hermes.providers.wire import Endpoint
 from hermes.store.records import MessageState, StoredMessage

@@ -13,10 +13,9 @@ from hermes.core.frame import EpochFrame
 from hermes.core.messages import FinishReason, Message, Role, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
 from hermes.core.usage import Usage
-from hermes.llm.cache_watch import CacheWatch
-from hermes.llm.lineage import Lineage
+from hermes.llm.lineage import CacheWatch, Lineage
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import load_wire
 
 MODELS = {"anthropic": "claude-sonnet-5", "openrouter": "anthropic/claude-sonnet-5"}
 

@@ -71,8 +71,9 @@ class CallRecorder:
         while frame is not None:
             code = frame.f_code
             file, name = code.co_filename.removeprefix(_PACKAGE), code.co_qualname
+            name = name.partition(".<locals>")[0]
             if file != code.co_filename and file not in self._passed and name not in self._passed:
-                return file, name.partition(".<locals>")[0]
+                return file, name
             frame = frame.f_back
         return "", ""
 

@@ -100,7 +100,7 @@ def _query_rows(environ: Mapping[str, str], query: str) -> list[tuple[str, str]]
 
     import apsw
 
-    from hermes.store.sqlite.connection import open_connection
+    from hermes.store.connection import open_connection
 
     file = locate_home(environ).database
     if not file.exists():

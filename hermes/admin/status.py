@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import hermes
 from hermes.admin.auth import open_key_admin
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.admin.usage import CacheSavings, cap_row, total_row
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, find_current_profile, locate_home
@@ -26,13 +26,13 @@ from hermes.providers.resolve import resolve_endpoint
 from hermes.safety.paths import Places
 from hermes.sessions.backend_factory import BackendFactory, resolve_places
 from hermes.sessions.formats.openai_format import Plain
-from hermes.sessions.gate_factory import approval_mode, build_policy
 from hermes.sessions.model.credentials import with_stored_providers
-from hermes.sessions.model.endpoint import choose_model, is_embedded
+from hermes.sessions.model.model_route import choose_model, is_embedded
 from hermes.sessions.model.spending import configured_caps, period_starts
 from hermes.sessions.open_sessions import list_open_sessions
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.session_lookup import row_to_dict
+from hermes.sessions.session_tools import approval_mode, build_policy
 from hermes.store.records import SpendTotal
 from hermes.store.revisions import RevisionState
 from hermes.store.store import Store
@@ -68,7 +68,8 @@ async def describe_backend(
     """Return lines about the terminal backend, and its name if it confines commands; `whole`: with lesser gaps."""
     supervisors = Supervisors(environ)
     try:
-        backend, remark = BackendFactory(environ, settings, supervisors).create_backend(places, -1)
+        handle, remark = BackendFactory(environ, settings, lambda: supervisors).create_backend(places, -1)
+        backend = handle.get()
         try:
             held = await backend.describe(detailed=whole)
         finally:

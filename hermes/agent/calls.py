@@ -1,11 +1,4 @@
-"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message for all.
-
-Messages that close a turn without an answer, so that the transcript stays legal in every API format.
-
-An open call gets a stored result, and a transcript that ends with a person's or a tool's message gets a
-stored note. This is done once, when the turn ends (or when a session is opened whose last turn died),
-never when a request is built.
-"""
+"""Handling of a batch of tool calls: repair names, remove duplicates, run the rest, and append one message for all."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,8 +6,8 @@ import msgspec
 
 from hermes.agent import prompts
 from hermes.agent.loop_detection import CallRound
-from hermes.agent.turn import Emit, TurnDeps, TurnState
-from hermes.core.messages import PROGRAM, Message, Role, program_message
+from hermes.agent.turn import Emit, TurnDeps, TurnState, find_result
+from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer
@@ -22,31 +15,11 @@ from hermes.tools.executor import CallBatch
 from hermes.tools.registry import check_arguments, deduplicate_calls, repair_name
 
 
-def build_closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:
-    """Return the messages that close a turn whose transcript ends with `last`; empty when it is closed already."""
-    if last is None or (last.role is Role.ASSISTANT and not any(last.tool_calls())):
-        return []
-    closing = []
-    if last.role is Role.ASSISTANT:
-        closing.append(Message(role=Role.TOOL, parts=tuple(_find_result(call, results) for call in last.tool_calls())))
-    closing.append(program_message(Role.ASSISTANT, note))
-    return closing
-
-
 def build_batch_message(
     calls: Sequence[ToolCallPart], results: Mapping[str, ToolResultPart], joined: Sequence[Part]
 ) -> Message:
     """Return one message for a whole batch: results in call order, then the parts that join the conversation here."""
-    return Message(role=Role.TOOL, parts=(*(_find_result(call, results) for call in calls), *joined))
-
-
-def _find_result(call: ToolCallPart, results: Mapping[str, ToolResultPart]) -> ToolResultPart:
-    known = results.get(call.call_id)
-    if known is not None:
-        return known
-    return ToolResultPart(
-        call_id=call.call_id, name=call.name, text=prompts.NOT_STARTED_CALL, status=ToolStatus.INTERRUPTED
-    )
+    return Message(role=Role.TOOL, parts=(*(find_result(call, results) for call in calls), *joined))
 
 
 MAX_INVALID_ROUNDS = 3

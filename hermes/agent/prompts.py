@@ -25,7 +25,6 @@ CALL_NOTE = "(A call of {names} was cut off.)"
 
 STOPPED = "(Stopped by the user before an answer was finished.)"
 ENDED_EARLY = "(This turn ended without an answer: {reason}.)"
-CRASHED = "(The program ended in the middle of this turn; what follows is a new one.)"
 NOT_STARTED_CALL = "Not started: the turn was stopped first."
 CRASHED_CALL = (
     "Outcome unknown: the program ended while this ran. All, part or none of its effect may have happened: "

@@ -4,23 +4,24 @@ The number of model calls that a turn may make.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
 
+from hermes.agent import prompts
 from hermes.agent.loop_detection import LoopDetector
 from hermes.core.events import Event, MessageAppended, TurnResumed, TurnStarted
 from hermes.core.frame import Rewrite
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Role, program_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import TextPart, ToolResultPart
+from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import EffectJournal
 from hermes.core.stream import Failure
 from hermes.core.usage import Usage
 from hermes.llm.client import ModelClient
+from hermes.llm.exchange import Meter
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.registry import Toolbox
 from hermes.tools.session import ToolContext
@@ -184,3 +185,28 @@ class TurnState(Struct):
         if self.exit_reason is None:
             self.exit_reason = reason
             self.error = error
+
+
+def build_closing_messages(last: Message | None, results: Mapping[str, ToolResultPart], note: str) -> list[Message]:
+    """Return the messages that close a turn whose transcript ends with `last`; empty when it is closed already.
+
+    An open call gets a stored result, and a transcript that ends with a person's or a tool's message gets a stored
+    note, so that it stays legal in every API format.
+    """
+    if last is None or (last.role is Role.ASSISTANT and not any(last.tool_calls())):
+        return []
+    closing = []
+    if last.role is Role.ASSISTANT:
+        closing.append(Message(role=Role.TOOL, parts=tuple(find_result(call, results) for call in last.tool_calls())))
+    closing.append(program_message(Role.ASSISTANT, note))
+    return closing
+
+
+def find_result(call: ToolCallPart, results: Mapping[str, ToolResultPart]) -> ToolResultPart:
+    """Return the result of a call; one that has none was not started."""
+    known = results.get(call.call_id)
+    if known is not None:
+        return known
+    return ToolResultPart(
+        call_id=call.call_id, name=call.name, text=prompts.NOT_STARTED_CALL, status=ToolStatus.INTERRUPTED
+    )

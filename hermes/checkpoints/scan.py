@@ -228,10 +228,6 @@ class FolderListing(Struct, frozen=True, array_like=True):
     uncopied: int = 0
     """The number of files without a copy because all together were too large."""
 
-    def is_same_as(self, other: "FolderListing") -> bool:
-        """Return whether nothing has changed, stamps included."""
-        return self.whole == other.whole and self.items == other.items
-
 
 class ScanLimits(Struct, frozen=True, kw_only=True):
     """The limits of one scan."""

@@ -6,38 +6,34 @@ the next process, this one or a later one, moves the rest into place.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.core.errors import BusyError, ConfigError
 from hermes.i18n.messages import N_
-from hermes.util.atomic_write import write_atomic
+from hermes.util.atomic_write import sync_folder, write_atomic
+from hermes.util.file_lock import hold_file_lock
 
 JOURNAL = "restore.json"
 STAGE_PREFIX = ".restore-"
 """The prefix of folders in which a restore is made ready."""
 _LOCK_TIMEOUT = 15.0
-_POLL_SECONDS = 0.02
 
 
 @contextlib.contextmanager
 def hold_restore_lock(root: Path, *, seconds: float = _LOCK_TIMEOUT) -> Iterator[None]:
     """Hold the lock on restoring this home. Raises BusyError when another process holds it for so many seconds."""
-    handle = os.open(root / ".restore.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        deadline = time.monotonic() + seconds
-        while not _try_lock(handle):
-            if time.monotonic() >= deadline:
-                raise BusyError(N_("{home} is being restored by another process.", home=root), N_("Try again later."))
-            time.sleep(_POLL_SECONDS)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(hold_file_lock(root / ".restore.lock", seconds))
+        except TimeoutError:
+            raise BusyError(
+                N_("{home} is being restored by another process.", home=root), N_("Try again later.")
+            ) from None
         yield
-    finally:
-        os.close(handle)
 
 
 def commit_restore(root: Path, stage: Path, names: list[str], gone: list[str]) -> None:
@@ -48,13 +44,13 @@ def commit_restore(root: Path, stage: Path, names: list[str], gone: list[str]) -
     """
     document = {"stage": stage.name, "names": names, "gone": gone}
     write_atomic(root / JOURNAL, json.dumps(document).encode(), mode=0o600)
-    _sync_folder(root)
+    sync_folder(root)
 
 
 def withdraw_restore(root: Path) -> None:
     """Take back a committed restore of which nothing has been moved yet."""
     (root / JOURNAL).unlink()
-    _sync_folder(root)
+    sync_folder(root)
 
 
 def finish_restore(root: Path) -> None:
@@ -91,9 +87,9 @@ def iter_restore_steps(root: Path) -> Iterator[None]:
             yield
         os.rename(fresh, root / name)
         yield
-    _sync_folder(root)
+    sync_folder(root)
     (root / JOURNAL).unlink()
-    _sync_folder(root)
+    sync_folder(root)
     yield
     shutil.rmtree(stage, ignore_errors=True)
 
@@ -111,20 +107,3 @@ def _find_free_path(folder: Path, name: str) -> Path:
     while os.path.lexists(place := folder / (name if not number else f"{name}.{number}")):
         number += 1
     return place
-
-
-def _try_lock(handle: int) -> bool:
-    """Take the lock without waiting. Return whether it was free."""
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush renames in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

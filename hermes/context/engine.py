@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from hermes.config.settings import CompressionSettings
 from hermes.core.messages import Message
+from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
-from hermes.llm.side_task import SideTask
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.store.records import StoredMessage
 from hermes.store.store import Store
@@ -26,6 +26,9 @@ from hermes.util.renamed import renamed_names
 DEFAULT_ENGINE = "compressor"
 ASSUMED_WINDOW = 256_000
 """Tokens that budgets are computed from when the model's window is unknown."""
+
+SEARCH_TOOL = "session_search"
+"""The tool that finds and reads earlier messages, condensed or not."""
 
 
 class CompactionTrigger(StrEnum):

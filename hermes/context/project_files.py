@@ -1,15 +1,16 @@
 """Finds, checks and reads the files by which a project tells an agent how to work in it.
 
-Each folder from the repository's root down to the working folder contributes its first file of `FILE_NAMES`. A file is
-used only if its folder is trusted; text that looks like an order against the user is pointed out and stays.
-"""
+Each folder from the repository's root down to the working folder contributes its first file of `FILE_NAMES`; that of a
+subfolder is shown when the work first gets there. A file is used only if its folder is trusted; text that looks like an
+order against the user is pointed out and stays."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hermes.context.prompt import PromptTier
-from hermes.context.text_files import NotTextError, read_text
+from hermes.context.prompt import NotTextError, PromptTier, read_text
+from hermes.core.messages import Message
+from hermes.core.parts import Provenance, Source, TextPart
 from hermes.util.text import to_one_line, truncate_middle
 
 FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")
@@ -180,3 +181,63 @@ def _display_path(path: str) -> str:
     from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 
     return to_one_line(reveal_hidden_text(show_control_characters(path)).text, 300)
+
+
+LIMIT = 4_000
+"""Characters of one file; its middle is left out beyond that."""
+_MAX_FILES = 8
+"""Files shown in one session; a tree with more of them says nothing new with each."""
+_HINT_DEPTH = 16
+_OPENING = "[What {path} says about working in that folder:]\n"
+
+
+class SubfolderHints:
+    """Watches the files that a session reads and writes, and shows each folder's project file once."""
+
+    def __init__(self, cwd: str, is_trusted: IsTrustedPath, files: Callable[[], Iterable[str]]) -> None:
+        self._cwd = os.path.realpath(cwd)
+        self._is_trusted = is_trusted
+        self._files = files
+        self._looked = 0
+        self._known: set[str] = {self._cwd}
+        self._left = _MAX_FILES
+
+    def mark_known(self, messages: Iterable[Message]) -> None:
+        """Note the folders whose files these messages already hold."""
+        for message in messages:
+            for part in message.parts:
+                origin = part.provenance if isinstance(part, TextPart) else None
+                if origin is not None and origin.source is Source.FILE and origin.vouched:
+                    self._known.add(os.path.dirname(origin.label))
+
+    def collect_hints(self) -> list[TextPart]:
+        """Return the project files to be shown now; most of the time none."""
+        files = list(self._files())
+        fresh, self._looked = files[self._looked :], len(files)
+        folders = [folder for path in fresh for folder in self._unseen_folders(os.path.dirname(path))]
+        return [part for folder in folders if (part := self._read_hint(folder)) is not None]
+
+    def _unseen_folders(self, folder: str) -> list[str]:
+        """Return the folders from below the working folder down to this one that have not been looked at."""
+        if not folder.startswith(self._cwd.rstrip("/") + "/"):
+            return []
+        fresh: list[str] = []
+        at = folder
+        while at != self._cwd and at not in self._known and len(fresh) < _HINT_DEPTH:
+            fresh.append(at)
+            at = os.path.dirname(at)
+        self._known.update(fresh)
+        return fresh[::-1]
+
+    def _read_hint(self, folder: str) -> TextPart | None:
+        path = find_project_file(folder)
+        real = os.path.realpath(path) if path else ""
+        foreign = find_repository_root(folder) != find_repository_root(self._cwd)
+        if not path or foreign or self._left <= 0 or not self._is_trusted(real):
+            return None
+        try:
+            text = read_text(real, LIMIT)
+        except (FileNotFoundError, NotTextError):  # the model may read it and see for itself
+            return None
+        self._left -= 1
+        return TextPart(_OPENING.format(path=path) + text, Provenance(Source.FILE, path, vouched=True))

@@ -212,3 +212,29 @@ class TerminalBackend(Protocol):
     async def close(self) -> None:
         """Release what the backend itself holds; commands are ended by their owners."""
         ...
+
+
+class BackendHandle:
+    """The terminal backend of a session. It is created when something first asks for it: most turns run no command."""
+
+    def __init__(self, name: str, create: Callable[[], TerminalBackend]) -> None:
+        self.name = name
+        self._create = create
+        self.backend: TerminalBackend | None = None
+        """The backend; None before anything has asked for it."""
+
+    @classmethod
+    def from_backend(cls, backend: TerminalBackend) -> "BackendHandle":
+        """Return a handle to a backend that exists."""
+        return cls(backend.name, lambda: backend)
+
+    def get(self) -> TerminalBackend:
+        """Return the backend, the same one each time."""
+        if self.backend is None:
+            self.backend = self._create()
+        return self.backend
+
+    async def close(self) -> None:
+        """Close the backend, if it was created."""
+        if self.backend is not None:
+            await self.backend.close()

@@ -11,9 +11,9 @@ from typing import IO, Protocol
 
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, FinalShellState, OutputSink, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
 from hermes.execution.supervisor_main import EXTRA_HANDLES, NOTE
-from hermes.execution.unsupervised import UnsupervisedProcess
 from hermes.i18n.messages import N_
 from hermes.safety.environment import remove_secret_variables
 
@@ -119,7 +119,9 @@ class LocalBackend:
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe that nothing confines commands here."""
         del detailed
-        return N_("Commands run on this machine with all of your rights; nothing holds them back but the questions.")
+        return N_(
+            "Commands run on this machine with all of your rights; only your answers to questions hold them back."
+        )
 
     def take_notices(self) -> list[str]:
         """Return nothing: there are no notices."""

@@ -195,7 +195,7 @@ class PlatformAccount:
     def platform(self) -> Platform:
         """The open platform. Raises PlatformError before it has started, and when it was refused."""
         if self._platform is None:
-            raise PlatformError(self.last_problem or f"{self.name} has not started.")
+            raise PlatformError(self.last_problem or N_("{name} has not started.", name=self.name))
         return self._platform
 
     def start(self) -> None:
@@ -241,7 +241,7 @@ class PlatformAccount:
                 why = str(error) or type(error).__name__
             except Exception as error:  # noqa: BLE001 - one platform's mistake must not end the others
                 _LOG.exception("an account failed")
-                why = f"{self.plan.descriptor.title} failed by an error of Hermes' own ({type(error).__name__})."
+                why = f"{self.plan.descriptor.title} hit an internal error ({type(error).__name__})."
             pause = FIRST_PAUSE if clock() - began > STEADY_SECONDS else pause
             if self.health is not AccountHealth.LOST or why != self.last_problem:
                 self._context.report(f"{self.name}: {why} It is tried again.")

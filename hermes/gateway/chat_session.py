@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonResolver
-from hermes.commands.views.usage import format_epoch_notice
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.config.display import BusyMode
 from hermes.config.gateway import AccountSettings
 from hermes.core.chats import (
@@ -100,7 +100,7 @@ class GatewayError(HermesError):
     """An internal error of the gateway; the log has its details."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(N_("Hermes failed by an error of its own ({what}).", what=what), N_("`hermes logs` shows it."))
+        super().__init__(N_("Hermes hit an internal error ({what}).", what=what), N_("`hermes logs` shows it."))
 
 
 class GatewayDeps(Struct, frozen=True, kw_only=True):
@@ -189,7 +189,7 @@ async def _fetch_attachment(
     account: PlatformAccount, attachment: Attachment, folder: Path, number: int, name: str
 ) -> Path:
     if attachment.size is not None and attachment.size > MEDIA_LIMIT:
-        raise PlatformError(f"it is larger than {MEDIA_LIMIT >> 20} MB")
+        raise PlatformError(N_("it is larger than {MEDIA_LIMIT} MB", MEDIA_LIMIT=MEDIA_LIMIT >> 20))
     target = folder / f"{number}-{name}"
     if await asyncio.to_thread(target.exists):
         return target  # fetched before a restart: it is whole, since it is named last
@@ -294,7 +294,7 @@ class ChatQuestions:
             return tr("This question has no such answer.")
         actor = self._chat_session.actor
         if not actor.approvals.answer(one.event.approval_id, scope=scope, by="person"):
-            return tr("The question is withdrawn: nobody waits for its answer any more.")
+            return tr("The question was withdrawn.")
         return ""
 
     @property
@@ -320,7 +320,7 @@ class ChatQuestions:
             return self.answer_approval(person, AnswerScope(choice) if choice in set(AnswerScope) else None, name)
         menu = next((one for one in self._menus if one.token == name), None)
         if menu is None:
-            return tr("Nobody waits for this answer any more.")
+            return tr("This question is closed; its answer is not needed any more.")
         if not menu.person.includes_person(person):
             return tr("This question is not yours to answer.")
         if choice.isdecimal() and int(choice) < len(menu.options) and not menu.chosen.done():
@@ -410,7 +410,7 @@ class ChatQuestions:
 def _format_approval(event: ApprovalAsked, *, buttons: bool) -> str:
     """Return the approval question's text: the call, the reason, and what each answer covers."""
     lines = [
-        tr("**{tool}** wants to run:", tool=escape_confusable_characters(event.tool)),
+        tr("Allow **{tool}**?", tool=escape_confusable_characters(event.tool)),
         _code_block(shorten_command(escape_confusable_characters(event.subject))),
     ]
     if event.cwd:
@@ -665,9 +665,7 @@ class ChatSession:
         self._watchdog = None
         self._deps.telemetry.report_line(f"{self.binding.key}: no sign of life for {limit:g} s; the turn is stopped.")
         self._enqueue_work(
-            self.send_note(
-                tr("(There was no sign of life for {time}; the turn is stopped.)", time=format_duration(limit))
-            )
+            self.send_note(tr("(Nothing happened for {time}, so the turn was stopped.)", time=format_duration(limit)))
         )
         self.actor.stop()
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from hermes import __version__
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.money import NANO_PER_USD
 from hermes.gateway.accounts import AccountHealth, PlatformAccount, fill_variables
@@ -245,7 +245,7 @@ class MetricsServer:
 
     async def _serve_health(self, _request: web.Request) -> web.Response:
         await self._source.measure_backlog()
-        body = msgspec.json.encode(self._source.health_report())
+        body = to_json(self._source.health_report())
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:

@@ -102,7 +102,7 @@ class Quotas:
         if may.usd_per_day is not None:
             if spent_at >= today:
                 count.told_until[PERSON_CAP] = today + _DAY_SECONDS
-            text = tr("You have spent what you may spend in a day. It goes on tomorrow.")
+            text = tr("Your daily spending limit is reached. You can go on tomorrow.")
             if PERSON_CAP in count.told_until or await self._is_cap_reached(payer, may.usd_per_day):
                 return self._refusal_text(count, PERSON_CAP, today + _DAY_SECONDS, text)
         if not may.turns_per_hour:

@@ -99,7 +99,7 @@ def has_live_state(live_session: "LiveSession") -> bool:
     leave, overrides = live_session.tools.gate.session_grants, live_session.overrides
     allowed = bool(leave.grants or leave.refused_subjects or leave.yolo)
     chosen = overrides.effort is not None or overrides.personality is not None or overrides.enabled is not None
-    return allowed or chosen or bool(live_session.tools.state.processes.list_running())
+    return allowed or chosen or bool(live_session.tools.describe_running())
 
 
 def is_evictable(live_session: "LiveSession", cwd: str) -> bool:
@@ -194,7 +194,9 @@ class SessionEvictor:
                 async with asyncio.timeout(SWEEP_SECONDS), self._dropped:
                     await self._dropped.wait()
             except TimeoutError:
-                raise BusyError(f"{self._max_live} sessions work already.", "Try later.") from None
+                raise BusyError(
+                    N_("{max_live} sessions work already.", max_live=self._max_live), "Try later."
+                ) from None
 
     def _list_idle(self) -> list[PooledSession]:
         """Return the idle sessions, the one that was used longest ago first."""

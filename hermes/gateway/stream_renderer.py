@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field, structs
 
-from hermes.commands.views.tool_descriptions import describe_call
+from hermes.commands.event_descriptions import describe_call
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError
@@ -260,7 +260,7 @@ def build_answer(ended: TurnEnded) -> ChatAnswer:
         line = tr("(Stopped.)")
     else:
         why = localize(ended.error) if ended.error else ended.reason.value.replace("_", " ")
-        line = tr("(This did not come to its end: {why})", why=why)
+        line = tr("(This was not finished: {why})", why=why)
     return ChatAnswer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
 
 

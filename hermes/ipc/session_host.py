@@ -227,7 +227,7 @@ class _AttachedPeer:
             busy=actor.busy,
             model=endpoint.model,
             window=endpoint.context_length,
-            place=app.live_session(actor).tools.context.backend.name,
+            place=app.live_session(actor).tools.context.backend_handle.name,
             title=title,
             yolo=app.is_yolo(actor),
         )
@@ -288,5 +288,9 @@ def _turn_ended_frame(number: int, done: "asyncio.Future[TurnEnded]") -> frames.
     error = done.exception()
     if error is None:
         return frames.TurnEndedFrame(id=number, ended=done.result())
-    known = error if isinstance(error, HermesError) else HermesError(f"{type(error).__name__}: {error}")
+    known = (
+        error
+        if isinstance(error, HermesError)
+        else HermesError(N_("{name}: {error}", name=type(error).__name__, error=error))
+    )
     return frames.TurnEndedFrame(id=number, error=frames.error_frame(known))

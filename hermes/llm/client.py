@@ -1,23 +1,26 @@
-"""The model client: one model call, made reliable. Every way it can end is a value, and
-what may be retried is retried.
-"""
+"""The model client: one model call, made reliable. Every way it can end is a value, and what may be retried is retried.
 
-from collections.abc import Awaitable, Callable
+A side task is one question to a model, without history or tools; each has its own order of models to ask."""
+
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct, structs
 
-from hermes.core.events import Level, Notice, Retrying
+from hermes.core.errors import ConfigError
+from hermes.core.events import Event, Level, Notice, Retrying
+from hermes.core.frame import EpochFrame, Sampling
+from hermes.core.messages import user_message
+from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
-from hermes.llm.cache_watch import CacheWatch
+from hermes.i18n.messages import N_
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
-from hermes.llm.exchange import Emit, ProviderExchange
+from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
 from hermes.llm.key_pool import KeyLease, ProviderKeys, SingleKey
-from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered, read_call_usage
-from hermes.providers.wire import Endpoint
+from hermes.llm.lineage import CacheWatch, Lineage
+from hermes.providers.wire import Endpoint, load_wire
 from hermes.util.clock import Clock
 from hermes.util.text import end_sentence
 
@@ -208,3 +211,82 @@ def _compute_delay(attempt: int, retry_after: float | None) -> float:
 
     step = min(_BASE_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)
     return min(step * (1.0 + _JITTER * random.random()), MAX_DELAY)
+
+
+OpenModel = Callable[[], Awaitable[ModelClient]]
+
+
+class SideTask:
+    """One kind of side task. `models` are asked in order until one answers; each is opened when its turn comes."""
+
+    def __init__(self, models: Sequence[OpenModel]) -> None:
+        self._models = models
+
+    async def ask(self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None) -> str | Failure:
+        """Return the answer's text, or why nobody gave one. Never raises for what a
+        provider or a setting does wrong.
+        """
+        outcome = await self.request_answer(system, text, emit, max_tokens=max_tokens)
+        return outcome if isinstance(outcome, Failure) else outcome.message.text.strip()
+
+    async def request_answer(
+        self, system: str, text: str, emit: Emit, *, max_tokens: int | None = None
+    ) -> Answer | Failure:
+        """Return the whole answer, which has text in it, or why nobody gave one; otherwise like `ask`."""
+        failure = Failure(kind=FailureKind.UNKNOWN, message="No model is configured for this task.")
+        for opened in self._models:
+            try:
+                client = await opened()
+            except ConfigError as error:
+                failure = Failure(kind=FailureKind.AUTH, message=error.message, hint=error.hint)
+                continue
+            outcome = await client.request_answer(_build_lineage(client, system, text, max_tokens), _only_pauses(emit))
+            if isinstance(outcome, Failure):
+                failure = outcome
+            elif outcome.message.text.strip():
+                return outcome
+            else:
+                failure = _empty_answer_failure(client, outcome)
+        return failure
+
+    async def context_window(self) -> int | None:
+        """Return the window, in tokens, of the model that is asked first, where its settings or its record say it."""
+        for opened in self._models:
+            try:
+                return (await opened()).endpoint.context_length
+            except ConfigError:
+                continue
+        return None
+
+
+def _build_lineage(client: ModelClient, system: str, text: str, max_tokens: int | None) -> Lineage:
+    # Nobody asks again with the same beginning, and what a mark lets a provider keep costs more.
+    endpoint = structs.replace(client.endpoint, cache_ttl="")
+    frame = EpochFrame(
+        provider=endpoint.record.name,
+        model=endpoint.model,
+        wire=endpoint.wire,
+        encoder_version=load_wire(endpoint.wire).version,
+        system=system,
+        sampling=Sampling(max_tokens=max_tokens),
+    )
+    lineage = Lineage(frame, endpoint)
+    lineage.append_messages((user_message(text),))
+    return lineage
+
+
+def _only_pauses(emit: Emit) -> Emit:
+    """Return an `emit` that shows only pauses: a side task's text is not the conversation's."""
+
+    async def emit_pause(event: Event) -> None:
+        if isinstance(event, Retrying):
+            await emit(event)
+
+    return emit_pause
+
+
+def _empty_answer_failure(client: ModelClient, answer: Answer) -> Failure:
+    title = client.endpoint.record.title
+    return Failure(
+        kind=FailureKind.BAD_RESPONSE, message=N_("{title} gave an empty answer.", title=title), usage=answer.usage
+    )

@@ -1,28 +1,28 @@
-"""MEMORY.md and USER.md: short entries, `§` on a line of its own between them, and a limit for the whole file.
+"""MEMORY.md and USER.md: short entries, `§` on a line of its own between them, a limit for the whole file, and their
+sections of the prompt, which are read when an epoch begins and stay the same to its end.
 
 A file is read as its user may have edited it: blanks around entries and line ends do not count. What is no such file (a
-link, no text, too large to be one) is never written over.
-"""
+link, no text, too large to be one) is never written over."""
 
 import contextlib
 import errno
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from hermes.core.errors import StoreError, UsageError
+from hermes.context.prompt import PromptTier
+from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.atomic_write import write_atomic
 from hermes.util.text import clean_surrogates, to_one_line
 
 DELIMITER = "\n§\n"
-MEMORY_LIMIT = 2_200
-USER_LIMIT = 1_375
 _MAX_FILE_BYTES = 1 << 20
 _DELIMITER_LINE = re.compile(r"(?:\A|(?<=\n))[ \t]*§[ \t]*(?:\n|\Z)")
 _QUOTE_LENGTH = 60
@@ -115,8 +115,12 @@ class MemoryNotebook(Struct, frozen=True):
             mode = None if self.path.exists() else 0o600
             write_atomic(self.path, DELIMITER.join(entries).encode(), mode=mode, check=self._check_inside)
         except OSError as error:
-            said = f"{self.path} cannot be written: {_describe_os_error(error)}; nothing was changed."
-            raise StoreError(said, f"Make {self.folder} writable.") from None
+            said = N_(
+                "{path} cannot be written: {describe_os_error}; nothing was changed.",
+                path=self.path,
+                describe_os_error=_describe_os_error(error),
+            )
+            raise StoreError(said, N_("Make {folder} writable.", folder=self.folder)) from None
 
     def format_usage(self, entries: Sequence[str]) -> str:
         """Format how full the file is with these entries: `1,950/2,200`."""
@@ -128,9 +132,17 @@ class MemoryNotebook(Struct, frozen=True):
             return
         over = count_characters(entries) - self.limit
         raise UsageError(
-            f"{self.target.file} would hold {self.format_usage(entries)} characters, {over:,} too many; it holds"
-            f" {self.format_usage(before)} now.",
-            f"Shorten, merge or remove entries first, in the same call if you like. Entries: {format_entries(before)}",
+            N_(
+                "{file} would hold {format_usage} characters, {over} too many; it holds {format_usage_2} now.",
+                file=self.target.file,
+                format_usage=self.format_usage(entries),
+                over=format(over, ","),
+                format_usage_2=self.format_usage(before),
+            ),
+            N_(
+                "Shorten, merge or remove entries first, in the same call if you like. Entries: {format_entries}",
+                format_entries=format_entries(before),
+            ),
         )
 
     def _check_inside(self, real: str) -> None:
@@ -138,7 +150,10 @@ class MemoryNotebook(Struct, frozen=True):
             raise OSError(errno.ELOOP, "a link leads out of its folder")
 
     def _unusable_error(self, why: str) -> UsageError:
-        return UsageError(f"{self.path} {why}.", "Check it, then fix it or move it away; it was left unchanged.")
+        return UsageError(
+            N_("{path} {why}.", path=self.path, why=why),
+            "Check it, then fix it or move it away; it was left unchanged.",
+        )
 
 
 def split_entries(text: str) -> tuple[str, ...]:
@@ -158,7 +173,7 @@ def clean_entry(text: str) -> str:
     if not entry:
         raise UsageError("An entry needs words.")
     if _DELIMITER_LINE.search(entry):
-        raise UsageError("A line of nothing but § parts entries; it cannot stand in one.")
+        raise UsageError("A line of nothing but § separates entries; an entry cannot hold one.")
     return entry
 
 
@@ -168,9 +183,21 @@ def apply_change(entries: Sequence[str], change: EntryChange) -> tuple[str, ...]
     Raises UsageError when the entry it begins with is gone, or the one it ends with already exists.
     """
     if change.before is not None and change.before not in entries:
-        raise UsageError(f"{quote_entry(change.before)} does not stand in {change.target.file} any more.")
+        raise UsageError(
+            N_(
+                "{quote_entry} is no longer in {file}.",
+                quote_entry=quote_entry(change.before),
+                file=change.target.file,
+            )
+        )
     if change.after is not None and change.after != change.before and change.after in entries:
-        raise UsageError(f"{quote_entry(change.after)} stands in {change.target.file} already.")
+        raise UsageError(
+            N_(
+                "{quote_entry} stands in {file} already.",
+                quote_entry=quote_entry(change.after),
+                file=change.target.file,
+            )
+        )
     if change.before is None:
         return (*entries, change.after or "")
     at = entries.index(change.before)
@@ -187,9 +214,18 @@ def find_entry(entries: Sequence[str], old_text: str, name: str) -> str:
         return found[0]
     if found:
         raise UsageError(
-            f"{quote_entry(wanted)} stands in {len(found)} entries of {name}: {format_entries(found)} Give more of it."
+            N_(
+                "{quote_entry} is in {found} entries of {name}: {format_entries} Give more of it.",
+                quote_entry=quote_entry(wanted),
+                found=len(found),
+                name=name,
+                format_entries=format_entries(found),
+            )
         )
-    raise UsageError(f"{quote_entry(wanted)} stands in no entry of {name}.", f"Entries: {format_entries(entries)}")
+    raise UsageError(
+        N_("{quote_entry} is in no entry of {name}.", quote_entry=quote_entry(wanted), name=name),
+        N_("Entries: {format_entries}", format_entries=format_entries(entries)),
+    )
 
 
 def quote_entry(text: str) -> str:
@@ -204,3 +240,78 @@ def format_entries(entries: Sequence[str]) -> str:
 
 def _describe_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
+
+
+GUIDANCE = (
+    "Save with the memory tool what later sessions need, a line each: who the person is and what they want, their"
+    " corrections, hard-won facts of their machine and projects. Not task progress, guesses, or what is easily found."
+)
+
+
+class MemoryGuidanceSection:
+    """The prompt section that says when to save something, and when not."""
+
+    name = "memory guidance"
+    tier = PromptTier.STABLE
+
+    def render_text(self) -> str:
+        """Return the guidance."""
+        return GUIDANCE
+
+    def list_remarks(self) -> Sequence[str]:
+        """Return nothing: there is never a remark."""
+        return ()
+
+
+class MemoryFileSection:
+    """The prompt section with one of the memory files as it is when an epoch begins."""
+
+    tier = PromptTier.VOLATILE
+
+    def __init__(self, book: MemoryNotebook) -> None:
+        self.name = book.target.file
+        self._book = book
+        self._remarks: tuple[str, ...] = ()
+
+    def render_text(self) -> str:
+        """Return the file's header and entries; empty when there are none, or with a remark when it cannot
+        be a memory.
+        """
+        self._remarks = ()
+        try:
+            entries = self._book.read_entries()
+        except HermesError as error:
+            self._remarks = (f"{error} Nothing of it is in the prompt.",)
+            return ""
+        if not entries:
+            return ""
+        shown = DELIMITER.join(reveal_hidden_text(show_control_characters(entry)).text for entry in entries)
+        limit = self._book.limit
+        if count_characters(entries) > limit:
+            shown = f"{shown[:limit]}\n[... the rest is over the limit]"
+            held = f"{self._book.path} holds {self._book.format_usage(entries)} characters"
+            self._remarks = (f"{held}: the model sees the first {limit:,}. Shorten it.",)
+        return f"{self._book.target.header} [{self._book.format_usage(entries)} characters]\n{shown}"
+
+    def list_remarks(self) -> Sequence[str]:
+        """Return what is wrong with the file."""
+        return self._remarks
+
+
+class MemoryProviderSection:
+    """The prompt section of the session's memory provider, as it was when the session was opened."""
+
+    name = "memory provider"
+    tier = PromptTier.VOLATILE
+
+    def __init__(self, block: Callable[[], str], lines: Callable[[], Sequence[str]]) -> None:
+        self._block = block
+        self._lines = lines
+
+    def render_text(self) -> str:
+        """Return the provider's block."""
+        return self._block()
+
+    def list_remarks(self) -> Sequence[str]:
+        """Return what went wrong while the provider was initialized."""
+        return self._lines()

@@ -1,20 +1,33 @@
-"""Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for long."""
+"""Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for long.
+
+The provider's own tools are tools of the session; their results are untrusted until the user says otherwise."""
 
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
+import msgspec
+from msgspec import Struct
+
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
+from hermes.i18n.messages import N_
+from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
+from hermes.mcp.tools import ExternalParameters
 from hermes.memory.files import EntryChange
 from hermes.memory.provider import MemoryProvider, RecalledText, TurnStart
 from hermes.safety.fencing import fence_untrusted_text, reveal_hidden_text, show_control_characters
+from hermes.tools.registry import ToolRegistry
 from hermes.tools.schema import Arguments
+from hermes.tools.session import ToolContext
 from hermes.tools.taint import provenance_from_sources
+from hermes.tools.tool import Tool, ToolOutput
+from hermes.tools.toolsets import TOOLSETS
 from hermes.util.text import clean_surrogates, to_one_line
 
 T = TypeVar("T")
@@ -40,7 +53,7 @@ class GuardedMemoryProvider:
 
     def __init__(self, provider: MemoryProvider, *, seconds: float, notify_user: Callable[[str], None]) -> None:
         self.name = to_one_line(reveal_hidden_text(show_control_characters(str(provider.name))).text, 60)
-        self._untrusted = Provenance(Source.OTHER, f"memory {self.name}")
+        self._untrusted = Provenance(Source.OTHER, N_("memory {name}", name=self.name))
         self._provider = provider
         self._seconds = seconds
         self._notify_user = notify_user
@@ -70,7 +83,10 @@ class GuardedMemoryProvider:
                 kept[one.name] = one
             else:
                 self.notify_user(
-                    f"Its tool {to_one_line(reveal_hidden_text(one.name).text, 60)!r} is left out: the name is taken."
+                    N_(
+                        "Its tool {text} is left out: the name is taken.",
+                        text=repr(to_one_line(reveal_hidden_text(one.name).text, 60)),
+                    )
                 )
         return list(kept.values())
 
@@ -179,7 +195,10 @@ class GuardedMemoryProvider:
                 self.disabled = True
                 """Whether the provider is left alone."""
                 self.notify_user(
-                    f"It failed {MAX_FAILURES} times in a row and is left alone for the rest of this session."
+                    N_(
+                        "It failed {MAX_FAILURES} times in a row and is left alone for the rest of this session.",
+                        MAX_FAILURES=MAX_FAILURES,
+                    )
                 )
             return otherwise
         self._failure_count = 0
@@ -192,7 +211,7 @@ class GuardedMemoryProvider:
             try:
                 return await call()
             except SystemExit as error:  # in a task it would end the program
-                raise RuntimeError(f"it wanted to end the program ({error})") from None
+                raise RuntimeError(N_("it wanted to end the program ({error})", error=error)) from None
 
         task = asyncio.create_task(run_call(), name=f"memory provider {self.name}")
         self._running.add(task)
@@ -227,11 +246,17 @@ class GuardedMemoryProvider:
         kind = f"{what} {type(error).__name__}"
         if kind not in self._notified:
             self._notified.add(kind)
-            self.notify_user(f"{what} failed: {_describe_error(error, seconds)}. It goes on without.")
+            self.notify_user(
+                N_(
+                    "{what} failed: {describe_error}. It goes on without.",
+                    what=what,
+                    describe_error=_describe_error(error, seconds),
+                )
+            )
 
     def notify_user(self, text: str) -> None:
         """Tell the user something about the provider."""
-        self._notify_user(f"Memory {self.name}: {text}")
+        self._notify_user(N_("Memory {name}: {text}", name=self.name, text=text))
 
 
 def _bind_call(call: Callable[[str, str], Awaitable[T]], first: str, second: str) -> Callable[[], Awaitable[T]]:
@@ -240,7 +265,7 @@ def _bind_call(call: Callable[[str, str], Awaitable[T]], first: str, second: str
 
 def _describe_error(error: BaseException, seconds: float) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer in time (at most {seconds:g} s)"
+        return N_("no answer in time (at most {seconds} s)", seconds=format(seconds, "g"))
     return to_one_line(reveal_hidden_text(show_control_characters(f"{type(error).__name__}: {error}")).text, 200)
 
 
@@ -266,3 +291,78 @@ def _select_unknown_lines(text: str, known: str) -> str:
         kept.append(line)
         room -= len(line) + 1
     return "\n".join(kept)
+
+
+_PREFIX = "mcp__"
+
+
+class _SchemaShape(Struct):
+    """The members of a tool's schema that are looked at."""
+
+    type: str
+    required: list[str] = []
+
+
+def build_provider_tools(memory: GuardedMemoryProvider) -> Sequence[Tool]:
+    """Return the provider's tools, without those whose names others have or whose schema is none."""
+    return tuple(_iter_tools(memory))
+
+
+def _iter_tools(memory: GuardedMemoryProvider) -> Iterator[Tool]:
+    named = {name for toolset in TOOLSETS.values() for name in toolset.tools}
+    files = ToolRegistry().list_builtin_files()
+
+    def is_taken(name: str) -> bool:
+        ours = any(name == file or name.startswith(f"{file}_") for file in files)
+        return ours or name in named or name.startswith(_PREFIX)
+
+    for schema in memory.tool_schemas(is_taken):
+        shape = _parse_shape(schema.parameters)
+        if shape is None:
+            memory.notify_user(
+                N_(
+                    "Its tool {name} is left out: its parameters are no JSON Schema of an object.",
+                    name=repr(schema.name),
+                )
+            )
+        else:
+            yield _build_tool(memory, schema, shape)
+
+
+def _parse_shape(parameters: object) -> _SchemaShape | None:
+    try:
+        if not isinstance(parameters, bytes) or len(parameters) > MAX_SCHEMA:
+            return None
+        found = msgspec.json.decode(parameters, type=_SchemaShape)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if found.type == "object" else None
+
+
+def _build_tool(memory: GuardedMemoryProvider, schema: ToolSchema, shape: _SchemaShape) -> Tool:
+    name = schema.name
+    origin = Provenance(Source.OTHER, N_("memory {name}", name=memory.name))
+    description = reveal_hidden_text(show_control_characters(str(schema.description))).text[:MAX_DESCRIPTION]
+
+    async def call_tool(_context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return ToolOutput(text=await memory.run_tool(name, arguments), provenance=origin)
+
+    return Tool(
+        name=name,
+        toolset="memory",
+        description=f"[Memory {memory.name}] {description}",
+        parameters=ExternalParameters(
+            McpToolDefinition(
+                sent_name=name,
+                name=name,
+                description=description,
+                schema=schema.parameters,
+                required=tuple(shape.required),
+                reads_only=False,
+                digest="",
+            )
+        ),
+        function=call_tool,
+        keeps=lambda _: N_("something in the memory {name}", name=memory.name),
+        shown=lambda arguments: reveal_hidden_text(to_json(dict(arguments)).decode()).text,
+    )

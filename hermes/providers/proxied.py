@@ -18,11 +18,11 @@ from hermes.providers.http_common import (
     connect_failure,
     create_tls_context,
     cut_failure,
+    find_proxy,
     late_failure,
     parse_target,
     slow_failure,
 )
-from hermes.providers.proxies import find_proxy
 
 if TYPE_CHECKING:
     import ssl

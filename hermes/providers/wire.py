@@ -1,16 +1,18 @@
-"""The contract of an API format (a "wire"), and the records that describe a provider and an endpoint."""
+"""The contract of an API format (a "wire"), the records of providers and endpoints, and the formats by their names."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Protocol
 
 from msgspec import Struct
 
-from hermes.core.errors import HermesError
+from hermes.core.errors import ConfigError, HermesError
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.money import Price
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
+from hermes.i18n.messages import N_
 from hermes.util.renamed import renamed_names
 
 
@@ -214,3 +216,35 @@ class WireFormat(Protocol):
 
 
 __getattr__ = renamed_names(__name__)
+
+
+_MODULES = {
+    "chat_completions": "chat_completions",
+    "responses": "responses",
+    "anthropic_messages": "anthropic_messages",
+}
+_ALIASES = {
+    "codex_responses": "responses",
+    "openai_responses": "responses",
+    "chat": "chat_completions",
+    "openai": "chat_completions",
+    "anthropic": "anthropic_messages",
+}
+
+
+def resolve_wire_name(name: str) -> str:
+    """Return the format's own name for a name or an alias. Raises `ConfigError` for one that does not exist."""
+    wanted = name.strip().lower()
+    wanted = _ALIASES.get(wanted, wanted)
+    if wanted not in _MODULES:
+        raise ConfigError(
+            N_("There is no API mode `{name}`.", name=name),
+            N_("Set `model.api_mode` to one of: {MODULES} (or codex_responses).", MODULES=", ".join(_MODULES)),
+        )
+    return wanted
+
+
+def load_wire(name: str) -> WireFormat:
+    """Return the format of that name or alias."""
+    found: WireFormat = import_module(f"hermes.providers.{_MODULES[resolve_wire_name(name)]}").WIRE
+    return found

@@ -8,23 +8,20 @@ from msgspec import Struct, structs
 
 from hermes.agent.loop import run_turn
 from hermes.agent.loop_detection import LoopDetector, LoopLimits
-from hermes.agent.resume import restore_turn
 from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
-from hermes.context.turn_notes import build_turn_note
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
-from hermes.core.scrub import Redact
+from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
-from hermes.runtime.attachments import AttachmentCollector
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.epochs import SessionEpochs
-from hermes.runtime.mailbox import InboundMessage, QueuedMessage, SessionMailbox
-from hermes.runtime.recorder import Subscriber, TurnRecorder
+from hermes.runtime.mailbox import AttachmentCollector, InboundMessage, QueuedMessage, SessionMailbox, build_turn_note
+from hermes.runtime.recorder import Redact, Subscriber, TurnRecorder
 from hermes.store.records import InboxRow
 from hermes.util.cancellation import wait_for_task
 from hermes.util.text import clean_surrogates
@@ -53,7 +50,8 @@ class SessionActor:
         self.approvals = parts.approvals
         self._deps = parts.deps
         self._recorder = parts.recorder
-        self._epochs = parts.epochs
+        self.epochs = parts.epochs
+        """The epochs of the session, and the undo of its turns, for callers inside `exclusive`."""
         self._parts = parts
         self._mailbox = parts.mailbox
         self._turn: asyncio.Task[TurnEnded] | None = None
@@ -84,8 +82,6 @@ class SessionActor:
         """Collects what is attached to each message."""
         self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
         """Hooks that see what is about to be compressed and may name what must not be lost; for memory."""
-        self.turn_undo = parts.epochs.turn_undo
-        """Undoes and redoes turns, for callers inside `exclusive`."""
         lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         parts.deps.context.state.taint.restart_from([*conversation.messages, *lost])
         for row in waiting:
@@ -209,7 +205,7 @@ class SessionActor:
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
-        epochs, emit = self._epochs, self._recorder.emit
+        epochs, emit = self.epochs, self._recorder.emit
         done = await self.exclusive(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
         return bool(done)
 
@@ -330,6 +326,8 @@ class SessionActor:
             self._recorder.set_owner(lost.turn_id, lost.fence)
             asked = next((one for one in lost.messages if one.role is Role.USER), lost.messages[0])
             state = _make_turn_state(self._parts, self.conversation, lost.turn_id, asked, lost)
+            from hermes.agent.resume import restore_turn
+
             restore_turn(state, lost)
             self.conversation.lost_turn = None
             return state
@@ -341,7 +339,7 @@ class SessionActor:
         self._working = True
 
         async def prepare_state() -> TurnState:
-            await self._epochs.return_to_first_model(self._recorder.emit)
+            await self.epochs.return_to_first_model(self._recorder.emit)
             if queued.letter_id:
                 self._recorder.take_inbox_rows((queued.letter_id,))
             attached_parts = await self.attachments.collect_parts(queued.inbound)
@@ -432,7 +430,11 @@ def _make_turn_state(
 def _wrap_failure(error: Exception) -> HermesError:
     if isinstance(error, HermesError):
         return error
-    said = f"This session failed by an error of Hermes' own ({type(error).__name__}: {error})."
+    said = N_(
+        "This session failed with an internal error of Hermes ({name}: {error}).",
+        name=type(error).__name__,
+        error=error,
+    )
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 

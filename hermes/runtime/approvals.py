@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from hermes.core.errors import StoreError
 from hermes.core.outcomes import AnswerScope
-from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
 from hermes.store.store import Store
 from hermes.tools.permissions.gate import NOBODY, TIMED_OUT, WITHDRAWN, ApprovalAnswer, ApprovalRequest
 from hermes.util.clock import Clock
+
+if TYPE_CHECKING:
+    from hermes.store.approvals import ApprovalRow, StoredApprovalAnswer
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
@@ -74,6 +77,8 @@ class SessionApprovals:
         waiting = self._pending.pop(approval_id, None)
         if waiting is None:
             return False
+        from hermes.store.approvals import StoredApprovalAnswer
+
         self._start_write(self._write_answer(approval_id, StoredApprovalAnswer(scope, by), waiting))
         return True
 
@@ -87,7 +92,7 @@ class SessionApprovals:
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _write_answer(self, approval_id: str, given: StoredApprovalAnswer, waiting: asyncio.Event) -> None:
+    async def _write_answer(self, approval_id: str, given: "StoredApprovalAnswer", waiting: asyncio.Event) -> None:
         """Store an answer. One that cannot be stored does not count: the prompt then times out, which means no."""
         try:
             await self._store.approvals.answer(approval_id, given, session_id=self._session_id)
@@ -113,7 +118,9 @@ class SessionApprovals:
                     await answered.wait()
                     answered.clear()
 
-    def _make_row(self, request: ApprovalRequest) -> ApprovalRow:
+    def _make_row(self, request: ApprovalRequest) -> "ApprovalRow":
+        from hermes.store.approvals import ApprovalRow
+
         now = self._clock.now()
         return ApprovalRow(
             id=request.approval_id,

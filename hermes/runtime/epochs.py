@@ -3,7 +3,8 @@
 import asyncio
 import weakref
 from collections.abc import Sequence
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
@@ -13,14 +14,17 @@ from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage, simplify_schemas
 from hermes.runtime.compression import BeforeCompress, CompressionDeps, SessionCompression
 from hermes.runtime.conversation import LiveConversation
 from hermes.runtime.recorder import TurnRecorder
-from hermes.runtime.undo import TurnUndo
 from hermes.store.store import Store
 from hermes.util.cancellation import run_to_completion
+
+if TYPE_CHECKING:
+    from hermes.runtime.undo import TurnUndo
 
 
 class ModelCandidate(Struct, frozen=True):
@@ -60,9 +64,16 @@ class SessionEpochs:
         self._route = route
         own: SessionEpochs = weakref.proxy(self)  # they are its own: no circle for the collector
         self._compression = SessionCompression(store, conversation, recorder, deps, own)
-        self.turn_undo = TurnUndo(store, conversation, recorder, deps.taint, own)
+        self._taint = deps.taint
         self._route_index = 0
         """The index on the route of the model that answers."""
+
+    @cached_property
+    def turn_undo(self) -> "TurnUndo":
+        """Undoes and redoes turns; for use between two turns."""
+        from hermes.runtime.undo import TurnUndo
+
+        return TurnUndo(self._store, self._conversation, self._recorder, self._taint, weakref.proxy(self))
 
     def can_fall_back(self, state: TurnState) -> bool:
         """Return whether another model is left to try."""
@@ -74,7 +85,9 @@ class SessionEpochs:
             try:
                 found = await self._route.candidate(place)
             except ConfigError as error:
-                await emit(Notice(level=Level.WARNING, text=f"A fallback model cannot be used: {error}"))
+                await emit(
+                    Notice(level=Level.WARNING, text=N_("A fallback model cannot be used: {error}", error=error))
+                )
                 continue
             if not await found.client.has_usable_key():
                 continue

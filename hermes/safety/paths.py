@@ -1,19 +1,99 @@
-"""The paths that tools may not write, and those that they may not read. Paths come in
-resolved; nothing is opened here.
+"""The paths that tools may not write, and those that they may not read; the folders on which these rules depend; the
+files of a project that editors, agents, shells and git obey without being asked.
 
-The folders on which the safety rules depend.
-
-Files that other programs run, or read as instructions, by themselves.
-"""
+Paths come in resolved; nothing is opened here."""
 
 import fnmatch
 import os.path
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct
 
-from hermes.safety.project_settings import completes_repository, is_project_setting, split_git_target
+_NAMES = frozenset(
+    str.split(".envrc .mcp.json opencode.json opencode.jsonc .nvim.lua .nvimrc .exrc .irbrc .pdbrc .mise.toml")
+)
+"""Files that are obeyed in any folder."""
+_SUFFIX = ".code-workspace"
+_NAMES_IN = {
+    folder: frozenset(names.split())
+    for folder, names in {
+        ".vscode": "tasks.json launch.json settings.json mcp.json",
+        ".idea": "tasks.json launch.json settings.json workspace.xml",
+        ".zed": "tasks.json launch.json settings.json debug.json",
+        ".claude": "settings.json settings.local.json",
+        ".cursor": "mcp.json hooks.json",
+        ".roo": "mcp.json",
+        ".codex": "config.toml hooks.json",
+        ".gemini": "settings.json",
+        ".helix": "languages.toml config.toml",
+    }.items()
+}
+"""Files that are obeyed in a folder of that name."""
+_FOLDERS = (
+    *(".husky", ".githooks", ".idea/runConfigurations"),
+    *(f".opencode/{name}" for name in ("plugin", "plugins", "tool", "tools")),
+)
+"""Folders of which every file is obeyed."""
+PROJECT_FILES = (
+    *sorted(_NAMES),
+    *(f"{folder}/{name}" for folder, names in _NAMES_IN.items() for name in sorted(names)),
+    *_FOLDERS,
+)
+"""Files that editors and other tools obey in the folder that they are opened in."""
+_OBEYED_NAMES = re.compile(
+    "/(?:{})$|/[^/]+{}$|/(?:{})/".format(
+        "|".join(re.escape(one) for one in PROJECT_FILES if one not in _FOLDERS),
+        re.escape(_SUFFIX),
+        "|".join(map(re.escape, _FOLDERS)),
+    )
+)
+_DEPENDENCIES = re.compile(r"/(?:node_modules|site-packages|\.venv|vendor)(?:/|$)")
+_GIT_PARTS = frozenset(("config", "config.worktree", "commondir", "HEAD", "hooks", "objects", "refs"))
+_GIT_FILES = frozenset(("config", "config.worktree", "commondir", "HEAD"))
+
+
+def is_project_setting(path: str) -> bool:
+    """Return whether a program obeys what is written to this path (absolute), in whatever folder it lies."""
+    return _OBEYED_NAMES.search(path) is not None
+
+
+def find_project_settings(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the names in a folder (absolute) that programs obey; none in folders of dependencies."""
+    if _DEPENDENCIES.search(folder):
+        return
+    above, _, last = folder.rpartition("/")
+    whole = last in _FOLDERS or f"{above.rpartition('/')[2]}/{last}" in _FOLDERS
+    known = _NAMES_IN.get(last, frozenset())
+    yield from (one for one in names if whole or one in _NAMES or one in known or one.endswith(_SUFFIX))
+
+
+def is_git_shaped(names: Collection[str]) -> bool:
+    """Return whether git takes a folder with these entries for a repository, or soon may."""
+    return any(
+        shape <= frozenset(names)
+        for shape in (frozenset(("objects", "refs")), frozenset(("HEAD", "commondir")), frozenset(("HEAD", "config")))
+    )
+
+
+def split_git_target(path: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder above a path in which the path would be a part of a repository, with the name of that part."""
+    parts = path.split("/")
+    for number in range(1, len(parts)):
+        name, depth = parts[number], len(parts) - number
+        is_part = name in _GIT_PARTS and (depth == 1 if name in _GIT_FILES else depth > 1)
+        if is_part or parts[number:] in (["info", "attributes"], ["info", "exclude"]):
+            yield "/".join(parts[:number]) or "/", name
+
+
+def completes_repository(part: str, names: Collection[str]) -> bool:
+    """Return whether writing a part of a repository into a folder with these entries changes or makes a repository.
+
+    Folders called `objects` and `refs` are ordinary where no `HEAD` stands beside them.
+    """
+    if part in ("objects", "refs") and "HEAD" not in names:
+        return False
+    return is_git_shaped({*names, part})
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -176,8 +256,8 @@ _TOP_FOLDERS = _split_words(
     """
 )
 _KEYS_REASON = "it holds keys or passwords"
-OWN_STATE_REASON = "it is Hermes' own: settings, keys and what was said in other sessions"
-CONFINED_REASON = "it lies outside of the folder that is this person's"
+OWN_STATE_REASON = "it is Hermes' own: settings, keys and the conversations of other sessions"
+CONFINED_REASON = "it is outside this person's folder"
 _WORKSPACE_FOLDERS = ("workspace", "people")
 """Folders of Hermes' own in which sessions work: of its owner, and of each person who talks from a chat."""
 

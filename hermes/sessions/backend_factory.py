@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
-from hermes.execution.base import NetworkMode, TerminalBackend
-from hermes.execution.local import LocalBackend
-from hermes.execution.supervisor import Supervisors
+from hermes.execution.base import BackendHandle, NetworkMode, TerminalBackend
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 
 if TYPE_CHECKING:
     from hermes.execution.sandbox.probe import SandboxProbe
+    from hermes.execution.supervisor import Supervisors
 
 BACKENDS = ("auto", "sandbox", "local", "docker", "ssh")
 PLANNED_BACKENDS = ("singularity", "modal", "daytona")
@@ -31,45 +31,54 @@ NO_SANDBOX_WARNING = (
 class BackendFactory:
     """Creates the terminal backends of a process."""
 
-    def __init__(self, environ: Mapping[str, str], settings: Settings, supervisors: Supervisors) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], settings: Settings, get_supervisors: "Callable[[], Supervisors]"
+    ) -> None:
         self._environ = environ
         self._settings = settings
-        self._supervisors = supervisors
+        self._get_supervisors = get_supervisors
         self._probe: SandboxProbe | None = None
         """The result of probing the sandbox, shared by all sessions."""
 
-    def create_backend(self, places: Places, lock: int) -> tuple[TerminalBackend, str]:
-        """Create the backend of a session; return it with a line for the person, empty when there is none.
+    def create_backend(self, places: Places, lock: int) -> tuple[BackendHandle, str]:
+        """Choose the backend of a session; return it with a line for the person, empty when there is none.
 
         `auto` uses the sandbox wherever the kernel supports one. Raises ConfigError for an unknown name or mode.
         """
         terminal = self._settings.terminal
         if terminal.backend in PLANNED_BACKENDS:
             raise ConfigError(
-                f"The terminal back end {terminal.backend} comes later.",
-                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+                N_("The terminal back end {backend} comes later.", backend=terminal.backend),
+                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
             )
         if terminal.backend not in BACKENDS:
             raise ConfigError(
-                f"There is no terminal back end {terminal.backend!r}.",
-                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+                N_("There is no terminal back end {backend}.", backend=repr(terminal.backend)),
+                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
             )
         if terminal.backend == "ssh":
-            return self._create_ssh(places, lock), ""
+            return BackendHandle.from_backend(self._create_ssh(places, lock)), ""
         if terminal.backend == "docker":
-            return self._create_docker(places, lock), ""
+            return BackendHandle.from_backend(self._create_docker(places, lock)), ""
         boxed = terminal.backend == "sandbox" or places.confined
         if terminal.backend == "auto" and not boxed:
-            from hermes.execution.sandbox.probe import is_sandbox_possible
+            from hermes.execution.sandbox.support import is_sandbox_possible
 
             boxed = is_sandbox_possible(self._environ)
         if not boxed:
-            return self._create_local(lock), "" if terminal.backend == "local" else NO_SANDBOX_WARNING
-        return self._create_sandbox(places, lock), ""
+            warning = "" if terminal.backend == "local" else NO_SANDBOX_WARNING
+            return BackendHandle("local", lambda: self._create_local(lock)), warning
+        network = parse_network_mode(terminal.sandbox.network)
+        writable = () if places.confined else _resolve_paths(terminal.sandbox.writable)
+        return BackendHandle("sandbox", lambda: self._create_sandbox(places, lock, network, writable)), ""
 
     def _create_local(self, lock: int) -> TerminalBackend:
+        from hermes.execution.local import LocalBackend
+
         passed = self._settings.terminal.env_passthrough
-        return LocalBackend(self._environ, passed_variables=passed, held_handles=(lock,), supervisors=self._supervisors)
+        return LocalBackend(
+            self._environ, passed_variables=passed, held_handles=(lock,), supervisors=self._get_supervisors()
+        )
 
     def _create_ssh(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.ssh.backend import SshBackend, SshOptions
@@ -87,7 +96,7 @@ class BackendFactory:
             exclude=given.exclude,
             limit=given.limit_mb * 1_000_000,
         )
-        return SshBackend(self._environ, place, places, held_handles=(lock,), supervisors=self._supervisors)
+        return SshBackend(self._environ, place, places, held_handles=(lock,), supervisors=self._get_supervisors())
 
     def _create_docker(self, places: Places, lock: int) -> TerminalBackend:
         from hermes.execution.docker import DockerBackend, DockerOptions
@@ -100,7 +109,8 @@ class BackendFactory:
         network = {"False": "off", "True": "on"}.get(str(given.network), str(given.network))
         if network not in ("off", "on"):
             raise ConfigError(
-                f"There is no network mode {given.network!r}.", "Set terminal.docker.network to off or on."
+                N_("There is no network mode {network}.", network=repr(given.network)),
+                "Set terminal.docker.network to off or on.",
             )
         place = DockerOptions(
             image=given.image,
@@ -113,15 +123,22 @@ class BackendFactory:
         )
         passed = self._settings.terminal.env_passthrough
         return DockerBackend(
-            self._environ, place, places, passed_variables=passed, held_handles=(lock,), supervisors=self._supervisors
+            self._environ,
+            place,
+            places,
+            passed_variables=passed,
+            held_handles=(lock,),
+            supervisors=self._get_supervisors(),
         )
 
-    def _create_sandbox(self, places: Places, lock: int) -> TerminalBackend:
+    def _create_sandbox(
+        self, places: Places, lock: int, network: NetworkMode, writable: tuple[str, ...]
+    ) -> TerminalBackend:
         from hermes.execution.sandbox.backend import SandboxBackend
         from hermes.execution.sandbox.policy import SandboxPolicy, hidden_homes, readable_tools
+        from hermes.execution.sandbox.probe import SandboxProbe
 
         settings = self._settings.terminal
-        writable = () if places.confined else _resolve_paths(settings.sandbox.writable)
         homes = hidden_homes(places, writable)
         policy = SandboxPolicy(
             places=places,
@@ -129,19 +146,16 @@ class BackendFactory:
             unreadable=(places.home,) if places.confined else (),
             homes=homes,
             readable=() if places.confined else readable_tools(places.home, homes, self._environ),
-            network=parse_network_mode(settings.sandbox.network),
+            network=network,
             hosts=self._settings.security.allowed_hosts,
         )
-        from hermes.execution.sandbox.probe import SandboxProbe
-
         self._probe = self._probe or SandboxProbe(self._environ)
-        """The result of probing the sandbox, shared by all sessions."""
         return SandboxBackend(
             self._environ,
             policy,
             passed_variables=settings.env_passthrough,
             held_handles=(lock,),
-            supervisors=self._supervisors,
+            supervisors=self._get_supervisors(),
             probe=self._probe,
         )
 
@@ -171,7 +185,8 @@ def parse_network_mode(name: object) -> NetworkMode:
         return NetworkMode({"False": "off", "True": "on"}.get(str(name), str(name).lower()))
     except ValueError:
         raise ConfigError(
-            f"There is no network mode {name!r}.", "Set terminal.sandbox.network to off, allowlist or on."
+            N_("There is no network mode {name}.", name=repr(name)),
+            "Set terminal.sandbox.network to off, allowlist or on.",
         ) from None
 
 

@@ -1,21 +1,129 @@
-"""Builds an epoch's frame, which all of its requests share, from the settings, the home and the session."""
+"""Builds what all requests of an epoch share: its system prompt and its frame, from the settings, the home, the project
+and the session."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
-from hermes.config.settings import Settings
-from hermes.context.prompt import PromptPart, join_parts
+from hermes.config.settings import PlatformHint, Settings
+from hermes.context.prompt import (
+    PERSONALITIES,
+    PLATFORM_HINTS,
+    PromptPart,
+    PromptPlan,
+    PromptSection,
+    build_prompt_parts,
+    join_parts,
+    read_identity,
+)
+from hermes.core.encoding import to_json
+from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
-from hermes.core.scrub import redact_message
-from hermes.providers.wire import Endpoint
-from hermes.providers.wires import load_wire
+from hermes.core.messages import Message
+from hermes.i18n.messages import N_
+from hermes.providers.wire import Endpoint, load_wire
+from hermes.runtime.recorder import redact_message
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.features.features import Feature
+from hermes.sessions.formats.openai_format import history_for_prompt
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.system_prompt import PromptPartSize, build_aside, build_system_parts, measure_frame
+
+_MAX_PREFILL_BYTES = 1 << 20
+
+
+def build_system_parts(
+    home: HermesHome,
+    settings: Settings,
+    *,
+    platform: str,
+    model: str,
+    has_tools: bool,
+    sections: Sequence[PromptSection] = (),
+) -> tuple[PromptPart, ...]:
+    """Build the parts of an epoch's prompt as of now. Raises ConfigError for what cannot be used."""
+    plan = PromptPlan(
+        identity=read_identity(home.identity_file),
+        personality=_personality_text(settings),
+        platform=_platform_hint(platform, settings.platform_hints.get(platform)),
+        model=model,
+        has_tools=has_tools,
+    )
+    return build_prompt_parts(plan, sections)
+
+
+def build_aside(
+    settings: Settings, home: HermesHome, *, ephemeral: str, prefill: Sequence[Message]
+) -> TransientContext:
+    """Build what is sent with every request and never stored. Raises ConfigError for a file that holds no messages."""
+    system = "\n\n".join(part for part in (settings.agent.system_prompt.strip(), ephemeral.strip()) if part)
+    if not prefill and settings.prefill_messages_file:
+        prefill = _read_prefill(home.root / Path(settings.prefill_messages_file).expanduser())
+    return TransientContext(system, tuple(prefill))
+
+
+class PromptPartSize(Struct, frozen=True):
+    """The size of a part of each request: its bytes as they are sent, and an estimate of its tokens."""
+
+    part: str
+    bytes: int
+
+    @property
+    def estimated_tokens(self) -> int:
+        """The estimated tokens: four bytes each, as in every estimate."""
+        return -(-self.bytes // 4)
+
+
+def measure_frame(parts: Sequence[PromptPart], frame: EpochFrame) -> list[PromptPartSize]:
+    """Measure what every request of an epoch begins with: prompt parts, tools, and prefilled messages."""
+    told = [
+        PromptPartSize(N_("prompt: {name}", name=part.name), len(part.text.encode()))
+        for part in parts
+        if part.text in frame.system
+    ]
+    rest = len(frame.request_frame.system.encode()) - sum(size.bytes for size in told)
+    if parts and rest > 0:
+        told.append(PromptPartSize(N_("prompt: between the parts, and what is never stored"), rest))
+    elif frame.system and not parts:
+        told = [PromptPartSize(N_("prompt: given as a whole"), rest)]
+    told += [
+        PromptPartSize(N_("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
+        for tool in frame.tools
+    ]
+    prefill = sum(len(to_json(message)) for message in frame.aside.prefill)
+    return told + ([PromptPartSize("messages that come first", prefill)] if prefill else [])
+
+
+def _personality_text(settings: Settings) -> str:
+    """Return the text of the chosen personality: the user's own of that name, the built-in one, or the literal text."""
+    chosen = settings.agent.personality
+    if not chosen or chosen in settings.personalities:
+        return settings.personalities.get(chosen, "")
+
+    return PERSONALITIES.get(chosen, chosen)
+
+
+def _platform_hint(name: str, hint: PlatformHint | None) -> str:
+    own = PLATFORM_HINTS.get(name, "")
+    if hint is None:
+        return own
+    return " ".join(part for part in (hint.replace or own, hint.append) if part)
+
+
+def _read_prefill(file: Path) -> list[Message]:
+    try:
+        raw = file.read_bytes()[: _MAX_PREFILL_BYTES + 1]
+        rows = msgspec.json.decode(raw, type=list[dict[str, object]])
+        return history_for_prompt(rows)
+    except OSError as error:
+        said = N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror)
+    except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:
+        said = N_("{file} is no list of messages: {error}.", file=file, error=error)
+    raise ConfigError(said, "`prefill_messages_file` names a JSON list of objects with `role` and `content`.")
+
 
 T = TypeVar("T")
 
@@ -115,7 +223,9 @@ class FrameBuilder:
         )
         clean = tuple(PromptPart(part.name, self._redact(part.text)) for part in parts)
         found = [part.name for part, other in zip(parts, clean, strict=True) if part != other]
-        self.remarks = [f"A secret was taken out of the prompt ({name}): keep it somewhere else." for name in found]
+        self.remarks = [
+            N_("A secret was taken out of the prompt ({name}): keep it somewhere else.", name=name) for name in found
+        ]
         """What the person should know about the last prompt that was built."""
         return clean
 

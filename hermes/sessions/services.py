@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -14,10 +14,8 @@ from hermes.config.load import load_settings
 from hermes.config.settings import SideTaskSettings
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import HttpTimeouts
-from hermes.execution.supervisor import Supervisors
-from hermes.llm.client import ModelClient
-from hermes.llm.metering import Meter
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import ModelClient, SideTask
+from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.runtime.compression import ContextWindows
 from hermes.sessions.backend_factory import BackendFactory
@@ -25,8 +23,15 @@ from hermes.sessions.epoch_frame import FrameBuilder
 from hermes.sessions.features.features import FeatureDeps
 from hermes.sessions.mcp_servers import open_servers
 from hermes.sessions.model.credentials import Credentials, with_stored_providers
-from hermes.sessions.model.endpoint import ModelConnection, choose_model, open_model
-from hermes.sessions.model.fallback_route import ModelPool, fallback_choices, model_openers, side_task_choices
+from hermes.sessions.model.model_route import (
+    ModelConnection,
+    ModelPool,
+    choose_model,
+    fallback_choices,
+    model_openers,
+    open_model,
+    side_task_choices,
+)
 from hermes.sessions.model.spending import ProcessBudget, SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
@@ -35,6 +40,7 @@ from hermes.store.store import Store
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
+    from hermes.execution.supervisor import Supervisors
     from hermes.mcp.servers import McpServers
 
 
@@ -53,12 +59,11 @@ class Services:
         self.notices: list[str] = [*loaded.warnings]
         """Lines for the user that were learned while opening, and while opening sessions."""
         self.environ = merge_dotenv(process_environ, home.env_file)
-        self.supervisors = Supervisors(self.environ)
         self.redactor = build_redactor(self.environ, home, self.settings)
         self.process_deps = ProcessDeps(
             environ=self.environ,
             clock=clock,
-            backend_factory=BackendFactory(self.environ, self.settings, self.supervisors),
+            backend_factory=BackendFactory(self.environ, self.settings, lambda: self.supervisors),
             redactor=self.redactor,
         )
         self.frame_builder = FrameBuilder(home, self.settings, options, self.redactor)
@@ -84,7 +89,7 @@ class Services:
         Errors in the model's settings are raised before anything is created.
         """
         stack, settings = self._stack, self.settings
-        stack.push_async_callback(self.supervisors.close)
+        stack.push_async_callback(self._close_supervisors)
         choice = choose_model(settings.model, self.options)
         others = fallback_choices(settings, self.options.fallback_models)
         first = self._open_model(choice)
@@ -113,6 +118,17 @@ class Services:
     async def close(self) -> None:
         """Close everything that was opened."""
         await self._stack.aclose()
+
+    @cached_property
+    def supervisors(self) -> "Supervisors":
+        """The supervisors of the commands of all sessions."""
+        from hermes.execution.supervisor import Supervisors
+
+        return Supervisors(self.environ)
+
+    async def _close_supervisors(self) -> None:
+        if "supervisors" in self.__dict__:
+            await self.supervisors.close()
 
     async def create_client(self, meter: Meter, model: ModelConnection) -> ModelClient:
         """Create the client with which a session calls a model."""

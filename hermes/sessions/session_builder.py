@@ -6,14 +6,12 @@ from contextlib import AsyncExitStack
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, structs
 
 from hermes.agent.loop_detection import LoopLimits, LoopThresholds
 from hermes.agent.turn import TurnDeps, TurnState
-from hermes.checkpoints.object_store import ObjectStore
-from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
 from hermes.config.home import HermesHome
 from hermes.config.settings import Evolution, GuardNumbers, GuardSettings, SideTaskSettings
 from hermes.context.engine import ContextEngine, EngineSetup, open_engine
@@ -22,33 +20,33 @@ from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
-from hermes.llm.metering import Meter
-from hermes.llm.side_task import SideTask
+from hermes.i18n.messages import N_
+from hermes.llm.client import SideTask
+from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
 from hermes.providers.wire import Endpoint
 from hermes.runtime.actor import ActorParts, SessionActor
 from hermes.runtime.approvals import SessionApprovals
-from hermes.runtime.attachments import AttachmentProvider
 from hermes.runtime.compression import CompressionDeps
 from hermes.runtime.conversation import LiveConversation, open_conversation
 from hermes.runtime.epochs import ModelCandidate, SessionEpochs
-from hermes.runtime.mailbox import InboundMessage, SessionMailbox
+from hermes.runtime.mailbox import AttachmentProvider, InboundMessage, SessionMailbox
 from hermes.runtime.recorder import TurnRecorder
 from hermes.sessions.epoch_frame import FrameBuilder, SessionOverrides
 from hermes.sessions.features.features import Feature, build_features, make_trust_check
-from hermes.sessions.gate_factory import approval_mode
-from hermes.sessions.model.endpoint import choose_model
-from hermes.sessions.model.fallback_route import SessionModelRoute
+from hermes.sessions.model.model_route import SessionModelRoute, choose_model
 from hermes.sessions.model.spending import SpendMeter
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.services import Services
-from hermes.sessions.session_tools import SessionPlan, SessionTools, build_session_tools
+from hermes.sessions.session_tools import SessionPlan, SessionTools, approval_mode, build_session_tools
 from hermes.store.records import MessageState, NewSession
 from hermes.store.store import Store
 from hermes.tools.executor import Executor
 from hermes.tools.permissions.gate import CallReviewer
-from hermes.tools.permissions.written_files import restore_written_files
-from hermes.tools.taint_marks import TaintMark, TaintMarks
+from hermes.tools.taint import TaintMark, TaintMarks
+
+if TYPE_CHECKING:
+    from hermes.checkpoints.recorder import CheckpointRecorder
 
 
 def build_guard_limits(settings: GuardSettings) -> LoopLimits:
@@ -82,8 +80,35 @@ class LiveSession(Struct, frozen=True):
     frame_builder: FrameBuilder
     overrides: SessionOverrides
     renew: RenewEpoch
-    checkpoint_recorder: CheckpointRecorder | None = None
+    checkpoints: "SessionCheckpoints | None" = None
     """Records the state of files before they are changed; None when checkpoints are off."""
+
+
+class SessionCheckpoints:
+    """The checkpoints of a session. Their recorder is created before the first change: most turns change no file."""
+
+    def __init__(self, create: "Callable[[], CheckpointRecorder]") -> None:
+        self._create = create
+        self.recorder: CheckpointRecorder | None = None
+
+    def open(self) -> "CheckpointRecorder":
+        """Return the recorder, the same one each time."""
+        if self.recorder is None:
+            self.recorder = self._create()
+        return self.recorder
+
+    async def save_before(self, paths: Sequence[str], *, anything: bool) -> None:
+        """Save what is at the paths before it changes."""
+        await self.open().save_before(paths, anything=anything)
+
+    async def record_after(self, paths: Sequence[str]) -> None:
+        """Record the state of these paths after the change."""
+        await self.open().record_after(paths)
+
+    async def close(self) -> None:
+        """Close the recorder, if it was created."""
+        if self.recorder is not None:
+            await self.recorder.close()
 
 
 class SessionBuilder:
@@ -98,7 +123,7 @@ class SessionBuilder:
         self._overrides = SessionOverrides()
         self._frame_builder = services.frame_builder_for(plan.options)
         self._route: SessionModelRoute | None = None
-        self._checkpoint_recorder: CheckpointRecorder | None = None
+        self._checkpoints: SessionCheckpoints | None = None
 
     async def build(self) -> LiveSession:
         """Build the live session and push what must be closed onto the stack. Raises ConfigError, StoreError."""
@@ -164,12 +189,12 @@ class SessionBuilder:
             self._frame_builder,
             self._overrides,
             renew_epoch,
-            self._checkpoint_recorder,
+            self._checkpoints,
         )
 
     def _drop_references(self) -> None:
         """Drop references to the ended session, which would keep it alive until the collector runs."""
-        self._route = self._checkpoint_recorder = None
+        self._route = self._checkpoints = None
 
     async def _create_session(self) -> None:
         services, plan = self._services, self._plan
@@ -200,7 +225,7 @@ class SessionBuilder:
             turn=lambda: recorder.turn_id,
         )
         self._stack.push_async_callback(approvals.close)
-        from hermes.context.subfolder_hints import SubfolderHints
+        from hermes.context.project_files import SubfolderHints
 
         hints = SubfolderHints(
             plan.cwd, make_trust_check(services.home, tools.context.taint_marks), lambda: tools.state.seen_files
@@ -213,20 +238,20 @@ class SessionBuilder:
             for actor in met:
                 actor.notify(Level.WARNING, line)
 
-        checkpoint_recorder = self._checkpoint_recorder = self._build_checkpoint_recorder(recorder, tools, warn)
+        checkpoints = self._checkpoints = self._build_checkpoints(recorder, tools, warn)
         deps = TurnDeps(
             toolbox=tools.toolbox,
             executor=self._build_executor(tools, approvals),
-            context=structs.replace(tools.context, safeguard=checkpoint_recorder),
+            context=structs.replace(tools.context, safeguard=checkpoints),
             journal=recorder,
             clock=services.clock,
             epochs=epochs,
             meter=self._meter,
             publish=recorder.publish,
             steering=lambda: [
-                *tools.take_process_notices(),
-                *hints.collect_hints(),
-                *_checkpoint_news(checkpoint_recorder),
+                *(tools.take_process_notices() if tools.state.started_processes is not None else ()),
+                *(hints.collect_hints() if tools.state.seen_files else ()),
+                *_checkpoint_news(checkpoints),
                 *_take_joining_parts(met),
             ],
         )
@@ -242,36 +267,44 @@ class SessionBuilder:
         waiting = () if plan.fresh else await services.store.inbox.list_waiting(plan.session_id)
         actor = SessionActor(conversation, parts, waiting=waiting)
         met.append(actor)
-        if checkpoint_recorder is not None:
-            self._stack.push_async_callback(checkpoint_recorder.close)
+        if checkpoints is not None:
+            self._stack.push_async_callback(checkpoints.close)
             if conversation.lost_turn is not None:
-                await checkpoint_recorder.resume_turn(conversation.lost_turn.turn_id)
-            actor.on_turn_end.append(_make_checkpoint_hook(checkpoint_recorder, services))
+                await checkpoints.open().resume_turn(conversation.lost_turn.turn_id)
+            actor.on_turn_end.append(_make_checkpoint_hook(checkpoints, services))
         return actor
 
-    def _build_checkpoint_recorder(
+    def _build_checkpoints(
         self, recorder: TurnRecorder, tools: SessionTools, warn: Callable[[str], None]
-    ) -> CheckpointRecorder | None:
-        """Return the checkpoint recorder, or None when checkpoints are off. Nothing is created before a write."""
+    ) -> SessionCheckpoints | None:
+        """Return the checkpoints, or None when they are off. Nothing is created before a write."""
         services, chosen = self._services, self._services.settings.checkpoints
-        if not chosen.enabled:
-            return None
-        ground = CheckpointDeps(
-            session_id=self._plan.session_id,
-            places=tools.context.places,
-            backend_name=tools.context.backend.name,
-            objects=ObjectStore(services.home.checkpoints),
-            ledger=services.store.checkpoints,
-            limit=chosen.max_file_mb * 1_000_000,
-            total=chosen.max_total_mb * 500_000,
-            notify=warn,
-        )
-        return CheckpointRecorder(ground, lambda: recorder.turn_id)
+        session_id = self._plan.session_id
+
+        def create_recorder() -> "CheckpointRecorder":
+            from hermes.checkpoints.object_store import ObjectStore
+            from hermes.checkpoints.recorder import CheckpointDeps, CheckpointRecorder
+
+            deps = CheckpointDeps(
+                session_id=session_id,
+                places=tools.context.places,
+                backend_name=tools.context.backend_handle.name,
+                objects=ObjectStore(services.home.checkpoints),
+                ledger=services.store.checkpoints,
+                limit=chosen.max_file_mb * 1_000_000,
+                total=chosen.max_total_mb * 500_000,
+                notify=warn,
+            )
+            return CheckpointRecorder(deps, lambda: recorder.turn_id)
+
+        return SessionCheckpoints(create_recorder) if chosen.enabled else None
 
     async def _attach_hooks(self, actor: SessionActor, conversation: LiveConversation, tools: SessionTools) -> None:
         """Attach what runs before and after turns and at the session's end."""
         services, options = self._services, self._plan.options
         if conversation.messages or conversation.lost_turn is not None:
+            from hermes.tools.permissions.written_files import restore_written_files
+
             restore_written_files(await _load_messages(conversation, services.store), tools.toolbox, tools.context)
         if options.save_trajectories or services.settings.agent.save_trajectories:
             actor.on_turn_end.append(_make_trajectory_hook(services.home.trajectories, actor))
@@ -395,7 +428,10 @@ def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnSt
                 ended=ended,
             )
         except OSError as error:
-            actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+            actor.notify(
+                Level.WARNING,
+                N_("The trajectory of this turn could not be written: {strerror}.", strerror=error.strerror),
+            )
 
     return save_trajectory
 
@@ -420,7 +456,8 @@ def _warn_unfinished(tools: SessionTools, actor: SessionActor) -> None:
 
 def _make_notice_hook(tools: SessionTools, actor: SessionActor) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     async def tell_notices(_state: TurnState, _ended: TurnEnded) -> None:
-        for line in tools.context.backend.take_notices():
+        backend = tools.context.backend_handle.backend
+        for line in backend.take_notices() if backend is not None else ():
             actor.notify(Level.WARNING, line)
 
     return tell_notices
@@ -460,20 +497,22 @@ def _take_joining_parts(met: Sequence[SessionActor]) -> list[TextPart]:
     return [one for actor in met for one in actor.take_joining_parts()]
 
 
-def _checkpoint_news(checkpoint_recorder: CheckpointRecorder | None) -> list[TextPart]:
-    return checkpoint_recorder.take_notes() if checkpoint_recorder is not None else []
+def _checkpoint_news(checkpoints: SessionCheckpoints | None) -> list[TextPart]:
+    recorder = checkpoints.recorder if checkpoints is not None else None
+    return recorder.take_notes() if recorder is not None else []
 
 
 def _make_checkpoint_hook(
-    checkpoint_recorder: CheckpointRecorder, services: Services
+    checkpoints: SessionCheckpoints, services: Services
 ) -> Callable[[TurnState, TurnEnded], Awaitable[None]]:
     """Return a hook that closes the checkpoint after a turn that changed files, and deletes those too old."""
 
     async def complete_checkpoint(state: TurnState, _ended: TurnEnded) -> None:
-        if await checkpoint_recorder.close_turn(state.turn_id):
+        recorder = checkpoints.recorder
+        if recorder is not None and await recorder.close_turn(state.turn_id):
             from hermes.checkpoints.retention import CheckpointRetention, prune_folder
 
-            chosen, ground = services.settings.checkpoints, checkpoint_recorder.deps
+            chosen, ground = services.settings.checkpoints, recorder.deps
             keep = CheckpointRetention(
                 most=chosen.max_snapshots, days=chosen.keep_days, total=chosen.max_total_mb * 1_000_000
             )

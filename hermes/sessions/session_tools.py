@@ -1,4 +1,4 @@
-"""Select and prepare the tools of one session, and everything they may access."""
+"""Selects and prepares the tools of one session: the permission gate before them, and everything they may access."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -6,28 +6,101 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from hermes.config.home import HermesHome
-from hermes.config.settings import Settings
-from hermes.config.trusted_folders import read_trusted_folders
+from hermes.config.settings import RuleSettings, Settings
+from hermes.config.trusted_folders import TrustFile, read_trusted_folders
 from hermes.core.errors import ConfigError
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import Source, TextPart
 from hermes.execution.base import StopOutcome
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
+from hermes.safety.policy import PolicyRule, check_rules
 from hermes.safety.secrets.redactor import Redactor
-from hermes.sessions.backend_factory import BackendFactory, filter_trusted_path
-from hermes.sessions.gate_factory import build_session_gate
+from hermes.safety.shell.findings import Verdict
+from hermes.sessions.backend_factory import BACKENDS, BackendFactory, filter_trusted_path
 from hermes.sessions.mcp_servers import MCP_TOOLSET, select_servers, without_mcp_toolsets
 from hermes.sessions.options import SessionOptions
 from hermes.tools import toolsets
-from hermes.tools.permissions.policy_gate import PolicyGate
-from hermes.tools.registry import BRIDGE_TOOLS, Toolbox, ToolRegistry
+from hermes.tools.permissions.policy_gate import ApprovalPolicy, PolicyGate
+from hermes.tools.registry import BRIDGE_TOOLS, KnownTool, Toolbox, ToolRegistry
 from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState
-from hermes.tools.taint import TrustedFolders
-from hermes.tools.taint_marks import TaintMarks
-from hermes.tools.tool import Tool
+from hermes.tools.taint import TaintMarks, TrustedFolders
 from hermes.util.clock import Clock
+from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 from hermes.web.access import WebAccess
+
+APPROVAL_MODES = ("ask", "smart", "off")
+
+
+BACKEND_NAMES = tuple(one for one in BACKENDS if one != "auto")
+"""The back ends by their names at run time."""
+
+
+_LEGACY_MODES = {"manual": "ask", "on": "ask"}
+
+
+ALLOWLIST = "command_allowlist"
+
+
+def approval_mode(settings: Settings) -> str:
+    """Return the approval mode. Raises ConfigError for an unknown mode, because a guess could approve something."""
+    named = settings.approvals.mode
+    mode = _LEGACY_MODES.get(named, named)
+    if mode not in APPROVAL_MODES:
+        raise ConfigError(
+            N_("There is no mode {named} of approvals.", named=repr(named)), "Set approvals.mode to ask, smart or off."
+        )
+    where = settings.approvals.off_in
+    if where and where not in BACKEND_NAMES:
+        from hermes.plugins import suggest_name
+
+        raise ConfigError(
+            N_("approvals.off_in: no back end is called {where}.", where=repr(where)),
+            join_localizable(
+                " ", (suggest_name(where, BACKEND_NAMES), N_("Possible: {names}.", names=", ".join(BACKEND_NAMES)))
+            ),
+        )
+    if mode == "off" and not settings.approvals.off_in:
+        raise ConfigError(
+            "approvals.mode off needs the name of the back end in which nothing is asked.",
+            "Set approvals.off_in, for instance to sandbox, or the mode to ask.",
+        )
+    return mode
+
+
+def build_policy(settings: Settings, options: SessionOptions) -> ApprovalPolicy:
+    """Build the user's approval policy. Raises ConfigError for a rule that cannot mean what its author intended."""
+    return ApprovalPolicy(
+        allow=tuple(pattern.strip() for pattern in (*settings.command_allowlist, *options.allow)),
+        rules=check_rules([_parse_rule(one) for one in settings.approvals.rules], "approvals.rules"),
+        hosts=settings.security.allowed_hosts,
+        off_in=settings.approvals.off_in if approval_mode(settings) == "off" else "",
+    )
+
+
+def build_session_gate(home: HermesHome, settings: Settings, options: SessionOptions) -> PolicyGate:
+    """Build the gate of one session. An answer "always" is written into the home's `config.yaml`."""
+
+    async def remember(patterns: Sequence[str]) -> None:
+        home.ensure_exists()
+        from hermes.config.yaml_edit import add_to_list
+
+        add_to_list(home.config_file, ALLOWLIST, patterns)
+
+    watched = TrustFile(home.trust_file)
+    return PolicyGate(build_policy(settings, options), remember=remember, is_trusted=watched.is_trusted_folder)
+
+
+def _parse_rule(one: RuleSettings) -> PolicyRule:
+    try:
+        verdict = Verdict(one.verdict)
+    except ValueError:
+        raise ConfigError(
+            N_("approvals.rules: there is no verdict {verdict}.", verdict=repr(one.verdict)),
+            "It is allow, ask or deny.",
+        ) from None
+    return PolicyRule(pattern=one.pattern, verdict=verdict, reason=one.reason, match=one.match, no_match=one.no_match)
 
 
 class SessionPlan(Struct, frozen=True, kw_only=True):
@@ -70,15 +143,23 @@ class SessionTools(Struct, frozen=True):
 
     def take_process_notices(self) -> list[TextPart]:
         """Return the news of background processes for the model, each once."""
-        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in self.state.processes.take_notices()]
+        started = self.state.started_processes
+        lines = started.take_notices() if started is not None else ()
+        return [TextPart(text=f"[{line}]", provenance=PROGRAM) for line in lines]
 
     def describe_running(self) -> str:
         """Describe the background processes that `close` would end; empty when there are none."""
-        running = self.state.processes.list_running()
+        started = self.state.started_processes
+        running = started.list_running() if started is not None else ()
         if not running:
             return ""
-        count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
-        return f"{count} ended: " + ", ".join(f"{to_one_line(one.command, 60)} ({one.process_id})" for one in running)
+        count = (
+            "1 background process was"
+            if len(running) == 1
+            else N_("{running} background processes were", running=len(running))
+        )
+        commands = ", ".join(f"{to_one_line(one.command, 60)} ({one.process_id})" for one in running)
+        return N_("{count} ended: {commands}", count=count, commands=commands)
 
     async def stop_processes(self) -> list[str]:
         """End the background processes; return a line for each, and whether it is known to be gone."""
@@ -92,7 +173,7 @@ class SessionTools(Struct, frozen=True):
     async def close(self) -> None:
         """End the session's background processes and the backend."""
         await self.state.close()
-        await self.context.backend.close()
+        await self.context.backend_handle.close()
 
 
 def build_session_tools(
@@ -101,7 +182,7 @@ def build_session_tools(
     home: HermesHome,
     settings: Settings,
     process_deps: ProcessDeps,
-    extra_tools: Sequence[Tool] = (),
+    extra_tools: Sequence[KnownTool] = (),
     marked_files: TaintMarks | None = None,
 ) -> SessionTools:
     """Select and prepare the tools of a session.
@@ -132,7 +213,7 @@ def build_session_tools(
         state=state,
         places=places,
         spill_folder=spill,
-        backend=backend,
+        backend_handle=backend,
         clock=process_deps.clock,
         limits=ToolLimits(command_seconds=settings.terminal.timeout, result_characters=settings.tool_output.max_chars),
         trust=TrustedFolders((*read_trusted_folders(home.trust_file), str(home.root.resolve()))),
@@ -158,7 +239,7 @@ def build_session_tools(
 
 
 def _select_tools(
-    settings: Settings, options: SessionOptions, extra_tools: Sequence[Tool]
+    settings: Settings, options: SessionOptions, extra_tools: Sequence[KnownTool]
 ) -> tuple[Toolbox, tuple[str, ...], tuple[str, ...]]:
     """Select the requested tools; return the toolbox, remarks on missing sets, and the MCP servers to add.
 
@@ -179,12 +260,17 @@ def _select_tools(
     named = ", ".join(asked)
     if not toolbox.size and not options.person:
         left = "is left" if registry.select_tools(ours).size else "exists in this version"
-        raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.describe_filled_toolsets())
-    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.list_empty_toolsets(ours)]
+        raise ConfigError(
+            N_("No tool of the set(s) {named} {left}.", named=named, left=left), registry.describe_filled_toolsets()
+        )
+    remarks = [
+        N_("The tool set {name} holds no tools in this version.", name=name)
+        for name in registry.list_empty_toolsets(ours)
+    ]
     return toolbox, tuple(remarks), servers
 
 
-def _default_toolsets(extra_tools: Sequence[Tool]) -> list[str]:
+def _default_toolsets(extra_tools: Sequence[KnownTool]) -> list[str]:
     """Return the tool sets of a session for which none were requested."""
     return list(
         dict.fromkeys((*without_mcp_toolsets(toolsets.DEFAULT_TOOLSETS), *(one.toolset for one in extra_tools)))

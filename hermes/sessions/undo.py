@@ -1,4 +1,4 @@
-"""Undo for every front-end: restore files, take turns back, and branch a conversation."""
+"""Undo for every front-end: restore files, take turns back, branch a conversation, and compare two states of a file."""
 
 import asyncio
 import os
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hermes.checkpoints.path_states import StateReader
     from hermes.checkpoints.recorder import CheckpointRecorder
     from hermes.execution.base import TerminalBackend
-    from hermes.sessions.file_diffs import FileDiff
     from hermes.sessions.session_builder import LiveSession
+
 
 _MAX_EXCERPT = 80
 _MAX_NAMED_FILES, _MAX_PATH_LENGTH = 12, 120
@@ -131,12 +131,12 @@ class SessionUndo:
 
     @property
     def _recorder(self) -> "CheckpointRecorder":
-        if self._live.checkpoint_recorder is None:
+        if self._live.checkpoints is None:
             raise UsageError(
                 N_("No copies of files are made."),
                 N_("`checkpoints.enabled: true` in config.yaml turns that on."),
             )
-        return self._live.checkpoint_recorder
+        return self._live.checkpoints.open()
 
     async def list_checkpoints(self) -> list[CheckpointSummary]:
         """List the session's checkpoints, the newest first."""
@@ -170,7 +170,6 @@ class SessionUndo:
 
         While a turn runs, the changes of its commands are not known yet.
         """
-        from hermes.sessions.file_diffs import compare_file_states
 
         recorder = self._recorder
         if not self._actor.busy:
@@ -256,7 +255,7 @@ class SessionUndo:
         session_id = self._actor.session_id
         past = {one.turn_id for one in await self._store.undo.list_last_turns(session_id, turns)}
         restored, taken = RestoreResult(), None
-        if past and files and self._live.checkpoint_recorder is not None:
+        if past and files and self._live.checkpoints is not None:
             await self._complete_checkpoints()
             await self._settle_interrupted()
             rows = [row for row in await self._store.checkpoints.list_of_session(session_id) if row.turn_id in past]
@@ -265,23 +264,23 @@ class SessionUndo:
                     min(row.id for row in rows),
                     None,
                     force=force,
-                    between=lambda number: self._actor.turn_undo.undo_turns(turns, number),
+                    between=lambda number: self._actor.epochs.turn_undo.undo_turns(turns, number),
                 )
-        taken = taken or await self._actor.turn_undo.undo_turns(turns)
+        taken = taken or await self._actor.epochs.turn_undo.undo_turns(turns)
         if taken is None:
             raise NotFoundError(N_("There is nothing to take back."))
         return restored, taken
 
     async def redo_turns(self, *, files: bool = True) -> RedoResult:
         """Redo the last undo. Raises NotFoundError when there is none, or a message was sent since."""
-        brought = await self._actor.exclusive(self._actor.turn_undo.redo_turns)
+        brought = await self._actor.exclusive(self._actor.epochs.turn_undo.redo_turns)
         if brought is None:
             raise NotFoundError(
-                N_("There is nothing that could be brought back."),
-                N_("It can be brought back until something new is said."),
+                N_("There is nothing to redo."),
+                N_("It can be restored until the next message is sent."),
             )
         restored = RestoreResult()
-        number = brought.checkpoint_id if files and self._live.checkpoint_recorder is not None else None
+        number = brought.checkpoint_id if files and self._live.checkpoints is not None else None
         if number is not None and await self._store.checkpoints.get(number) is not None:
             since = number
             done = await self._actor.exclusive(lambda: self._restore_since(since, None, force=False))
@@ -466,7 +465,7 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
 
 def _skip_reason(step: RestoreStep) -> str:
     if step.outcome is RestoreOutcome.FAILED:
-        return tr("it could not be put back: {error}", error=step.why)
+        return tr("it could not be restored: {error}", error=step.why)
     if step.wanted.kind is Kind.LARGE:
         return tr(_LARGE_REASON)
     if step.wanted.kind is Kind.HIDDEN:
@@ -486,3 +485,70 @@ def _describe_uncovered(row: Checkpoint) -> str:
     if not row.whole:
         return tr("The folder is too large: not everything that commands change is covered.")
     return ""
+
+
+MAX_COMPARED_LINES = 4_000
+"""The most lines of a file that are compared; of a longer one only the size is given."""
+MAX_DIFF_LINES = 400
+"""The most lines of one file's difference."""
+_MAX_LINE_LENGTH = 500
+
+
+class FileDiff(Struct, frozen=True, kw_only=True):
+    """The difference of one file. `change` is `changed`, `created`, `deleted` or `mode`; `text` a unified diff
+    without its head.
+
+    `text` is empty for a file that is binary, too large or not kept, which `note` names (`binary`, `large`,
+    `hidden`, `link`, `other`). `cut`: the difference is longer than what is shown.
+    """
+
+    path: str
+    change: str
+    text: str = ""
+    note: str = ""
+    added: int = 0
+    removed: int = 0
+    cut: bool = False
+
+
+def compare_file_states(path: str, was: FileState, now: FileState, content: Callable[[str], bytes | None]) -> FileDiff:
+    """Compare two states of a file; `content` returns the stored bytes of a digest."""
+    change = "created" if was.kind is Kind.ABSENT else "deleted" if now.kind is Kind.ABSENT else "changed"
+    if was.kind is now.kind is Kind.FILE and was.mark == now.mark:
+        return FileDiff(path=path, change="mode", note=f"{was.mode:o} -> {now.mode:o}")
+    for state in (was, now):
+        if state.kind not in (Kind.FILE, Kind.ABSENT):
+            return FileDiff(path=path, change=change, note=state.kind.value)
+    old, new = _read_lines(was, content), _read_lines(now, content)
+    if old is None or new is None:
+        return FileDiff(path=path, change=change, note="binary")
+    if len(old) + len(new) > MAX_COMPARED_LINES:
+        return FileDiff(path=path, change=change, note="large", added=len(new), removed=len(old))
+    return _compare_lines(path, change, old, new)
+
+
+def _compare_lines(path: str, change: str, old: list[str], new: list[str]) -> FileDiff:
+    import difflib
+
+    lines = [line[:_MAX_LINE_LENGTH] for line in difflib.unified_diff(old, new, n=3, lineterm="")][2:]
+    return FileDiff(
+        path=path,
+        change=change,
+        text="\n".join(lines[:MAX_DIFF_LINES]),
+        added=sum(line.startswith("+") for line in lines),
+        removed=sum(line.startswith("-") for line in lines),
+        cut=len(lines) > MAX_DIFF_LINES,
+    )
+
+
+def _read_lines(state: FileState, content: Callable[[str], bytes | None]) -> list[str] | None:
+    """Return a file's lines; None for a binary file or one that is not stored any more."""
+    if state.kind is Kind.ABSENT:
+        return []
+    data = content(state.mark)
+    if data is None or b"\0" in data[:8_192]:
+        return None
+    try:
+        return data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return data.decode("latin-1").splitlines()

@@ -13,12 +13,10 @@ from msgspec import Meta, Struct
 from hermes.core.errors import HermesError, ToolError
 from hermes.core.parts import Provenance, Source, TextPart
 from hermes.safety.fencing import fence_untrusted_text
-from hermes.skills.catalog import Skill, SkillTier
+from hermes.skills.catalog import Skill, SkillTier, add_category, split_head
 from hermes.skills.files import MAIN_FILE, Files, check_extra_path, decode_text
-from hermes.skills.section import describe_skill
-from hermes.skills.skill_head import add_category, split_head
+from hermes.skills.section import SKILL_MARK, describe_skill
 from hermes.skills.skill_library import SkillChange, SkillLibrary
-from hermes.skills.usage import SKILL_MARK
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
 from hermes.tools.session import ToolContext

@@ -5,9 +5,9 @@ import msgspec
 from hermes.core.api import NewRun, RunRow, StoredResponse
 from hermes.core.errors import BusyError
 from hermes.store import sessions
-from hermes.store.inbox import enqueue_message
 from hermes.store.records import SessionRow
 from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.store.turns import enqueue_message
 
 _RUN = "id, owner, session_id, letter_id, turn_id, state, reason, error, wish, usage, made_at, ended_at"
 _MAX_OPEN_RUNS = 10_000
@@ -174,7 +174,7 @@ class ApiRepository(Repository):
 
 def _check_digest(tx: Transaction, known: RunRow | None, digest: bytes) -> None:
     if known is not None and tx.execute("SELECT digest FROM api_runs WHERE id = ?", (known.id,)).get != digest:
-        raise BusyError("Something else was asked under this Idempotency-Key.", "Use another one.")
+        raise BusyError("Another request was made with this Idempotency-Key.", "Use another one.")
 
 
 def _query_text(tx: Transaction, query: str, *values: str) -> str | None:

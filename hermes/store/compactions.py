@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.store import sessions
-from hermes.store.epochs import begin_epoch
 from hermes.store.messages import (
     TranscriptEntry,
     append_entry,
@@ -25,7 +25,7 @@ from hermes.store.messages import (
 )
 from hermes.store.records import ARCHIVED, CompactionRow, MessageState, NewSession, SessionRow
 from hermes.store.repository import Repository, Transaction, as_method, reads, writes
-from hermes.store.turns import TurnOwner, require_owner
+from hermes.store.turns import TurnOwner, begin_epoch, require_owner
 
 _IDS = msgspec.json.Decoder(tuple[int, ...])
 _NUMBERED = re.compile(r"(.*) \((\d{1,6})\)", re.DOTALL)
@@ -62,7 +62,7 @@ def record_compaction(
     covered = [one for change in changes for one in change.covered]
     tx.execute(
         "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
-        (session_id, epoch, msgspec.json.encode(covered).decode(), msgspec.json.encode(made).decode(), memo),
+        (session_id, epoch, to_json(covered).decode(), to_json(made).decode(), memo),
     )
 
 

@@ -11,11 +11,12 @@ import apsw
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Message
+from hermes.i18n.messages import N_
 from hermes.store import compactions, messages, sessions
-from hermes.store.epochs import begin_epoch, get_open_epoch
+from hermes.store.database import Database
+from hermes.store.messages import SearchRepository
 from hermes.store.repository import Repository, Transaction, writes
-from hermes.store.search.repository import SearchRepository
-from hermes.store.sqlite.database import Database
+from hermes.store.turns import begin_epoch, get_open_epoch
 from hermes.util.clock import Clock
 from hermes.util.text import to_one_line
 
@@ -88,11 +89,6 @@ class ErasureRepository(Repository):
         tx.execute("DELETE FROM meta WHERE key = 'purge'")
 
 
-def is_purge_pending(connection: apsw.Connection) -> bool:
-    """Return whether words were erased that may still stand in a file."""
-    return connection.execute("SELECT 1 FROM meta WHERE key = 'purge'").get is not None
-
-
 def _vacuum_database(connection: apsw.Connection) -> None:
     connection.execute("VACUUM").fetchall()
     connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -101,9 +97,14 @@ def _vacuum_database(connection: apsw.Connection) -> None:
 def _replace_message(tx: Transaction, session_id: str, message_id: int, message: Message) -> int:
     session_id = sessions.find_tip(tx, session_id)
     if not messages.filter_owned(tx, sessions.list_lineage(tx, session_id), [message_id]):
-        raise NotFoundError(f"Session {session_id} has no message {message_id}.")
+        raise NotFoundError(
+            N_("Session {session_id} has no message {message_id}.", session_id=session_id, message_id=message_id)
+        )
     if any(message_id in one.made for one in compactions.list_compactions(tx, session_id)):
-        raise UsageError(f"Message {message_id} stands for others.", "Redact those; it is made again from them.")
+        raise UsageError(
+            N_("Message {message_id} is a summary of others.", message_id=message_id),
+            "Redact those; it is made again from them.",
+        )
     _erase_copies(tx, session_id, [message_id])
     tx.execute(
         "UPDATE messages SET body = ?, role = ? WHERE id = ?",

@@ -1,26 +1,39 @@
-"""The messages of sessions: their transcripts."""
+"""The messages of sessions: their transcripts, and the search over them, whose code is loaded when it is needed."""
 
 import json
 from asyncio import Future
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 import msgspec
 
-from hermes.core.errors import NotFoundError
+from hermes.core.encoding import to_json, to_plain
+from hermes.core.errors import NotFoundError, StoreError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
-from hermes.store import inbox
-from hermes.store.epochs import list_epochs
-from hermes.store.records import MessageState, SessionExport, SessionPreview, StoredMessage
+from hermes.i18n.messages import N_
+from hermes.store.database import Database
+from hermes.store.records import (
+    IndexReport,
+    MessageState,
+    SearchHit,
+    SearchQuery,
+    SessionExport,
+    SessionPreview,
+    StoredMessage,
+)
 from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
-from hermes.store.search.repository import SearchRepository
 from hermes.store.sessions import get_session, list_lineage, replace_title, require_changed_row
-from hermes.store.sqlite.database import Database
-from hermes.store.turns import TurnOwner, insert_turn, require_owner
+from hermes.store.turns import TurnOwner, insert_turn, list_epochs, require_owner, take_messages
 from hermes.util.clock import Clock
 from hermes.util.text import clean_surrogates
+
+if TYPE_CHECKING:
+    from hermes.store.search.search import SearchIndex
+
 
 _BODIES = msgspec.json.Decoder(list[Message])
 _DECODE_BATCH = 500
@@ -60,9 +73,9 @@ class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
 def encode_message(message: Message) -> bytes:
     """Return the message as it is stored: JSON, lone surrogates replaced."""
     try:
-        return msgspec.json.encode(message)
+        return to_json(message)
     except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(to_plain(message), ensure_ascii=False, separators=(",", ":"))
         return clean_surrogates(text).encode()
 
 
@@ -100,7 +113,7 @@ def append_entry(tx: Transaction, entry: TranscriptEntry, *, position: int | Non
             ),
         )
         ids.append(last)
-    inbox.take_messages(tx, entry.turn_id, entry.inbox_ids)
+    take_messages(tx, entry.turn_id, entry.inbox_ids)
     if entry.turn_id is not None:
         tx.execute("UPDATE turns SET text = '' WHERE id = ? AND text <> ''", (entry.turn_id,))
     return ids
@@ -169,7 +182,9 @@ def set_message_state(tx: Transaction, session_id: str, ids: Sequence[int], stat
     """Make messages active, compacted or undone. Raises `NotFoundError` when one of them is not the session's."""
     known = filter_owned(tx, [session_id], ids)
     if len(known) != len(set(ids)):
-        raise NotFoundError(f"Session {session_id} has no message {min(set(ids) - known)}.")
+        raise NotFoundError(
+            N_("Session {session_id} has no message {min}.", session_id=session_id, min=min(set(ids) - known))
+        )
     listed = json.dumps(sorted(known))
     tx.execute("UPDATE messages SET state = ? WHERE id IN (SELECT value FROM json_each(?))", (int(state), listed))
     note_changes(tx, listed, erase=False)
@@ -199,6 +214,80 @@ def remove_messages(tx: Transaction, session_id: str, ids: Iterable[int]) -> int
     gone = tx.change_rows("DELETE FROM messages WHERE id IN (SELECT value FROM json_each(?))", (listed,))
     tx.execute("UPDATE sessions SET message_count = message_count - ? WHERE id = ?", (gone, session_id))
     return gone
+
+
+INDEX_EVERY = 512
+"""The index is updated whenever a message's id passes a multiple of this, so no search has much to do."""
+
+
+class SearchRepository:
+    """The search index of a store, in a file of its own beside it."""
+
+    def __init__(self, path: Path, store_path: Path, *, vfs: str | None) -> None:
+        self._path = path
+        self._store_path = store_path
+        self._vfs = vfs
+        self._index: SearchIndex | None = None
+        self._update: Future[IndexReport] | None = None
+        self._closed = False
+
+    async def find(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        newest: bool = True,
+        session: str | None = None,
+        roles: Sequence[Role] | None = None,
+    ) -> list[SearchHit]:
+        """Return messages that contain every word of `query`, the newest first, or with `newest` off the best first.
+
+        Words match with other endings; where no message has all words, the best with some of them are returned. Nothing
+        in `query` is syntax. `run_query` takes more limits.
+        """
+        return await self.run_query(
+            SearchQuery(
+                query=query, limit=limit, offset=offset, newest=newest, session=session, roles=tuple(roles or ())
+            )
+        )
+
+    async def run_query(self, search: SearchQuery) -> list[SearchHit]:
+        """Return the messages that match a search with every limit there is."""
+        return await self._open_index().find_messages(search)
+
+    async def update_index(self) -> IndexReport:
+        """Update and tidy the search index now."""
+        return await self._open_index().update_index()
+
+    def follow_append(self, appended: Future[list[int]]) -> None:
+        """Update the index in its own thread, from time to time, when messages were appended."""
+        if appended.cancelled() or appended.exception() is not None:
+            return
+        ids = appended.result()
+        passed = bool(ids) and (ids[0] - 1) // INDEX_EVERY != ids[-1] // INDEX_EVERY
+        if passed and (self._update is None or self._update.done()) and not self._closed:
+            self._update = self._open_index().schedule_update()
+
+    async def erase_deleted(self) -> None:
+        """Remove every trace of deleted and redacted messages from the index's files, if there are any."""
+        if self._path.exists():
+            await self._open_index().erase_deleted()
+
+    async def close(self) -> None:
+        """Stop indexing, and close the file."""
+        self._closed = True
+        if self._index is not None:
+            await self._index.close()
+
+    def _open_index(self) -> "SearchIndex":
+        if self._closed:
+            raise StoreError("The store is closed.")
+        if self._index is None:
+            from hermes.store.search.search import SearchIndex
+
+            self._index = SearchIndex(self._path, self._store_path, vfs=self._vfs)
+        return self._index
 
 
 class MessageRepository(Repository):

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import apsw
 import msgspec
 
-from hermes.store.sqlite.database import Database
+from hermes.store.database import Database
 from hermes.util.clock import Clock
 
 P = ParamSpec("P")

@@ -1,10 +1,12 @@
-"""Sessions: their rows, and the lines of archives that compressions leave behind them."""
+"""Sessions: their rows, the archives that compressions leave behind them, and marks of the files that they wrote."""
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.store.records import ARCHIVED, NewSession, SessionRow
-from hermes.store.repository import Repository, Transaction, as_method, reads, to_value, writes
+from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
 from hermes.util.text import clean_surrogates
 
 _SELECT = f"SELECT {', '.join(SessionRow.__struct_fields__)} FROM sessions"
@@ -13,7 +15,7 @@ _SELECT = f"SELECT {', '.join(SessionRow.__struct_fields__)} FROM sessions"
 def create_session(tx: Transaction, session: NewSession) -> None:
     """Store a new session; `UsageError` when the id is taken, `NotFoundError` when the parent is unknown."""
     if session.parent_id is not None and get_session(tx, session.parent_id) is None:
-        raise NotFoundError(f"There is no session {session.parent_id}.")
+        raise NotFoundError(N_("There is no session {parent_id}.", parent_id=session.parent_id))
     values = [
         clean_surrogates(value) if isinstance(value, str) else value for value in msgspec.structs.astuple(session)
     ]
@@ -25,7 +27,7 @@ def create_session(tx: Transaction, session: NewSession) -> None:
         (*values, tx.now, tx.now),
     )
     if tx.changes() == 0:
-        raise UsageError(f"There is a session {session.id} already.")
+        raise UsageError(N_("There is a session {id} already.", id=session.id))
 
 
 def get_session(tx: Transaction, session_id: str) -> SessionRow | None:
@@ -109,7 +111,10 @@ def end_session(tx: Transaction, session_id: str, reason: str) -> None:
 def require_changed_row(tx: Transaction, session_id: str) -> None:
     """Raise `NotFoundError` when the last statement changed no row."""
     if tx.changes() == 0:
-        raise NotFoundError(f"There is no session {session_id}.", "`hermes sessions list` shows those there are.")
+        raise NotFoundError(
+            N_("There is no session {session_id}.", session_id=session_id),
+            "`hermes sessions list` shows those there are.",
+        )
 
 
 class SessionRepository(Repository):
@@ -170,4 +175,41 @@ class SessionRepository(Repository):
             " AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ?1)"
             " AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ?1)",
             (session_id,),
+        )
+
+
+_ROW = tuple[str, bytes, tuple[str, ...]]
+MAX_MARKS = 10_000
+"""The number of marks that are kept; beyond it the oldest are deleted."""
+
+
+class TaintedFileRepository(Repository):
+    """Store operations for marked files: (path, hash of the content, sources)."""
+
+    @reads
+    def list_all(self, tx: Transaction) -> list[tuple[str, bytes, tuple[str, ...]]]:
+        """Return all marks."""
+        rows = tx.execute("SELECT path, digest, sources FROM marked_files").fetchall()
+        return [
+            msgspec.convert((path, digest, msgspec.json.decode(str(sources))), _ROW) for path, digest, sources in rows
+        ]
+
+    @queues
+    def mark(self, tx: Transaction, path: str, digest: bytes, sources: tuple[str, ...]) -> None:
+        """Queue a mark behind all earlier writes; it replaces an older one of the path."""
+        row = (path, digest, to_json(sources).decode(), tx.now)
+
+        tx.execute("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", row)
+        tx.execute(
+            "DELETE FROM marked_files WHERE path IN"
+            " (SELECT path FROM marked_files ORDER BY at DESC, path LIMIT -1 OFFSET ?)",
+            (MAX_MARKS,),
+        )
+
+    @writes
+    def trust(self, tx: Transaction, folder: str) -> int:
+        """Delete the marks of a folder and all below it; return how many there were."""
+        below = folder.rstrip("/") + "/"
+        return tx.change_rows(
+            "DELETE FROM marked_files WHERE path = ?1 OR substr(path, 1, length(?2)) = ?2", (folder, below)
         )

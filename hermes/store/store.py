@@ -9,33 +9,29 @@ from typing import TYPE_CHECKING
 import apsw
 
 from hermes.core.errors import StoreError
-from hermes.store.approvals import ApprovalRepository
-from hermes.store.checkpoints import CheckpointRepository
-from hermes.store.compactions import CompactionRepository
-from hermes.store.epochs import EpochRepository
-from hermes.store.erasure import ErasureRepository, is_purge_pending
-from hermes.store.inbox import InboxRepository
-from hermes.store.keys import KeyRepository, has_any_key_notes
-from hermes.store.messages import MessageRepository
-from hermes.store.revisions import RevisionRepository
+from hermes.i18n.messages import N_
+from hermes.store.database import Database
+from hermes.store.ledgers import KeyRepository, SpendingRepository, has_any_key_notes
+from hermes.store.messages import MessageRepository, SearchRepository
 from hermes.store.schema import HERMES
-from hermes.store.search.repository import SearchRepository
-from hermes.store.sessions import SessionRepository
-from hermes.store.spending import SpendingRepository
-from hermes.store.sqlite.database import Database
-from hermes.store.tainted_files import TaintedFileRepository
-from hermes.store.turns import TurnRepository
+from hermes.store.sessions import SessionRepository, TaintedFileRepository
+from hermes.store.turns import EpochRepository, InboxRepository, TurnRepository
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.store.api import ApiRepository
+    from hermes.store.approvals import ApprovalRepository
     from hermes.store.branches import BranchRepository
     from hermes.store.chats import ChatRepository
+    from hermes.store.checkpoints import CheckpointRepository
+    from hermes.store.compactions import CompactionRepository
+    from hermes.store.erasure import ErasureRepository
     from hermes.store.goals import GoalRepository
     from hermes.store.imported_sessions import ImportRepository
     from hermes.store.jobs import JobRepository
     from hermes.store.outbox import OutboxRepository
     from hermes.store.people import PeopleRepository
+    from hermes.store.revisions import RevisionRepository
     from hermes.store.undo import UndoRepository
 
 DATABASE = "hermes.db"
@@ -59,15 +55,45 @@ class Store:
         self.epochs = EpochRepository(database, clock)
         self.messages = MessageRepository(database, clock, self.search)
         self.inbox = InboxRepository(database, clock)
-        self.compactions = CompactionRepository(database, clock)
         self.turns = TurnRepository(database, clock)
-        self.erasure = ErasureRepository(database, clock, self.search)
-        self.approvals = ApprovalRepository(database, clock)
-        self.revisions = RevisionRepository(database, clock)
         self.tainted_files = TaintedFileRepository(database, clock)
-        self.checkpoints = CheckpointRepository(database, clock)
         self.spending = SpendingRepository(database, clock)
         self.keys = KeyRepository(database, clock)
+
+    @cached_property
+    def approvals(self) -> "ApprovalRepository":
+        """The questions that wait for a person, and their answers."""
+        from hermes.store.approvals import ApprovalRepository
+
+        return ApprovalRepository(self._database, self._clock)
+
+    @cached_property
+    def compactions(self) -> "CompactionRepository":
+        """What compressions made of messages."""
+        from hermes.store.compactions import CompactionRepository
+
+        return CompactionRepository(self._database, self._clock)
+
+    @cached_property
+    def revisions(self) -> "RevisionRepository":
+        """The changes of memory and skills."""
+        from hermes.store.revisions import RevisionRepository
+
+        return RevisionRepository(self._database, self._clock)
+
+    @cached_property
+    def checkpoints(self) -> "CheckpointRepository":
+        """The checkpoints of files."""
+        from hermes.store.checkpoints import CheckpointRepository
+
+        return CheckpointRepository(self._database, self._clock)
+
+    @cached_property
+    def erasure(self) -> "ErasureRepository":
+        """The erasure of words from every file."""
+        from hermes.store.erasure import ErasureRepository
+
+        return ErasureRepository(self._database, self._clock, self.search)
 
     @cached_property
     def undo(self) -> "UndoRepository":
@@ -143,7 +169,7 @@ class Store:
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(store.close)
             pending, store.keys.has_notes = await database.write_alone(
-                lambda connection: (is_purge_pending(connection), has_any_key_notes(connection))
+                lambda connection: (_is_purge_pending(connection), has_any_key_notes(connection))
             )
             if pending:
                 with contextlib.suppress(StoreError):  # locked, or no room for the copy: it stays pending
@@ -162,8 +188,8 @@ class Store:
         """
         if _read_identity(self._database.path) != self._identity:
             raise StoreError(
-                f"{self._database.path} was removed or replaced while Hermes ran.",
-                "What was said since then is not kept. Start Hermes again.",
+                N_("{path} was removed or replaced while Hermes ran.", path=self._database.path),
+                "Messages since then are not stored. Start Hermes again.",
             )
 
     async def check_integrity(self) -> list[str]:
@@ -184,3 +210,8 @@ def _read_identity(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _is_purge_pending(connection: apsw.Connection) -> bool:
+    """Return whether words were erased that may still stand in a file."""
+    return connection.execute("SELECT 1 FROM meta WHERE key = 'purge'").get is not None

@@ -1,18 +1,22 @@
-"""Turns and their effects."""
+"""The work of sessions: their epochs, turns and effects, and the messages that wait for a turn."""
 
 import os
 from collections.abc import Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, StoreError, UsageError
+from hermes.core.frame import EpochFrame
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
-from hermes.store.records import EffectRow, EffectState, TurnRow, TurnRowState
+from hermes.i18n.messages import N_
+from hermes.store.records import EffectRow, EffectState, InboxRow, StoredEpoch, TurnRow, TurnRowState
 from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
-from hermes.store.sessions import get_session
+from hermes.store.sessions import get_session, require_changed_row
+from hermes.util.localizable import pack_message, unpack_message
 from hermes.util.text import clean_surrogates
 
 _TURN = TurnRow.__struct_fields__
@@ -36,14 +40,14 @@ def insert_turn(tx: Transaction, session_id: str, turn_id: str, *, text: str = "
     Raises `NotFoundError` without its session, and `UsageError` when it has begun already.
     """
     if get_session(tx, session_id) is None:
-        raise NotFoundError(f"There is no session {session_id}.")
+        raise NotFoundError(N_("There is no session {session_id}.", session_id=session_id))
     tx.execute(
         "INSERT INTO turns (id, session_id, state, text, started_at, owner_pid) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO NOTHING",
         (turn_id, session_id, TurnRowState.RUNNING, clean_surrogates(text), tx.now, os.getpid()),
     )
     if tx.changes() == 0:
-        raise UsageError(f"Turn {turn_id} has begun already.")
+        raise UsageError(N_("Turn {turn_id} has begun already.", turn_id=turn_id))
 
 
 def require_owner(tx: Transaction, owner: TurnOwner | None) -> None:
@@ -53,7 +57,10 @@ def require_owner(tx: Transaction, owner: TurnOwner | None) -> None:
     row = tx.execute("SELECT fence FROM turns WHERE id = ? AND state = ?", (owner.turn_id, TurnRowState.RUNNING))
     if row.get != owner.fence:
         raise StoreError(
-            f"Turn {owner.turn_id} is not this process's any more: another one went on with it, or it was deleted.",
+            N_(
+                "Turn {turn_id} is not this process's any more: another one went on with it, or it was deleted.",
+                turn_id=owner.turn_id,
+            ),
             "Close this session here; what the other process wrote is kept.",
         )
 
@@ -90,7 +97,7 @@ class TurnRepository(Repository):
             (os.getpid(), turn_id, TurnRowState.RUNNING),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         tx.execute(
             "DELETE FROM effects WHERE turn_id = ? AND state = ? AND repeatable = 1", (turn_id, EffectState.INTENDED)
         )
@@ -132,14 +139,14 @@ class TurnRepository(Repository):
                 reason,
                 clean_surrogates(error),
                 calls,
-                msgspec.json.encode(usage or Usage()),
+                to_json(usage or Usage()),
                 tx.now,
                 turn_id,
                 TurnRowState.RUNNING,
             ),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         tx.execute(
             "UPDATE effects SET arguments = '', result = NULL WHERE turn_id = ? AND state = ?",
             (turn_id, EffectState.DONE),
@@ -159,7 +166,7 @@ class TurnRepository(Repository):
         """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
         owner = get_turn(tx, turn_id)
         if owner is None or owner.state is not TurnRowState.RUNNING:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         if fence:
             require_owner(tx, TurnOwner(turn_id, fence))
         last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
@@ -186,14 +193,16 @@ class TurnRepository(Repository):
         """Record the result of a call. An id that a model uses again in one turn means its oldest open call."""
         if fence:
             require_owner(tx, TurnOwner(turn_id, fence))
-        body = msgspec.json.encode(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
+        body = to_json(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
         tx.execute(
             "UPDATE effects SET state = ?, result = ?, done_at = ? WHERE id ="
             " (SELECT min(id) FROM effects WHERE turn_id = ? AND call_id = ? AND state <> ?)",
             (EffectState.DONE, body, tx.now, turn_id, result.call_id, EffectState.DONE),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} has no open call {result.call_id}.")
+            raise NotFoundError(
+                N_("Turn {turn_id} has no open call {call_id}.", turn_id=turn_id, call_id=result.call_id)
+            )
 
     @reads
     def list_effects(self, tx: Transaction, turn_id: str) -> list[EffectRow]:
@@ -214,3 +223,124 @@ def _to_effect_row(values: tuple[object, ...]) -> EffectRow:
     result = fields.pop("result")
     row = msgspec.convert(fields | {"result": None, "repeatable": bool(fields["repeatable"])}, EffectRow)
     return msgspec.structs.replace(row, result=_RESULT.decode(result)) if isinstance(result, bytes) else row
+
+
+def enqueue_message(tx: Transaction, session_id: str, letter_id: str, body: bytes, *, first: bool = False) -> None:
+    """Store a message that waits, behind the others or (`first`) before them all."""
+    tx.execute(
+        "INSERT INTO inbox (id, session_id, body, posted_at, place) VALUES (?1, ?2, ?3, ?4, iif(?5,"
+        " (SELECT coalesce(min(place), 0) - 1 FROM inbox WHERE session_id = ?2), 0))",
+        (letter_id, session_id, body, tx.now, first),
+    )
+
+
+def take_messages(tx: Transaction, turn_id: str | None, letter_ids: tuple[str, ...]) -> None:
+    """Remove messages that have become part of the transcript from the inbox, and mark their chat events as
+    answered by this turn.
+    """
+    if letter_ids:
+        tx.executemany("DELETE FROM inbox WHERE id = ?", [(name,) for name in letter_ids])
+        tx.executemany(
+            "UPDATE arrivals SET turn_id = ? WHERE letter_id = ? AND state = 'posted'",
+            [(turn_id, name) for name in letter_ids],
+        )
+        tx.executemany(
+            "UPDATE api_runs SET turn_id = ?, state = 'running' WHERE letter_id = ? AND ended_at IS NULL",
+            [(turn_id or "", name) for name in letter_ids],
+        )
+
+
+class InboxRepository(Repository):
+    """The messages that wait for a session."""
+
+    enqueue = queues(as_method(enqueue_message))
+
+    @reads
+    def list_waiting(self, tx: Transaction, session_id: str) -> list[InboxRow]:
+        """Return the waiting messages, in the order in which they were sent."""
+        rows = tx.execute(
+            "SELECT id, body, posted_at FROM inbox WHERE session_id = ? ORDER BY place, number", (session_id,)
+        )
+        return [InboxRow(str(name), bytes(body), float(at)) for name, body, at in rows]
+
+
+_FRAME = msgspec.json.Decoder(EpochFrame)
+_UNREADABLE_FRAME = EpochFrame(provider="", model="", wire="", encoder_version=0, system="")
+
+
+def begin_epoch(tx: Transaction, session_id: str, frame: EpochFrame, reason: str) -> int:
+    """Begin the session's next epoch, end the one that is open, and return the new number (from 1)."""
+    tx.execute("UPDATE sessions SET provider = ?, model = ? WHERE id = ?", (frame.provider, frame.model, session_id))
+    require_changed_row(tx, session_id)
+    tx.execute(
+        "UPDATE epochs SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL",
+        (tx.now, pack_message(reason), session_id),
+    )
+    last = tx.execute("SELECT coalesce(max(number), 0) FROM epochs WHERE session_id = ?", (session_id,)).get
+    number = msgspec.convert(last, int) + 1
+    tx.execute(
+        "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason) VALUES (?, ?, ?, ?, ?)",
+        (session_id, number, to_json(frame.stored_frame), tx.now, pack_message(reason)),
+    )
+    return number
+
+
+def list_epochs(tx: Transaction, session_id: str) -> list[StoredEpoch]:
+    """Return all epochs of a session, in order."""
+    rows = tx.execute(
+        "SELECT session_id, number, frame, began_at, begin_reason, ended_at, end_reason FROM epochs"
+        " WHERE session_id = ? ORDER BY number",
+        (session_id,),
+    )
+    return [
+        StoredEpoch(
+            session_id=owner,
+            number=number,
+            frame=_decode_frame(frame),
+            began_at=began_at,
+            begin_reason=unpack_message(begin_reason),
+            ended_at=ended_at,
+            end_reason=unpack_message(end_reason),
+        )
+        for owner, number, frame, began_at, begin_reason, ended_at, end_reason in rows
+    ]
+
+
+def _decode_frame(stored: bytes) -> EpochFrame:
+    """Return the frame, or one without a provider when the stored one cannot be read: a
+    session's words are worth more.
+    """
+    try:
+        return _FRAME.decode(stored)
+    except msgspec.MsgspecError:
+        return _UNREADABLE_FRAME
+
+
+def get_open_epoch(tx: Transaction, session_id: str) -> StoredEpoch | None:
+    """Return the session's open epoch, or None."""
+    return next((epoch for epoch in reversed(list_epochs(tx, session_id)) if epoch.ended_at is None), None)
+
+
+class EpochRepository(Repository):
+    """The epochs of sessions. Methods that name a session raise `NotFoundError` when there is none."""
+
+    get_open = reads(as_method(get_open_epoch))
+
+    @writes
+    def begin(
+        self, tx: Transaction, session_id: str, frame: EpochFrame, reason: str, owner: TurnOwner | None = None
+    ) -> int:
+        """Begin the session's next epoch, end the one that is open, and return the new number (from 1).
+
+        With an `owner` it raises `StoreError` when another process has taken over the turn.
+        """
+        require_owner(tx, owner)
+        return begin_epoch(tx, session_id, frame, reason)
+
+    @writes
+    def end(self, tx: Transaction, session_id: str, number: int, reason: str) -> None:
+        """End an epoch. Ending one that has ended changes nothing."""
+        tx.execute(
+            "UPDATE epochs SET ended_at = ?, end_reason = ? WHERE session_id = ? AND number = ? AND ended_at IS NULL",
+            (tx.now, reason, session_id, number),
+        )

@@ -12,10 +12,10 @@ import msgspec
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.store import compactions, messages
-from hermes.store.epochs import begin_epoch
 from hermes.store.records import MessageState
 from hermes.store.repository import Repository, Transaction, as_method, reads, writes
 from hermes.store.sessions import list_lineage
+from hermes.store.turns import begin_epoch
 
 UNDONE = "undone"
 """The reason of an epoch whose transcript lacks the last turns of the one before."""

@@ -1,24 +1,26 @@
 """The tools that exist, and the selection that a session has.
 
 A built-in tool is found by its file: `builtin/read_file.py` holds `read_file`, and a file of a family holds every tool
-whose name begins with the file's (`browser.py`: `browser_click` ...). Nothing is imported before it is selected.
-
-Checks and repairs calls before they run.
+whose name begins with the file's (`browser.py`: `browser_click` ...). What a model is shown of it stands in
+`listing.json`, which `scripts/tools.py` writes, so that a tool is imported when it is called; one that is not listed
+is imported when it is selected. Calls are checked and repaired here before they run.
 """
 
 import importlib
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
-from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.core.parts import Provenance, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.tools import toolsets
 from hermes.tools.schema import describe_json_error, join_surrogates
 from hermes.tools.session import FoundTool
@@ -97,7 +99,7 @@ def _build_result(call: ToolCallPart, text: str, status: ToolStatus) -> ToolResu
 def _canonical_arguments(raw: str) -> bytes:
     """Return arguments in one form whatever their spacing and order; broken ones stay as they are."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted")
+        return to_json(msgspec.json.decode(raw), is_sorted=True)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return raw.encode("utf-8", "surrogatepass")
 
@@ -136,27 +138,75 @@ def _import_tools(path: str) -> Mapping[str, Tool]:
     return {value.name: value for value in vars(importlib.import_module(path)).values() if isinstance(value, Tool)}
 
 
+class ToolListing(Struct, frozen=True, kw_only=True):
+    """A row of `listing.json`: what has to be known of a tool before it is called."""
+
+    name: str
+    toolset: str
+    description: str
+    parameters: msgspec.Raw
+    deferred: bool = False
+    housekeeping: bool = False
+
+
+class ListedTool:
+    """A tool that is known by its row; `load` gives the tool itself."""
+
+    origin: Provenance | None = None
+
+    def __init__(self, row: ToolListing, load: Callable[[], Tool]) -> None:
+        self.name = row.name
+        self.toolset = row.toolset
+        self.description = row.description
+        self.deferred = row.deferred
+        self.housekeeping = row.housekeeping
+        self.schema = ToolSchema(name=row.name, description=row.description, parameters=bytes(row.parameters))
+        self.load = load
+
+
+KnownTool = Tool | ListedTool
+
+
+@cache
+def read_listing() -> Mapping[str, ToolListing]:
+    """Return the rows of `listing.json` by name."""
+    rows = msgspec.json.decode(Path(__file__).with_name("listing.json").read_bytes(), type=list[ToolListing])
+    return {row.name: row for row in rows}
+
+
+def list_session_tools(names: Sequence[str], build: Callable[[], Sequence[Tool]]) -> tuple[ListedTool, ...]:
+    """Return the tools of these names that are bound to a session; `build` makes them all when one is called first."""
+    built: dict[str, Tool] = {}
+
+    def load(name: str) -> Tool:
+        if not built:
+            built.update((tool.name, tool) for tool in build())
+        return built[name]
+
+    return tuple(ListedTool(read_listing()[name], partial(load, name)) for name in names)
+
+
 class ToolRegistry:
     """Every tool that exists: built-ins by folder scan, the rest as their owners register them."""
 
     def __init__(self) -> None:
         self._modules = _find_builtin_files()
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, KnownTool] = {}
         self._loaded: set[str] = set()
 
-    def register(self, tool: Tool) -> None:
+    def register(self, tool: KnownTool) -> None:
         """Add a tool. Raises `ConfigError` when the name is taken."""
         if tool.name in self._tools or self._find_module(tool.name) not in (None, *self._loaded):
-            raise ConfigError(f"Two tools are called {tool.name!r}.", "Rename one of them.")
+            raise ConfigError(N_("Two tools are called {name}.", name=repr(tool.name)), "Rename one of them.")
         self._tools[tool.name] = tool
-
-    def deregister(self, name: str) -> None:
-        """Remove a tool, if it is there."""
-        self._tools.pop(name, None)
 
     def list_builtin_files(self) -> list[str]:
         """Return the files of the built-in tools."""
         return sorted(self._modules)
+
+    def load_file(self, name: str) -> list[Tool]:
+        """Import a file of built-in tools and return its tools."""
+        return list(_import_tools(self._modules[name]).values())
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name; its file is imported if need be."""
@@ -165,6 +215,18 @@ class ToolRegistry:
         if tool is None and module is not None and module not in self._loaded:
             self._load_module(module)
             tool = self._tools.get(name)
+        return tool.load() if isinstance(tool, ListedTool) else tool
+
+    def find_known(self, name: str) -> KnownTool | None:
+        """Return the tool of that name as it is listed, without importing its file; one without a row is imported."""
+        if name not in self._tools and self._find_module(name) is not None and (row := read_listing().get(name)):
+            return ListedTool(row, partial(self._load_listed, name))
+        return self._tools.get(name) or self.get(name)
+
+    def _load_listed(self, name: str) -> Tool:
+        tool = self.get(name)
+        if tool is None:
+            raise LookupError(f"{name} is listed, and its file has no such tool")
         return tool
 
     def load_toolsets(self) -> dict[str, Toolset]:
@@ -193,16 +255,19 @@ class ToolRegistry:
         sets = self.load_toolsets()
         unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.ALL_TOOLSETS]
         if unknown:
-            raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._suggest_toolset(unknown[0], settings))
+            raise ConfigError(
+                N_("There is no toolset {unknown}.", unknown=repr(unknown[0])),
+                self._suggest_toolset(unknown[0], settings),
+            )
         return self._build_toolbox(
             toolsets.select_tool_names(enabled, disabled, sets), settings or {}, expect_deferred=expect_deferred
         )
 
     def _build_toolbox(self, names: Sequence[str], settings: Mapping[str, str], *, expect_deferred: bool) -> "Toolbox":
-        found = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.get(name)) is not None]
-        tools = [tool for tool in found if tool.available(settings)]
+        found = [tool for name in names if name not in BRIDGE_TOOLS and (tool := self.find_known(name)) is not None]
+        tools = [tool for tool in found if isinstance(tool, ListedTool) or tool.available(settings)]
         if expect_deferred or any(tool.deferred for tool in tools):
-            tools += [tool for name in BRIDGE_TOOLS if (tool := self.get(name)) is not None]
+            tools += [tool for name in BRIDGE_TOOLS if (tool := self.find_known(name)) is not None]
         return Toolbox(tools)
 
     def list_empty_toolsets(self, names: Sequence[str], settings: Mapping[str, str] | None = None) -> list[str]:
@@ -241,8 +306,8 @@ class ToolRegistry:
 class Toolbox:
     """The tools of one session: a fixed array that the model sees, and deferred ones that it can find."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+    def __init__(self, tools: Iterable[KnownTool]) -> None:
+        self._set_tools({tool.name: tool for tool in tools})
         self.wait_for_late: Callable[[], Awaitable[str]] | None = None
         """Waits for deferred tools that are still to come, and returns in words what is missing."""
 
@@ -250,15 +315,20 @@ class Toolbox:
         """Replace the deferred tools of a toolset by these; a name that another toolset has keeps its tool."""
         kept = {name: tool for name, tool in self._tools.items() if tool.toolset != toolset}
         fresh = {tool.name: tool for tool in tools if tool.deferred and tool.toolset == toolset}
-        self._tools = {**dict(sorted(fresh.items())), **kept}
+        self._set_tools({**dict(sorted(fresh.items())), **kept})
 
-    def __iter__(self) -> Iterator[Tool]:
+    def __iter__(self) -> Iterator[KnownTool]:
         return iter(self._tools.values())
 
-    def replace_tools(self, tools: Iterable[Tool]) -> None:
+    def replace_tools(self, tools: Iterable[KnownTool]) -> None:
         """Replace the tools by these; those that were put here since (of MCP servers) stay."""
         put = {tool.name: tool for tool in self if tool.deferred and tool.toolset.startswith("mcp-")}
-        self._tools = {**put, **{tool.name: tool for tool in tools}}
+        self._set_tools({**put, **{tool.name: tool for tool in tools}})
+
+    def _set_tools(self, tools: dict[str, KnownTool]) -> None:
+        self._tools = tools
+        self.housekeeping = frozenset(name for name, tool in tools.items() if tool.housekeeping)
+        """The names of the tools that only keep the agent's own data in order."""
 
     async def wait_for_tools(self) -> str:
         """Wait, not long, for tools that are still to come; return in words what is missing in the end."""
@@ -271,16 +341,14 @@ class Toolbox:
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name, deferred ones included, or None."""
-        return self._tools.get(name)
+        tool = self._tools.get(name)
+        if isinstance(tool, ListedTool):
+            tool = self._tools[name] = tool.load()
+        return tool
 
     def list_names(self) -> list[str]:
         """Return the names in the fixed array."""
         return [name for name, tool in self._tools.items() if not tool.deferred]
-
-    @property
-    def housekeeping(self) -> frozenset[str]:
-        """The names of the tools that only keep the agent's own data in order."""
-        return frozenset(name for name, tool in self._tools.items() if tool.housekeeping)
 
     def list_schemas(self) -> tuple[ToolSchema, ...]:
         """Return the schemas of the fixed array, always in the same order."""

@@ -4,22 +4,23 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance
-from hermes.execution.base import CommandPermissions, TerminalBackend
+from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places
 from hermes.safety.secrets.redactor import Redactor
-from hermes.tools.processes import ProcessTable
-from hermes.tools.taint import Taint, TrustedFolders
-from hermes.tools.taint_marks import TaintMarks
+from hermes.tools.taint import Taint, TaintMarks, TrustedFolders
 from hermes.util.clock import Clock
 from hermes.util.renamed import renamed_names
 from hermes.web.access import WebAccess
+
+if TYPE_CHECKING:
+    from hermes.tools.processes import ProcessTable
 
 
 class Asker(Protocol):
@@ -125,13 +126,24 @@ class ToolState(Struct):
     """The time when the session began, by the clock that files are stamped with."""
     taint: Taint = field(default_factory=Taint)
     todos: list[Todo] = field(default_factory=list)
-    processes: ProcessTable = field(default_factory=ProcessTable)
     one_time_writes: dict[str, OneTimeWrites] = field(default_factory=dict)
     """The paths that a person has allowed for one more run of a command, by its text."""
+    started_processes: "ProcessTable | None" = None
+    """The background processes; None before anything has asked for them."""
+
+    @property
+    def processes(self) -> "ProcessTable":
+        """The background processes of the session."""
+        if self.started_processes is None:
+            from hermes.tools.processes import ProcessTable
+
+            self.started_processes = ProcessTable()
+        return self.started_processes
 
     async def close(self) -> None:
         """End every background process of the session."""
-        await self.processes.close()
+        if self.started_processes is not None:
+            await self.started_processes.close()
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
@@ -146,7 +158,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     state: ToolState
     places: Places
     spill_folder: Path
-    backend: TerminalBackend
+    backend_handle: BackendHandle
     clock: Clock
     limits: ToolLimits = DEFAULT_LIMITS
     trust: TrustedFolders = NOTHING_TRUSTED
@@ -170,6 +182,11 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     """Files of git's settings that the call's command may change, because the person allowed it."""
     safeguard: Safeguard | None = None
     """Saves what calls are about to change; None: nothing does."""
+
+    @property
+    def backend(self) -> TerminalBackend:
+        """The place where commands of this session run."""
+        return self.backend_handle.get()
 
     def redact(self, text: str) -> str:
         """Return the text without the secrets that this process holds, and without what has a secret's shape."""

@@ -14,8 +14,6 @@ from hermes.tools.session import ToolContext
 from hermes.util.renamed import renamed_names
 from hermes.util.text import to_one_line
 
-DEFAULT_CAP = 50_000
-"""The characters of a result before it is spilled to a file."""
 MAX_SUMMARY = 120
 """The characters of the line that shows a call."""
 

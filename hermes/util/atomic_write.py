@@ -90,6 +90,15 @@ def _open_or_make_folder(name: str, folder: int) -> int:
     return os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
 
 
+def sync_folder(folder: Path) -> None:
+    """Flush renames in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def path_of_handle(handle: int) -> str:
     """Return the real path of what is open; empty where the system does not say."""
     try:

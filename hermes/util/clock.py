@@ -24,14 +24,6 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
-    def now(self) -> float:
-        """Return the seconds since the Unix epoch."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """Return seconds that never run backwards."""
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`."""
-        await asyncio.sleep(seconds)
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from hermes.core.errors import ToolError, TransportError
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
-from hermes.providers.direct import DirectTransport
-from hermes.providers.http import create_http_transport
-from hermes.providers.proxies import find_proxy
+from hermes.providers.http import DirectTransport, create_http_transport
+from hermes.providers.http_common import find_proxy
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.urls import Resolver, UrlJudgement, UrlPolicy, UrlRefusedError, judge_url, resolve_pinned
 

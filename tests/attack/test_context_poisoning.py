@@ -286,7 +286,7 @@ def rows_of(*said: tuple[str, str]):
 
 
 async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
-    from hermes.context.engines.compressor import CompactionMemo, _update_memo
+    from hermes.context.compaction import CompactionMemo, _update_memo
     from hermes.context.pins import collect_statements, find_instructions
     from hermes.context.summary import SummaryNotes
 
@@ -297,8 +297,7 @@ async def test_a_lying_summary_turns_no_condition_into_an_order() -> None:
 
 
 async def test_a_lying_summary_does_not_drop_an_open_request() -> None:
-    from hermes.context.boundaries import OriginalsLookup
-    from hermes.context.pins import collect_statements, fit_statements
+    from hermes.context.pins import OriginalsLookup, collect_statements, fit_statements
 
     past = rows_of(("user", "Move the invoices of 2019 to the archive folder, please."), ("user", "x " * 900))
     said = collect_statements(past, {1})
@@ -470,8 +469,8 @@ def test_evidence_is_not_what_the_review_itself_wrote() -> None:
 
 
 def test_notes_cannot_look_like_standing_instructions() -> None:
-    from hermes.context.boundaries import OriginalsLookup
-    from hermes.context.engines.compressor import _RULES_HEADING, PinnedText, build_record_message
+    from hermes.context.compaction import _RULES_HEADING, PinnedText, build_record_message
+    from hermes.context.pins import OriginalsLookup
 
     rows = rows_of(("user", "hello"), ("assistant", "hi"))
     made = build_record_message(
@@ -530,7 +529,7 @@ async def test_the_same_change_that_waits_names_the_strangers_of_the_second_aske
         (one.home.cwd / "README.md").write_text(EVIL)
         await one.call("read_file", path="README.md")
         await one.call("memory", action="add", target="memory", content=EVIL)
-        from hermes.admin.memory import open_memory_admin
+        from hermes.commands.memory import open_memory_admin
 
         async with open_memory_admin(one.home.environ) as desk:
             (row,) = await desk.list_pending()

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes.context.boundaries import OriginalsLookup
 from hermes.context.pins import (
+    OriginalsLookup,
     UserStatement,
+    _sentence_spans,
     collect_paths,
     collect_statements,
     find_instructions,
     fit_statements,
-    split_sentences,
 )
 from hermes.core.messages import PERSON, Message, Role, program_message, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolCallPart, ToolResultPart
@@ -62,7 +62,8 @@ def test_other_words_are_none(text: str) -> None:
 
 
 def test_sentences_end_where_they_end() -> None:
-    assert split_sentences("Never edit a.py v1.2! 不要动它。好吗?\nyes") == [
+    text = "Never edit a.py v1.2! 不要动它。好吗?\nyes"
+    assert [text[start:end] for start, end in _sentence_spans(text)] == [
         "Never edit a.py v1.2!",
         "不要动它。",
         "好吗?",

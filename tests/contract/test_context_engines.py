@@ -7,7 +7,6 @@ from typing import Annotated
 import pytest
 
 from hermes.config.settings import CompressionSettings
-from hermes.context.boundaries import estimate_message_tokens
 from hermes.context.engine import (
     Compaction,
     CompactionRequest,
@@ -20,10 +19,11 @@ from hermes.context.engine import (
     list_engine_names,
     open_engine,
 )
+from hermes.context.pins import estimate_message_tokens
 from hermes.core.events import Event
 from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
 from hermes.tools.session import ToolContext

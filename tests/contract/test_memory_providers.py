@@ -13,7 +13,7 @@ from hermes.core.events import Event
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import user_message
 from hermes.core.parts import Provenance, Source, TextPart
-from hermes.memory.guarded_provider import MAX_FAILURES, MAX_RECALLED, NOTE, GuardedMemoryProvider
+from hermes.memory.guarded_provider import MAX_FAILURES, MAX_RECALLED, NOTE, GuardedMemoryProvider, build_provider_tools
 from hermes.memory.provider import (
     MemoryProvider,
     MemoryProviderSetup,
@@ -22,7 +22,6 @@ from hermes.memory.provider import (
     list_memory_providers,
     open_memory_provider,
 )
-from hermes.memory.provider_tools import build_provider_tools
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import hermes
+from bench.paths import record_prompt
 from hermes.config import display, gateway, settings
 from hermes.config.keys import KNOWN_ELSEWHERE
 from hermes.providers.records import list_provider_names, load_record
@@ -38,6 +39,15 @@ def test_the_runtime_stays_small_and_without_heavy_libraries() -> None:
 def test_help_imports_next_to_nothing() -> None:
     loaded = modules_after("from hermes.cli.main import main; main(['--help'])")
     assert not {"asyncio", "msgspec", "argparse", "hermes.sessions.app"} & loaded
+
+
+@pytest.mark.slow
+def test_a_single_question_stays_light() -> None:
+    """`python -m bench.paths --files` lists what it imports and enters."""
+    plain, command = record_prompt(), record_prompt(tool="terminal")
+    assert len(plain["modules"]) <= 190
+    assert len(plain["files"]) <= 110
+    assert len(set(command["files"]) - set(plain["files"])) <= 65
 
 
 def described(struct: type) -> list[tuple[str, type]]:

@@ -39,11 +39,12 @@ import hermes.mcp.definitions
 import hermes.mcp.rpc
 import hermes.mcp.server
 import hermes.mcp.tools
-import hermes.memory.provider_tools
+import hermes.memory.guarded_provider
 import hermes.providers
-import hermes.skills.usage
+import hermes.skills.section
 import hermes.testing
 import hermes.tools.builtin
+import hermes.tools.registry
 import hermes.web
 from hermes.admin.backup import _FormatNumber as ManifestNumber
 from hermes.core.errors import NotFoundError
@@ -190,14 +191,15 @@ FOREIGN = (
     hermes.mcp.tools,
     hermes.mcp.rpc,
     hermes.mcp.server,
-    hermes.memory.provider_tools,
+    hermes.memory.guarded_provider,
     hermes.providers,
-    hermes.skills.usage,
+    hermes.skills.section,
     hermes.testing,
     hermes.tools.builtin,
+    hermes.tools.registry,
     hermes.web,
 )
-"""What they decode was written by other programs, or by this process a moment ago."""
+"""What they decode was written by other programs, or by this process a moment ago, or comes with Hermes."""
 
 
 def modules() -> Iterator[ModuleType]:
@@ -489,7 +491,9 @@ def test_an_error_is_named_over_the_socket_as_it_was(kind: str) -> None:
 def shape(frame: object, name: str = "") -> object:
     """Return what has to be the same in two runs: fields, and the values that are words of the protocol."""
     if isinstance(frame, dict):
-        return {key: shape(value, key) for key, value in frame.items() if key not in ("usage", "health", "why")}
+        # What an older client has no field for it leaves out: `wordings` came later, beside the fields of a frame.
+        left = ("usage", "health", "why", "wordings")
+        return {key: shape(value, key) for key, value in frame.items() if key not in left}
     if isinstance(frame, list):
         return [shape(one, name) for one in frame]
     return frame if name in ("type", "kind", "reason", "role", "status", "source", "allowed", "by") else type(frame)

@@ -1,6 +1,8 @@
 """What holds for every built-in tool."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -9,17 +11,19 @@ import pytest
 from hermes.core.events import Event
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
+from hermes.execution.base import BackendHandle
 from hermes.execution.local import LocalBackend
 from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.policy_gate import PolicyGate
-from hermes.tools.registry import Toolbox, ToolRegistry
+from hermes.tools.registry import ListedTool, Toolbox, ToolRegistry
 from hermes.tools.schema import ArgumentsError
 from hermes.tools.session import ToolContext, ToolState
 from hermes.tools.tool import Parallel, Tool
 from hermes.tools.toolsets import TOOLSETS
 from hermes.util.clock import SystemClock
 
+ROOT = Path(__file__).parents[2]
 REGISTRY = ToolRegistry()
 TOOLS = [tool for name in REGISTRY.list_builtin_files() if (tool := REGISTRY.get(name)) is not None]
 DESCRIPTION = 320
@@ -105,7 +109,7 @@ async def test_a_call_with_any_fitting_arguments_gives_one_result(tool: Tool, tm
     assert (
         result.call_id == "c" and result.text and result.status in (ToolStatus.OK, ToolStatus.ERROR, ToolStatus.INVALID)
     )
-    assert "error of its own" not in result.text
+    assert "internal error" not in result.text
     await context.state.close()
     await context.backend.close()
 
@@ -132,6 +136,20 @@ def test_the_default_set_is_small() -> None:
     assert len(b"[" + b",".join(parts) + b"]") <= DEFAULT_BYTES
 
 
+def test_the_listing_is_what_the_tools_say() -> None:
+    """`python scripts/tools.py --write` writes it."""
+    written = subprocess.run([sys.executable, str(ROOT / "scripts/tools.py")], capture_output=True, check=True).stdout
+    assert (ROOT / "hermes/tools/listing.json").read_bytes() == written
+
+
+def test_a_selected_tool_is_imported_when_it_is_called() -> None:
+    toolbox = ToolRegistry().select_tools()
+    (listed,) = (tool for tool in toolbox if tool.name == "terminal")
+    assert isinstance(listed, ListedTool)
+    found = toolbox.find("terminal")
+    assert isinstance(found, Tool) and found.schema == listed.schema
+
+
 def make_context(folder: Path) -> ToolContext:
     places = Places(home=str(folder / "home"), hermes=str(folder / "home/.hermes"), workspace=str(folder))
     return ToolContext(
@@ -139,6 +157,6 @@ def make_context(folder: Path) -> ToolContext:
         state=ToolState(cwd=folder),
         places=places,
         spill_folder=folder / "spill",
-        backend=LocalBackend(os.environ),
+        backend_handle=BackendHandle.from_backend(LocalBackend(os.environ)),
         clock=SystemClock(),
     )

@@ -22,7 +22,7 @@ from hermes.config.gateway import AccountSettings, ResetMode, RoleSettings, Stre
 from hermes.config.load import _CachedDocument as ConfigCache
 from hermes.config.settings import Evolution, McpTrust, Settings, Strategy
 from hermes.config.trusted_folders import _TrustDocument as Trust
-from hermes.context.engines.compressor import CompactionMemo
+from hermes.context.compaction import CompactionMemo
 from hermes.core.chats import (
     AuditEntry,
     ChatKind,

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.parts import ToolCallPart, ToolStatus
-from hermes.execution.base import OutputSink, ShellCommand, StopPatience
+from hermes.execution.base import BackendHandle, OutputSink, ShellCommand, StopPatience
 from hermes.execution.local import CommandWrapper, LocalBackend, LocalCommand
 from hermes.tools.executor import CallBatch
 from hermes.tools.registry import ToolRegistry
@@ -132,7 +132,7 @@ NEVER = StopPatience(interrupt=600, terminate=600, kill=600)
 
 
 async def interrupted(session: Session, command: str, ready: Path, patience: StopPatience) -> tuple[float, CallBatch]:
-    session.context = replace(session.context, backend=PatientBackend(patience))
+    session.context = replace(session.context, backend_handle=BackendHandle.from_backend(PatientBackend(patience)))
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
     batch = CallBatch([call])
     task = asyncio.create_task(session.executor().run(batch, session.context, session.journal, session.events.append))
@@ -162,7 +162,7 @@ async def test_a_tree_that_does_not_obey_is_killed(session: Session) -> None:
 async def test_a_second_cancel_kills_at_once(session: Session) -> None:
     ready = session.cwd / "ready"
     command = f"trap '' INT TERM; echo $$ > {ready}.new; mv {ready}.new {ready}; while :; do sleep 0.2; done"
-    session.context = replace(session.context, backend=PatientBackend(NEVER))
+    session.context = replace(session.context, backend_handle=BackendHandle.from_backend(PatientBackend(NEVER)))
     call = ToolCallPart("c1", "terminal", '{"command": ' + json.dumps(command) + "}")
     run = session.executor().run(CallBatch([call]), session.context, session.journal, session.events.append)
     task = asyncio.create_task(run)

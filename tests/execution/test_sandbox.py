@@ -16,7 +16,7 @@ from hermes.execution.base import CommandExit, NetworkMode, ShellCommand, StopOu
 from hermes.execution.sandbox.backend import SandboxBackend, SandboxedCommand
 from hermes.execution.sandbox.planted_files import PlantedFiles, strip_harmful_settings
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout, SandboxPolicy, build_layout
-from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport, probe_sandbox
+from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import build_profile
 from hermes.safety.paths import Places
 from tests.cpu_cost import count_cpu_units
@@ -408,7 +408,7 @@ async def test_missing_is_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 async def test_the_probe_says_what_holds() -> None:
-    held = await probe_sandbox(os.environ)
+    held = await SandboxProbe(os.environ).find_support()
     assert held.is_usable and held.mechanism in held.describe() and "files, keys, network, processes" in held.describe()
     none = await SandboxProbe(os.environ, ()).find_support()
     assert not none.is_usable and none.describe().startswith("No sandbox here: ")

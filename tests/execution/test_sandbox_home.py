@@ -145,7 +145,9 @@ async def test_a_session_of_the_owner_has_it(tmp_path: Path) -> None:
     made = policy(tmp_path.resolve())
     settings = Settings()
     settings = replace(settings, terminal=replace(settings.terminal, backend="sandbox"))
-    backend, _ = BackendFactory({"PATH": "/usr/bin"}, settings, Supervisors({})).create_backend(made.places, 0)
+    supervisors = Supervisors({})
+    handle, _ = BackendFactory({"PATH": "/usr/bin"}, settings, lambda: supervisors).create_backend(made.places, 0)
+    backend = handle.get()
     assert isinstance(backend, SandboxBackend)
     assert backend._policy.homes[0] == made.places.home and f"{made.places.home}/.cargo/bin" in backend._policy.readable
     assert backend._policy.unreadable == ()

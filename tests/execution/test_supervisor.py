@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.execution import supervisor_main
-from hermes.execution.base import CommandExit, ShellCommand, StopOutcome, StopPatience
+from hermes.execution.base import BackendHandle, CommandExit, ShellCommand, StopOutcome, StopPatience
 from hermes.execution.local import LocalBackend, LocalCommand
 from hermes.execution.supervisor import Supervisors
 from hermes.runtime.locks import session_lock
@@ -357,7 +357,7 @@ class Elsewhere:
 
 async def test_what_may_still_run_elsewhere_is_said(session: Session) -> None:
     here = session.context.backend
-    session.context = replace(session.context, backend=Elsewhere())
+    session.context = replace(session.context, backend_handle=BackendHandle.from_backend(Elsewhere()))
     late = await session.call("terminal", command="make", timeout=1)
     assert late.status is ToolStatus.ERROR and "may still be running there" in late.text
     process_id = (await session.text("terminal", command="make", background=True)).split()[1]

@@ -15,8 +15,7 @@ from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.providers.http import create_http_transport
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
-from hermes.providers.wire import Endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import Endpoint, load_wire
 from hermes.testing.clock import ManualClock
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Reply, Say

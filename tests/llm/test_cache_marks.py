@@ -7,9 +7,8 @@ import pytest
 
 from hermes.core.messages import Message, Origin, Role, user_message
 from hermes.core.parts import ReasoningPart, TextPart
-from hermes.llm.client import ModelClient
+from hermes.llm.client import ModelClient, SideTask
 from hermes.llm.lineage import Lineage
-from hermes.llm.side_task import SideTask
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.providers.wire import Endpoint
 from hermes.testing.prefix import check_prefixes

@@ -12,8 +12,7 @@ import pytest
 from hermes.config.settings import Strategy
 from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.stream import Failure
-from hermes.llm.key_pool import KeyLease, KeyPool
-from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_pool import KeyLease, KeyPool, KeySlot
 from hermes.llm.key_sources import CommandKeySource, LiteralKeySource, VariableKeySource
 from hermes.store.store import Store
 from hermes.testing.clock import ManualClock
@@ -215,7 +214,7 @@ import asyncio, sys
 from pathlib import Path
 from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.stream import Failure
-from hermes.llm.key_slots import KeySlot
+from hermes.llm.key_pool import KeySlot
 from hermes.llm.key_sources import LiteralKeySource
 from hermes.llm.key_pool import KeyPool
 from hermes.store.store import Store

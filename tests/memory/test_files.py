@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.files import DELIMITER, MemoryNotebook, MemoryTarget, clean_entry, count_characters, split_entries
-from hermes.memory.section import GUIDANCE, MemoryFileSection, MemoryGuidanceSection
+from hermes.memory.files import (
+    DELIMITER,
+    GUIDANCE,
+    MemoryFileSection,
+    MemoryGuidanceSection,
+    MemoryNotebook,
+    MemoryTarget,
+    clean_entry,
+    count_characters,
+    split_entries,
+)
 
 
 def book(folder: Path, limit: int = 2_200) -> MemoryNotebook:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.protocols import HttpTimeouts
-from hermes.providers.direct import ConnectionLimit, DirectTransport, connect_first
+from hermes.providers.http import ConnectionLimit, DirectTransport, connect_first
 from tests.certificates import certificate
 from tests.providers.loopback_server import Reply, loopback
 

@@ -11,7 +11,7 @@ from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.llm.lineage import Lineage
 from hermes.providers.encoding import encode_call_arguments
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import load_wire
 from tests.providers.canonical_prefix import prefix_elements
 from tests.providers.wire_scenes import (
     PICTURE,

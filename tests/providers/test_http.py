@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
-from hermes.providers.direct import DirectTransport
-from hermes.providers.http import DefaultHttpTransport, create_http_transport
-from hermes.providers.http_common import parse_target
-from hermes.providers.http_framing import ChunkedFraming
+from hermes.providers.http import DefaultHttpTransport, DirectTransport, create_http_transport
+from hermes.providers.http_common import ChunkedFraming, find_proxy, parse_target
 from hermes.providers.proxied import Httpx2Transport
-from hermes.providers.proxies import find_proxy
 from tests.certificates import certificate
 from tests.providers.loopback_server import Reply, loopback
 

@@ -9,7 +9,7 @@ from hermes.core.errors import ConfigError
 from hermes.providers import records
 from hermes.providers.records import list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, is_configured, resolve_endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import load_wire
 
 KEY = "k" + "3" * 20
 OPENROUTER = {"OPENROUTER_API_KEY": KEY}
@@ -115,7 +115,7 @@ def test_nothing_is_configured() -> None:
 def test_the_catalogue_agrees_with_its_tables() -> None:
     from urllib.parse import urlsplit
 
-    from hermes.providers.proxies import is_loopback
+    from hermes.providers.http_common import is_loopback
 
     found = {name: load_record(name) for name in list_provider_names()}
     assert len(found) == 21
@@ -137,7 +137,7 @@ def test_the_catalogue_agrees_with_its_tables() -> None:
 def test_only_the_record_and_the_wire_in_use_are_imported() -> None:
     code = (
         "import sys; from hermes.providers.resolve import ModelChoice, resolve_endpoint;"
-        "from hermes.providers.wires import load_wire;"
+        "from hermes.providers.wire import load_wire;"
         "load_wire(resolve_endpoint(ModelChoice('m', base_url='http://127.0.0.1:8080'), {}).wire);"
         "print(sorted(m for m in sys.modules if '.catalog.' in m or m.endswith(('_messages', 'responses'))))"
     )

@@ -7,8 +7,7 @@ from hermes.core.messages import FinishReason, Message, Origin, Role, program_me
 from hermes.core.parts import ImagePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Answer, StreamDelta
 from hermes.providers.records import load_record
-from hermes.providers.wire import Endpoint, ServerEvent
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import Endpoint, ServerEvent, load_wire
 
 WIRES = {"chat_completions": "custom", "responses": "openai", "anthropic_messages": "anthropic"}
 PARAMETERS = b'{"type":"object","properties":{"path":{"type":"string"}}}'

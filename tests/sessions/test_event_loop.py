@@ -15,7 +15,7 @@ CHEAP = {name for name in BlockBuster().functions if name.startswith("os.") and 
 MEASURED = {
     "hermes/tools/builtin/read_file.py": {"_read_window"},
     "hermes/execution/supervisor.py": {"_spawn_helper"},
-    "hermes/tools/taint_marks.py": {"digest_file"},
+    "hermes/tools/taint.py": {"digest_file"},
 }
 """Where waiting in the loop is a decision: a small regular file is read, and a program is started, faster than a thread
 takes over."""

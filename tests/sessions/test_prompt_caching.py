@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from hermes.admin.usage import build_usage_report, session_usage
-from hermes.commands.views.usage import format_session_usage
+from hermes.commands.usage import format_session_usage
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.money import NANO_PER_USD, Price, compute_cost, compute_savings
 from hermes.core.usage import Usage
-from hermes.llm.metering import find_price
+from hermes.llm.exchange import find_price
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

@@ -20,8 +20,8 @@ from hermes.core.money import MAX_CALL_NANO, NANO_PER_USD, Certainty, Price, com
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart
 from hermes.core.usage import Usage
+from hermes.llm.exchange import find_price
 from hermes.llm.lineage import MAX_IMAGE_TOKENS, Lineage
-from hermes.llm.metering import find_price
 from hermes.providers.records import list_provider_names, load_record
 from hermes.providers.resolve import ModelChoice, resolve_endpoint
 from hermes.runtime.actor import InboundMessage, SessionActor

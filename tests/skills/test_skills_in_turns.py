@@ -4,7 +4,7 @@ from hermes.admin.skills import open_skill_admin
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
-from hermes.skills.usage import find_used_skills
+from hermes.skills.section import find_used_skills
 from hermes.testing.home import TempHome
 from hermes.testing.prefix import check_prefixes
 from hermes.testing.script import Call, Reply, Say

@@ -13,10 +13,9 @@ import apsw
 import pytest
 
 from hermes.core.errors import BusyError, StoreError, StoreFullError
-from hermes.store.sqlite import connection as connections
-from hermes.store.sqlite import worker
-from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import DatabaseSchema
+from hermes.store import connection as connections
+from hermes.store.connection import DatabaseSchema
+from hermes.store.database import CAPACITY, Database
 from tests.cpu_cost import count_cpu_units
 
 NUMBERS = DatabaseSchema(
@@ -103,7 +102,7 @@ async def test_a_cancelled_waiter_does_not_undo_its_write(database: Database) ->
 
 async def test_a_full_queue_makes_writers_wait_and_submitters_fail(database: Database) -> None:
     go = await held(database)
-    futures = [database.submit(lambda _connection: None) for _ in range(worker.CAPACITY - 1)]
+    futures = [database.submit(lambda _connection: None) for _ in range(CAPACITY - 1)]
     with pytest.raises(BusyError):
         database.submit(lambda _connection: None)
     patient = asyncio.create_task(database.write(lambda connection: insert(connection, "patient")))
@@ -178,8 +177,8 @@ CHILD = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from hermes.core.errors import HermesError, StoreFullError
-from hermes.store.sqlite.database import Database
-from hermes.store.sqlite.migrations import DatabaseSchema
+from hermes.store.database import CAPACITY, Database
+from hermes.store.connection import DatabaseSchema
 
 TABLE = "CREATE TABLE n (id INTEGER PRIMARY KEY, x NOT NULL, CHECK (x <> 'bad'))"
 NUMBERS = DatabaseSchema(application_id=77, steps=(TABLE,))

@@ -6,11 +6,11 @@ import pytest
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.messages import user_message
+from hermes.store.database import Database
 from hermes.store.messages import TranscriptEntry
 from hermes.store.records import NewSession
 from hermes.store.repository import Repository, Transaction, queues, reads, writes
 from hermes.store.schema import HERMES
-from hermes.store.sqlite.database import Database
 from hermes.store.store import DATABASE, Store
 from hermes.testing.clock import ManualClock
 

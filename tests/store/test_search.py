@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import ToolCallPart, ToolResultPart
+from hermes.store.messages import INDEX_EVERY
 from hermes.store.records import SearchQuery
 from hermes.store.search import text as text_module
-from hermes.store.search.repository import INDEX_EVERY
 from hermes.store.store import Store
 from tests.store.store_contract import StepClock, begun, found, said
 

@@ -17,9 +17,9 @@ from hermes.core.messages import user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
+from hermes.store import database as database_module
 from hermes.store import schema
-from hermes.store.sqlite import database as database_module
-from hermes.store.sqlite.migrations import DatabaseSchema
+from hermes.store.connection import DatabaseSchema
 from hermes.store.store import Store
 from tests.requirements import require
 from tests.store.store_contract import Opener, StepClock, StoreContract, begun, found, said

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hermes.core.events import Event
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import ToolCallPart, ToolResultPart
 from hermes.core.protocols import Intent
+from hermes.execution.base import BackendHandle, TerminalBackend
 from hermes.execution.local import LocalBackend
 from hermes.safety.paths import Places
 from hermes.tools.executor import CallBatch, Executor
@@ -125,7 +127,9 @@ def make_context(folder: Path, **changes: object) -> ToolContext:
         "trust": TrustedFolders((str(folder),)),
         "search_path": os.environ.get("PATH", ""),
     }
-    return ToolContext(**{**values, **changes})  # type: ignore[arg-type]
+    values |= changes
+    backend = cast("TerminalBackend", values.pop("backend"))
+    return ToolContext(backend_handle=BackendHandle.from_backend(backend), **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture

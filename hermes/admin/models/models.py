@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -26,15 +26,14 @@ from hermes.core.usage import Usage
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import ModelClient
 from hermes.llm.context_length import find_context_length
+from hermes.llm.exchange import Meter, Unmetered, find_price
 from hermes.llm.lineage import Lineage
-from hermes.llm.metering import Meter, Unmetered, find_price
 from hermes.providers.records import KEY_VARIABLES, load_record
 from hermes.providers.resolve import ModelChoice, list_environment_keys, resolve_endpoint
-from hermes.providers.wire import Endpoint
-from hermes.providers.wires import load_wire
+from hermes.providers.wire import Endpoint, load_wire
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, with_pool_key, with_stored_providers
-from hermes.sessions.model.endpoint import ModelConnection, choose_model, is_embedded, open_model
+from hermes.sessions.model.model_route import ModelConnection, choose_model, is_embedded, open_model
 from hermes.sessions.model.spending import ProcessBudget, configured_prices
 from hermes.sessions.options import SessionOptions
 from hermes.util.clock import SystemClock
@@ -289,8 +288,8 @@ _FAILURE_TEXTS: dict[FailureKind, tuple[str, str]] = {
     FailureKind.TIMEOUT: (N_("{server} took too long."), N_("Try again; a local model may still be loading.")),
     FailureKind.OVERLOADED: (N_("{server} is overloaded."), N_("Try again in a minute.")),
     FailureKind.BAD_RESPONSE: (
-        N_("What answered is not a model server of this kind."),
-        N_("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
+        N_("The server at this address is not a model server of this kind."),
+        N_("Check the base URL; it usually ends in /v1. `model.api_mode` sets the API format."),
     ),
 }
 

@@ -12,18 +12,18 @@ from msgspec import Struct, structs
 from hermes.admin.models.models import ModelSelection, save_selection
 from hermes.admin.toolsets import list_toolsets_of, switch_toolsets
 from hermes.config.settings import Settings
+from hermes.context.prompt import PERSONALITIES
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.providers.records import load_record
 from hermes.providers.resolve import ModelChoice
-from hermes.sessions.features.personalities import PERSONALITIES
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.mcp_servers import MCP_TOOLSET
 from hermes.sessions.options import SessionOptions
 
 if TYPE_CHECKING:
-    from hermes.sessions.model.endpoint import ModelConnection
+    from hermes.sessions.model.model_route import ModelConnection
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
 
@@ -68,7 +68,7 @@ class OverrideEditor:
 
         A name alone stays with the current provider; a provider brings its own key and address.
         """
-        from hermes.sessions.model.endpoint import choose_model
+        from hermes.sessions.model.model_route import choose_model
 
         if provider:
             named = SessionOptions(provider=load_record(provider).name, model=model)
@@ -146,7 +146,7 @@ class OverrideEditor:
         if served:
             raise UsageError(
                 N_("The tools of MCP servers are switched for sessions that begin later."),
-                f"hermes tools {'enable' if on else 'disable'} {served[0]}",
+                N_("hermes tools {on} {served}", on="enable" if on else "disable", served=served[0]),
             )
         before = self._tool_settings()
         after = switch_toolsets(before, names, on=on)

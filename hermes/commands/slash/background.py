@@ -18,7 +18,7 @@ from hermes.sessions.background.goals import GoalPursuit
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.sessions.background.sessions import BackgroundTask
+    from hermes.sessions.background.work import BackgroundTask
 
 
 async def run_in_background(call: CommandCall) -> None:

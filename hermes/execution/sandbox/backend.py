@@ -11,8 +11,14 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.execution.base import CommandExit, NetworkMode, OutputSink, ShellCommand, StopOutcome, normalize_exit_code
 from hermes.execution.local import LocalBackend, LocalCommand
-from hermes.execution.sandbox.bubblewrap import NO_EXITS, BubblewrapSandbox, NetworkExits, build_trial
-from hermes.execution.sandbox.denied import explain_closed_path, find_denied_path, hidden_path
+from hermes.execution.sandbox.bubblewrap import (
+    NO_EXITS,
+    BubblewrapSandbox,
+    HeldOutput,
+    NetworkExits,
+    StartSignal,
+    build_trial,
+)
 from hermes.execution.sandbox.egress_proxy import AllowedHosts, EgressProxy, ResolveHost
 from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.network import LoopbackNetwork, make_loopback
@@ -23,17 +29,19 @@ from hermes.execution.sandbox.policy import (
     SandboxPolicy,
     add_fixed_paths,
     build_layout,
+    explain_closed_path,
     explain_grant_refusal,
     find_code_paths,
+    find_denied_path,
     find_fixed_paths,
+    hidden_path,
 )
 from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, SandboxSupport
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
-from hermes.execution.sandbox.start_signal import HeldOutput, StartSignal
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
-from hermes.safety.paths import is_or_below
-from hermes.safety.project_settings import PROJECT_FILES
+from hermes.i18n.messages import N_
+from hermes.safety.paths import PROJECT_FILES, is_or_below
 
 _SERVICE_VARIABLES = frozenset(
     {
@@ -300,7 +308,11 @@ class SandboxBackend:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
         why = path and (explain_grant_refusal(path, self._policy) or _HIDDEN)
-        return f"the sandbox hides {path} from commands, whether it exists or not: {why}" if path else ""
+        return (
+            N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
+            if path
+            else ""
+        )
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
@@ -391,7 +403,7 @@ class SandboxBackend:
             return self._loopbacks[network]
 
     async def _make_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
-        reason = "no process can stand over them"
+        reason = "no process can supervise them"
         if await self._local.is_supervised():
             try:
                 return await make_loopback(build_trial(support.program), listen=network is NetworkMode.ALLOWLIST)

@@ -6,7 +6,6 @@ not protected at all.
 """
 
 import contextlib
-import ctypes
 import errno
 import marshal
 import os
@@ -29,20 +28,12 @@ _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _TCP_RIGHTS = 3
 LANDLOCK_SCOPES = 3
 """The scopes of abstract unix sockets, and of signals."""
-_QUERY_VERSION = 1
 _MAX_ARGUMENT_BYTES = 131_072
 """Bytes at which the kernel takes an argument for too long; this is reported before the program is started."""
 _TERMINAL_DEVICES = ("/dev/tty", "/dev/ptmx", "/dev/pts/ptmx")
 _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MAX_PROCESSES = 4_096
 MAX_OPEN_FILES = 65_536
-
-
-def landlock_version() -> int:
-    """Return the version of Landlock that this kernel speaks; 0 for none."""
-    if sys.platform != "linux":
-        return 0
-    return max(0, int(ctypes.CDLL(None).syscall(444, None, 0, _QUERY_VERSION)))
 
 
 class LandlockSandbox:

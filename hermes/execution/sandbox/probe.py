@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -14,11 +13,13 @@ from msgspec import Struct
 from hermes.execution.base import NetworkMode, ShellCommand
 from hermes.execution.sandbox import seccomp
 from hermes.execution.sandbox.bubblewrap import BubblewrapSandbox
-from hermes.execution.sandbox.landlock import LandlockSandbox, landlock_version
+from hermes.execution.sandbox.landlock import LandlockSandbox
 from hermes.execution.sandbox.policy import PathAccess, SandboxLayout
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
+from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
+from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 
 _TRUNCATE_VERSION, _TCP_VERSION, _SCOPE_VERSION = 3, 4, 6
@@ -73,21 +74,23 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
             (N_("processes"), self.processes),
         )
         network_said = _NETWORK_NAMES.get(str(network), str(network))
-        holds_said = ", ".join(name for name, held in names if held)
+        holds_said = join_localizable(", ", (name for name, held in names if held))
         open_ = [one for one in self.gaps if detailed or one != PROCESS_COUNT_GAP]
         if not open_:
-            return f"Sandbox ({self.mechanism}): guards {holds_said}; network: {network_said}."
-        open_said = ", ".join(open_)
-        return f"Sandbox ({self.mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
-
-
-def is_sandbox_possible(environ: Mapping[str, str]) -> bool:
-    """Return whether there may be a sandbox here, without trying it: one that seems to exist and fails refuses
-    commands.
-    """
-    if sys.platform == "darwin":
-        return os.access("/usr/bin/sandbox-exec", os.X_OK)
-    return shutil.which("bwrap", path=environ.get("PATH", os.defpath)) is not None or landlock_version() > 0
+            return N_(
+                "Sandbox ({mechanism}): guards {holds_said}; network: {network_said}.",
+                mechanism=self.mechanism,
+                holds_said=holds_said,
+                network_said=network_said,
+            )
+        open_said = join_localizable(", ", open_)
+        return N_(
+            "Sandbox ({mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}.",
+            mechanism=self.mechanism,
+            holds_said=holds_said,
+            open_said=open_said,
+            network_said=network_said,
+        )
 
 
 class SandboxProbe:
@@ -127,7 +130,8 @@ class SandboxProbe:
         said = await _run_trial(SeatbeltSandbox)
         if not {"inside", "files", "keys"} <= said.keys():
             return SandboxSupport(
-                mechanism=SandboxMechanism.NONE, reason=f"Seatbelt does not work here ({said.get('error', '')})"
+                mechanism=SandboxMechanism.NONE,
+                reason=N_("Seatbelt does not work here ({get})", get=said.get("error", "")),
             )
         gaps = ("services of the system", "never tested on a Mac")
         return SandboxSupport(
@@ -140,7 +144,7 @@ class SandboxProbe:
             return "bubblewrap (bwrap) is not installed"
         said = await _run_trial(lambda *given: BubblewrapSandbox(*given, program=program, abi=0))
         if not {"inside", "files", "keys"} <= said.keys():
-            return f"bubblewrap does not work here ({said.get('error') or 'it does not hold'})"
+            return N_("bubblewrap does not work here ({get})", get=said.get("error") or "it does not hold")
         support = SandboxSupport(
             mechanism=SandboxMechanism.BUBBLEWRAP,
             files=True,
@@ -161,10 +165,12 @@ class SandboxProbe:
         if not version:
             return "the kernel has no Landlock, or it is switched off"
         if version < _TRUNCATE_VERSION:
-            return f"Landlock of this kernel (version {version}) does not keep files from being truncated"
+            return N_(
+                "Landlock of this kernel (version {version}) does not keep files from being truncated", version=version
+            )
         said = await _run_trial(lambda *given: LandlockSandbox(*given, abi=version))
         if not {"inside", "files", "keys"} <= said.keys():
-            return f"Landlock does not work here ({said.get('error') or 'it does not hold'})"
+            return N_("Landlock does not work here ({get})", get=said.get("error") or "it does not hold")
         gaps = [
             "permissions/times/attributes of files elsewhere",
             "names of files",
@@ -185,11 +191,6 @@ class SandboxProbe:
             abi=version,
             gaps=tuple(gaps),
         )
-
-
-async def probe_sandbox(environment: Mapping[str, str]) -> SandboxSupport:
-    """Return what is enforced here, found out now."""
-    return await SandboxProbe(environment).find_support()
 
 
 def find_bwrap(path: str) -> str | None:

@@ -339,5 +339,5 @@ async def connect_websocket(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise PlatformError(N_("No connection for news: {error}", error=_describe_failure(error))) from None
+        raise PlatformError(N_("No connection for events: {error}", error=_describe_failure(error))) from None
     return WebSocketConnection(raw)

@@ -36,6 +36,7 @@ from hermes.gateway.platform import (
     utf8,
 )
 from hermes.gateway.text.media import content_of
+from hermes.i18n.messages import N_
 
 _LINE_LIMIT = 8 << 20
 _OWN_TAG = "hermes"
@@ -99,9 +100,11 @@ class NtfyPlatform(Platform):
         get = self._context.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
             if answer.status in (401, 403, 404):
-                raise PlatformRefusedError(f"ntfy does not let us read the topic (HTTP {answer.status}).")
+                raise PlatformRefusedError(
+                    N_("ntfy does not let us read the topic (HTTP {status}).", status=answer.status)
+                )
             if answer.status != 200:
-                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+                raise PlatformError(N_("ntfy answered with HTTP {status}.", status=answer.status))
             yield Batch()
             async for raw in _read_lines(answer.content):
                 line = _parse_event(raw)
@@ -114,7 +117,7 @@ class NtfyPlatform(Platform):
     async def send(self, message: Outgoing) -> str:
         """Publish a message with its key as a tag, by which `find_sent` recognizes it."""
         if utf8(message.text) > _TEXT_LIMIT:  # ntfy would make a file of it
-            raise SendError(SendFault.TOO_LONG, f"ntfy takes {_TEXT_LIMIT} bytes.")
+            raise SendError(SendFault.TOO_LONG, N_("ntfy takes {TEXT_LIMIT} bytes.", TEXT_LIMIT=_TEXT_LIMIT))
         headers = {**self._headers, "Tags": f"{_OWN_TAG},{_key_tag(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
@@ -135,7 +138,9 @@ class NtfyPlatform(Platform):
         try:
             return decode_json(answer.body, _NtfyEvent).id
         except msgspec.DecodeError as error:
-            raise SendError(SendFault.TRANSIENT, f"ntfy answered something else: {error}", uncertain=True) from None
+            raise SendError(
+                SendFault.TRANSIENT, N_("ntfy answered something else: {error}", error=error), uncertain=True
+            ) from None
 
     async def find_sent(self, message: Outgoing) -> str | None:
         """Search the messages that the server keeps (12 hours by default) for this one."""
@@ -144,14 +149,14 @@ class NtfyPlatform(Platform):
         call = PlatformRequest(method="GET", url=f"{self._topic}/json", headers=self._headers, query=query)
         answer = await send_request(self._context.http, call, "ntfy")
         if answer.status != 200:
-            raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+            raise PlatformError(N_("ntfy answered with HTTP {status}.", status=answer.status))
         lines = map(_parse_event, answer.body.splitlines())
         return next((line.id for line in lines if line is not None and tag in line.tags), None)
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
         """Download an attachment; only from this server."""
         if not attachment.ref.startswith(f"{self._options.server.rstrip('/')}/"):
-            raise PlatformError("It lies on another server.")
+            raise PlatformError("It is on another server.")
         await save_file(self._context.http, attachment.ref, target, self._headers)
 
     async def close(self) -> None:
@@ -201,7 +206,9 @@ def _key_tag(key: str) -> str:
 
 def _make_error(answer: PlatformResponse) -> SendError:
     status = answer.status
-    why = f"ntfy answered with HTTP {status}: {answer.body[:200].decode('utf-8', 'replace')}"
+    why = N_(
+        "ntfy answered with HTTP {status}: {decode}", status=status, decode=answer.body[:200].decode("utf-8", "replace")
+    )
     if status == 429:
         wait = parse_seconds(answer.headers.get("retry-after"))
         return SendError(SendFault.RATE_LIMITED, why, retry_after=10.0 if wait is None else wait)

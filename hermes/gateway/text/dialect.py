@@ -14,8 +14,7 @@ from urllib.parse import quote as percent
 from msgspec import Struct
 
 from hermes.gateway.platform import utf16
-from hermes.markup.blocks import BlockKind
-from hermes.markup.containers import QUOTE
+from hermes.markup.blocks import QUOTE, BlockKind
 from hermes.markup.document import (
     MarkdownPart,
     align_table,

@@ -123,7 +123,6 @@ _READERS = word_set(
 """Programs that only look, or whose writing is harmless: they run no code out of the folder."""
 _BUILDERS = word_set("cargo rails rake mix")
 """Programs with rules for something else that also run code out of the folder."""
-KNOWN = frozenset(RULES) | _READERS
 DANGEROUS = tuple(sorted(files.DANGEROUS))
 _COMMANDS = frozenset(
     {*files.RULES, *disks.RULES, *processes.RULES, *services.RULES, *shells.SHELLS}

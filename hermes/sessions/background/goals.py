@@ -19,11 +19,12 @@ from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Source, TextPart
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_, tr
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.store.goals import GoalRow
 from hermes.store.store import Store
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
@@ -127,10 +128,8 @@ class GoalPursuit:
 
     async def close(self) -> None:
         """Cancel the judge; the goal stays as it is."""
-        judging = self._judging
-        if judging is not None:
-            judging.cancel()
-            await asyncio.wait({judging})
+        if self._judging is not None:
+            await cancel_tasks([self._judging])
 
     def _post_next_turn(self) -> None:
         """Post the fixed message for the next turn."""

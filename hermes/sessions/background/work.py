@@ -1,15 +1,109 @@
 """The background work of a process's sessions: goals they pursue by themselves, and background sessions."""
 
+import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from hermes.core.errors import HermesError, NotFoundError
+from hermes.core.events import TurnEnded
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
+from hermes.runtime.mailbox import InboundMessage
+from hermes.util.cancellation import cancel_tasks
 
 if TYPE_CHECKING:
     from hermes.sessions.background.goals import GoalPursuit
-    from hermes.sessions.background.sessions import BackgroundSessions
     from hermes.sessions.services import Services
     from hermes.sessions.session_builder import LiveSession
+
+
+MAX_BACKGROUND_SESSIONS = 8
+"""The most background sessions that run at the same time."""
+_LOG = logging.getLogger(__name__)
+
+
+class BackgroundTask(Struct, eq=False):
+    """One background session with its prompt. `ended` is None while it works."""
+
+    number: int
+    prompt: str
+    began: float
+    actor: SessionActor | None = None
+    session_id: str = ""
+    ended: TurnEnded | None = None
+    failed: str = ""
+    done: bool = False
+
+
+TaskCallback = Callable[[BackgroundTask], None]
+
+
+class BackgroundSessions:
+    """The background sessions of a process. `close` is awaited before sessions are closed and ends them."""
+
+    def __init__(self, close_session: Callable[[SessionActor], Awaitable[None]]) -> None:
+        self._close_session = close_session
+        self.tasks: list[BackgroundTask] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    def list_running(self) -> list[BackgroundTask]:
+        """List the tasks that are running."""
+        return [one for one in self.tasks if not one.done]
+
+    def start_task(
+        self, prompt: str, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
+    ) -> BackgroundTask:
+        """Start a fresh session that answers the prompt; `on_end` is called at its end.
+
+        Raises BusyError when too many run.
+        """
+        from hermes.core.errors import BusyError
+
+        if len(self.list_running()) >= MAX_BACKGROUND_SESSIONS:
+            raise BusyError(
+                N_("{n} background sessions work already.", n=MAX_BACKGROUND_SESSIONS),
+                N_("/background stop N ends one of them."),
+            )
+        task = BackgroundTask(number=len(self.tasks) + 1, prompt=prompt, began=time.monotonic())
+        self.tasks.append(task)
+        running = asyncio.create_task(self._run_task(task, open_session, cwd, on_end), name=f"background {task.number}")
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return task
+
+    def stop_task(self, number: int) -> BackgroundTask:
+        """Stop a task. Raises NotFoundError when no running task has that number."""
+        found = next((one for one in self.list_running() if one.number == number), None)
+        if found is None:
+            raise NotFoundError(N_("No background session {n} works.", n=number), N_("/background lists them."))
+        if found.actor is not None:
+            found.actor.stop()
+        return found
+
+    async def close(self) -> None:
+        """Cancel all running tasks and wait for them."""
+        await cancel_tasks(self._running)
+
+    async def _run_task(
+        self, task: BackgroundTask, open_session: Callable[[], Awaitable[SessionActor]], cwd: str, on_end: TaskCallback
+    ) -> None:
+        try:
+            task.actor = await open_session()
+            task.session_id = task.actor.session_id
+            task.ended = await task.actor.post(InboundMessage(text=task.prompt, cwd=cwd))
+        except HermesError as error:
+            task.failed = str(error)
+        finally:
+            task.done = True
+            actor, task.actor = task.actor, None
+            if actor is not None:
+                await self._close_session(actor)
+        on_end(task)
+
 
 FindLiveSession = Callable[[SessionActor], "LiveSession"]
 CloseSession = Callable[[SessionActor], Awaitable[None]]
@@ -36,8 +130,6 @@ class BackgroundWork:
     def background(self) -> "BackgroundSessions":
         """The background sessions."""
         if self._background is None:
-            from hermes.sessions.background.sessions import BackgroundSessions
-
             self._background = BackgroundSessions(self._close_session)
         return self._background
 

@@ -13,20 +13,24 @@ from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
+from hermes.core.parts import ImagePart, TextPart
 from hermes.runtime.actor import SessionActor
-from hermes.runtime.attachments import AttachmentProvider
+from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.session_tools import SessionPlan
 from hermes.skills.catalog import SkillCatalog, SkillRoots
 from hermes.store.store import Store
-from hermes.tools.taint_marks import TaintMarks
-from hermes.tools.tool import Tool
+from hermes.tools.registry import KnownTool, list_session_tools
+from hermes.tools.taint import TaintMarks
 from hermes.tools.toolsets import ALL_TOOLSETS, TOOLSETS, resolve_toolset
 from hermes.util.clock import Clock
 
 if TYPE_CHECKING:
     from hermes.skills.skill_library import SkillLibrary
+    from hermes.tools.tool import Tool
 
+_SKILL_TOOLS = ("skills_list", "skill_view", "skill_manage")
+"""The tools of skills; a session that may not change skills lacks the last."""
 AttendSession = Callable[[SessionActor, AsyncExitStack], Awaitable[None]]
 """Attaches a feature to a session that was just built; what it pushes onto the stack runs after the last turn."""
 
@@ -60,7 +64,7 @@ class FeatureDeps(Struct, frozen=True, kw_only=True):
 class Feature(Struct, frozen=True, kw_only=True):
     """What a feature adds to a session."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[KnownTool, ...] = ()
     sections: tuple[PromptSection, ...] = ()
     needs: Mapping[str, str] = {}
     """Prompt sections, by name, that are left out of a session without a tool, by name."""
@@ -135,9 +139,13 @@ def _search_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the search over all earlier conversations of the person whom the session works for."""
     if not plan.options.remembers:
         return Feature()
-    from hermes.memory.session_search import build_session_search_tool
 
-    return Feature(tools=(build_session_search_tool(deps.store, person=plan.options.person),))
+    def build_tools() -> "Sequence[Tool]":
+        from hermes.memory.session_search import build_session_search_tool
+
+        return (build_session_search_tool(deps.store, person=plan.options.person),)
+
+    return Feature(tools=list_session_tools(("session_search",), build_tools))
 
 
 def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
@@ -172,7 +180,7 @@ def _memory_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
         tools=memory.tools,
         sections=memory.sections,
         needs=memory.needs,
-        bringers=(memory.recall_for_message,),
+        bringers=(memory.recall_for_message,) if chosen is not None else (),
         opening=(memory.open,),
         attending=(memory.attach_to_session,),
     )
@@ -182,7 +190,7 @@ async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _st
     """Count after each turn how well the skills did that it used."""
 
     async def count_outcomes(state: TurnState, ended: TurnEnded) -> None:
-        from hermes.skills.usage import find_used_skills, has_ended_well
+        from hermes.skills.section import find_used_skills, has_ended_well
 
         well = has_ended_well(ended.reason)
         for name in find_used_skills(state.messages) if well is not None else ():
@@ -191,11 +199,18 @@ async def _count_skill_outcomes(skills: "SkillLibrary", actor: SessionActor, _st
     actor.on_turn_end.append(count_outcomes)
 
 
+async def _attach_requested_skill(skills: "SkillLibrary", inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
+    """Attach the skill that a message asks for by `/name`; a message that does not begin so costs nothing."""
+    if not inbound.text.startswith("/"):
+        return ()
+    from hermes.sessions.features.skills import attach_requested_skill
+
+    return await attach_requested_skill(skills, inbound)
+
+
 def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     """Build the skills: their index, their tools, and `/name`; only the owner's sessions may change them."""
-    from hermes.sessions.features.skills import attach_requested_skill
     from hermes.skills.section import SkillsSection
-    from hermes.skills.tool import build_skill_tools
 
     limit = plan.options.toolset_limit
     if limit is not None and not any(
@@ -206,11 +221,17 @@ def _skills_feature(plan: SessionPlan, deps: FeatureDeps) -> Feature:
     skills = deps.open_skills()
     writes = chosen.evolution is not Evolution.OFF and not plan.options.person
     automatic = chosen.evolution is Evolution.AUTOMATIC and not chosen.write_approval
+
+    def build_tools() -> "Sequence[Tool]":
+        from hermes.skills.tool import build_skill_tools
+
+        return build_skill_tools(skills, writes=writes, automatic=automatic)
+
     return Feature(
-        tools=build_skill_tools(skills, writes=writes, automatic=automatic),
+        tools=list_session_tools(_SKILL_TOOLS if writes else _SKILL_TOOLS[:2], build_tools),
         sections=(SkillsSection(skills.catalog, writes=writes),),
         needs={SkillsSection.name: "skill_view"},
-        bringers=(partial(attach_requested_skill, skills),),
+        bringers=(partial(_attach_requested_skill, skills),),
         opening=(skills.settle_interrupted,),
         attending=(partial(_count_skill_outcomes, skills),),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from hermes.agent.turn import TurnState
 from hermes.config.home import HermesHome, person_folder_name
@@ -9,17 +10,25 @@ from hermes.config.settings import Settings
 from hermes.context.prompt import PromptSection
 from hermes.core.events import Level, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
-from hermes.memory.files import EntryChange, MemoryNotebook, MemoryTarget
-from hermes.memory.guarded_provider import GuardedMemoryProvider
+from hermes.memory.files import (
+    EntryChange,
+    MemoryFileSection,
+    MemoryGuidanceSection,
+    MemoryNotebook,
+    MemoryProviderSection,
+    MemoryTarget,
+)
 from hermes.memory.journal import KIND, MemoryJournal
-from hermes.memory.provider import MemoryProvider, TurnStart
-from hermes.memory.section import MemoryFileSection, MemoryGuidanceSection, MemoryProviderSection
-from hermes.memory.tool import build_memory_tool
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.safety.secrets.redactor import Redactor
 from hermes.store.store import Store
-from hermes.tools.tool import Tool
+from hermes.tools.registry import KnownTool, list_session_tools
+
+if TYPE_CHECKING:
+    from hermes.memory.guarded_provider import GuardedMemoryProvider
+    from hermes.memory.provider import MemoryProvider
+    from hermes.tools.tool import Tool
 
 
 def memory_journal(
@@ -48,7 +57,7 @@ class SessionMemory:
         self,
         settings: Settings,
         journal: MemoryJournal,
-        chosen: tuple[MemoryProvider | None, str] | None,
+        chosen: "tuple[MemoryProvider | None, str] | None",
         *,
         platform: str,
     ) -> None:
@@ -59,19 +68,22 @@ class SessionMemory:
         self._pending_lines = [remark] if remark else []
         """Lines for the user from before there was a session to show them."""
         limits = settings.memory
-        self._memory = (
-            GuardedMemoryProvider(provider, seconds=limits.provider_timeout, notify_user=self._tell)
-            if provider
-            else None
-        )
-        tool = build_memory_tool(
-            journal, approval=limits.write_approval, notify_user=self._tell, on_written=self._notify_provider
-        )
-        self.tools: tuple[Tool, ...] = (tool,)
-        if self._memory is not None:
-            from hermes.memory.provider_tools import build_provider_tools
+        self._memory = self._guard_provider(provider, limits.provider_timeout) if provider is not None else None
 
-            self.tools = (tool, *build_provider_tools(self._memory))
+        def build_tools() -> "Sequence[Tool]":
+            from hermes.memory.tool import build_memory_tool
+
+            return (
+                build_memory_tool(
+                    journal, approval=limits.write_approval, notify_user=self._tell, on_written=self._notify_provider
+                ),
+            )
+
+        self.tools: tuple[KnownTool, ...] = list_session_tools(("memory",), build_tools)
+        if self._memory is not None:
+            from hermes.memory.guarded_provider import build_provider_tools
+
+            self.tools = (*self.tools, *build_provider_tools(self._memory))
         self.sections: tuple[PromptSection, ...] = (
             MemoryGuidanceSection(),
             *(MemoryFileSection(book) for book in journal.notebooks.values()),
@@ -79,7 +91,12 @@ class SessionMemory:
                 lambda: self._memory.prompt_block if self._memory is not None else "", lambda: self._pending_lines
             ),
         )
-        self.needs = {MemoryGuidanceSection.name: tool.name}
+        self.needs = {MemoryGuidanceSection.name: "memory"}
+
+    def _guard_provider(self, provider: "MemoryProvider", seconds: float) -> "GuardedMemoryProvider":
+        from hermes.memory.guarded_provider import GuardedMemoryProvider
+
+        return GuardedMemoryProvider(provider, seconds=seconds, notify_user=self._tell)
 
     async def open(self) -> None:
         """Settle half-finished changes and open the provider, before the session opens."""
@@ -110,6 +127,8 @@ class SessionMemory:
         """Return what the provider recalls about a message."""
         if self._memory is None or self._actor is None:
             return ()
+        from hermes.memory.provider import TurnStart
+
         conversation = self._actor.conversation
         window = conversation.client.endpoint.context_length
         turn = TurnStart(

@@ -14,18 +14,18 @@ from hermes.core.events import Event, Level, TurnEnded
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.memory.files import MemoryTarget
 from hermes.memory.journal import ChangeOrigin, MemoryJournal, MemoryOperation
 from hermes.memory.review import MemoryProposal, ReviewFindings, ReviewMaterial, SkillProposal, review_work
 from hermes.runtime.actor import SessionActor
 from hermes.safety.secrets.redactor import Redactor
 from hermes.skills.files import MAIN_FILE, decode_text
-from hermes.skills.section import format_index
+from hermes.skills.section import find_used_skills, format_index
 from hermes.skills.skill_library import SkillChange, SkillLibrary
-from hermes.skills.usage import find_used_skills
 from hermes.store.revisions import RevisionAuthor
 from hermes.tools.edits import replace_text
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 _FAILURE_NOTICE = N_("Background memory review failed; `hermes logs` says why.")
@@ -92,8 +92,7 @@ class BackgroundReviewer:
     async def close(self) -> None:
         """Cancel the review that runs."""
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+            await cancel_tasks([self._running])
 
     def _start_review(self) -> None:
         messages, sources = tuple(self._messages), tuple(self._sources)
@@ -166,8 +165,8 @@ class BackgroundReviewer:
                     (done if applied else waiting).append(f"{_summarize_proposal(wish)} ({number})")
             except HermesError as error:  # it does not fit what stands there: the next review may do better
                 _LOG.info("a change that a review wanted cannot be: %s", error)
-        said = [f"Kept from the last turns: {', '.join(done)}."] if done else []
-        said += [f"Worth keeping, if you say so: {', '.join(waiting)}."] if waiting else []
+        said = [N_("Kept from the last turns: {done}.", done=", ".join(done))] if done else []
+        said += [N_("Worth keeping, if you say so: {waiting}.", waiting=", ".join(waiting))] if waiting else []
         more = "`hermes memory log` and `hermes skills pending` tell more."
         nothing = "Background review: nothing new to keep."
         self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
@@ -182,7 +181,7 @@ class BackgroundReviewer:
             return ()
         origin = ChangeOrigin(
             author=RevisionAuthor.REVIEW,
-            reason=f"it was said: {to_one_line(proposal.evidence, 300)}",
+            reason=N_("it was said: {evidence}", evidence=to_one_line(proposal.evidence, 300)),
             sources=tuple(sources),
             session_id=self._session_id,
         )
@@ -205,12 +204,12 @@ class BackgroundReviewer:
         base = await self._skills.load_base(proposal.name, self._session_id)
         if proposal.action == "create":
             if base is not None:
-                raise UsageError(f"There is a skill {proposal.name} already.")
+                raise UsageError(N_("There is a skill {name} already.", name=proposal.name))
             after = {MAIN_FILE: (proposal.content.rstrip() + "\n").encode()}
         else:
             text = decode_text(base[MAIN_FILE]) if base is not None else None
             if base is None or text is None:
-                raise UsageError(f"There is no skill {proposal.name}.")
+                raise UsageError(N_("There is no skill {name}.", name=proposal.name))
             changed, _ = replace_text(
                 text, proposal.old_string, proposal.new_string, everywhere=False, display_path=MAIN_FILE
             )

@@ -58,8 +58,6 @@ async def load_skill_parts(skills: SkillLibrary, names: Sequence[str]) -> list[T
 
 async def attach_requested_skill(skills: SkillLibrary, inbound: InboundMessage) -> Sequence[ImagePart | TextPart]:
     """Return the skill that a message asks for by `/name`."""
-    if not inbound.text.startswith("/"):
-        return ()
     from hermes.skills.tool import build_skill_part, parse_skill_name
 
     name = parse_skill_name(inbound.text)
@@ -70,6 +68,6 @@ async def attach_requested_skill(skills: SkillLibrary, inbound: InboundMessage) 
         skill = await skills.find_skill(name)
         body = await skills.read_instructions(name)
     except HermesError as error:
-        return (TextPart(f"[The skill was not brought along: {error}]", PROGRAM),)
+        return (TextPart(f"[The skill was not included: {error}]", PROGRAM),)
     await skills.count_use(name)
     return (build_skill_part(skill, body),)

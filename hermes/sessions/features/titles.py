@@ -11,9 +11,10 @@ from hermes.agent.turn import TurnState
 from hermes.config.settings import TitleSettings
 from hermes.core.events import Event, TurnEnded
 from hermes.core.stream import Failure
-from hermes.llm.side_task import SideTask
+from hermes.llm.client import SideTask
 from hermes.runtime.recorder import TITLE_LIMIT
 from hermes.store.store import Store
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_TITLE_LENGTH = 80
@@ -53,8 +54,7 @@ class SessionTitler:
     async def close(self) -> None:
         """Cancel the naming that runs."""
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
+            await cancel_tasks([self._running])
 
     async def _name_session(self, session_id: str, user_text: str, answer: str) -> None:
         before = to_one_line(user_text, TITLE_LIMIT)

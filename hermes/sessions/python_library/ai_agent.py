@@ -1,11 +1,13 @@
 """The synchronous API: `AIAgent`, the agent as a plain object for scripts and notebooks.
 
 It owns a loop in a thread of its own, so it works inside a running event loop, and `interrupt` may be called from any
-thread. It uses the same runtime as every other front-end; the callbacks are views of its events.
+thread. It uses the same runtime as every other front-end. The callbacks are views of its events: they are called in
+that thread, one after the other, and should return at once; an exception in one is logged and disturbs no turn.
 """
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 import weakref
@@ -20,13 +22,135 @@ import msgspec
 from hermes.config.environment import copy_environment
 from hermes.config.settings import ModelReference
 from hermes.core.errors import TurnError, UsageError
-from hermes.core.outcomes import ExitReason
+from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.outcomes import AnswerScope, ExitReason
+from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.formats.openai_format import Plain, history_for_prompt
 from hermes.sessions.options import SessionOptions
-from hermes.sessions.python_library.callbacks import CallbackAdapter, CallbackAsker, Callbacks
+from hermes.util.text import to_one_line
+
+logger = logging.getLogger(__name__)
+_SCOPES = {scope.value: scope for scope in AnswerScope}
+
+
+@dataclass(kw_only=True)
+class Callbacks:
+    """The callbacks that a program may set. All are optional."""
+
+    tool_progress_callback: Callable[[str, str, str], None] | None = None
+    """`(event, tool name, preview)`; event is `tool.started` or `tool.completed`."""
+    thinking_callback: Callable[[str], None] | None = None
+    """Called with a text when the model starts to think, with an empty one when it has answered."""
+    reasoning_callback: Callable[[str], None] | None = None
+    """Called with each piece of the model's reasoning."""
+    clarify_callback: Callable[[str, list[str]], str] | None = None
+    """`(question, choices)` returns the answer to the `clarify` tool."""
+    step_callback: Callable[[Mapping[str, object]], None] | None = None
+    """Called with the turn's result after each turn."""
+    stream_delta_callback: Callable[[str], None] | None = None
+    """Called with each piece of the answer's text."""
+    tool_gen_callback: Callable[[str], None] | None = None
+    """Called with the name of a tool whose call has begun to arrive."""
+    status_callback: Callable[[str, str], None] | None = None
+    """`(state, detail)`; state is `thinking`, `executing` or `idle`."""
+    approval_callback: Callable[[str, str], bool | str] | None = None
+    """`(command, reason)` returns True or `once`, `session`, `always`; anything else denies."""
+
+
+class CallbackAdapter:
+    """Calls a program's callbacks for events."""
+
+    def __init__(self, callbacks: Callbacks, actor: SessionActor, stream: Callable[[str], None] | None) -> None:
+        self._callbacks = callbacks
+        self._actor = actor
+        self._stream = stream
+
+    def __call__(self, event: Event) -> None:
+        """Handle one event. Never raises."""
+        try:
+            self._dispatch_event(event)
+        except Exception:  # a program's own code may raise anything, and its turn goes on all the same
+            logger.exception("a callback failed on %s", type(event).__name__)
+
+    def finish_turn(self, result: Mapping[str, object]) -> None:
+        """Call the step callback after a turn."""
+        if self._callbacks.step_callback is not None:
+            self._callbacks.step_callback(result)
+
+    def _dispatch_event(self, event: Event) -> None:
+        callbacks = self._callbacks
+        match event:
+            case TextDelta():
+                for callback in (callbacks.stream_delta_callback, self._stream):
+                    _call_if_set(callback, event.text)
+            case ReasoningDelta():
+                _call_if_set(callbacks.reasoning_callback, event.text)
+            case CallStarted():
+                _call_if_set(callbacks.tool_gen_callback, event.name)
+            case RequestStarted():
+                _call_if_set(callbacks.thinking_callback, "thinking")
+                self._report_status("thinking", "")
+            case RequestEnded():
+                _call_if_set(callbacks.thinking_callback, "")
+            case ToolStarted():
+                self._report_progress("tool.started", event.name, event.summary)
+                self._report_status("executing", event.name)
+            case ToolEnded():
+                self._report_progress("tool.completed", event.name, to_one_line(event.preview))
+            case ApprovalAsked():
+                self._request_approval(event)
+            case TurnEnded():
+                self._report_status("idle", event.reason.value)
+
+    def _report_status(self, state: str, detail: str) -> None:
+        if self._callbacks.status_callback is not None:
+            self._callbacks.status_callback(state, detail)
+
+    def _report_progress(self, what: str, name: str, preview: str) -> None:
+        if self._callbacks.tool_progress_callback is not None:
+            self._callbacks.tool_progress_callback(what, name, preview)
+
+    def _request_approval(self, event: ApprovalAsked) -> None:
+        """Ask in a thread: a person may take long to answer, and the turn's other calls go on meanwhile."""
+        ask = self._callbacks.approval_callback
+        if ask is None:
+            return
+        asked = asyncio.get_running_loop().run_in_executor(None, ask, event.subject, event.reason)
+
+        def deliver_answer(future: "asyncio.Future[bool | str]") -> None:
+            said = None if future.cancelled() or future.exception() is not None else future.result()
+            self._actor.approvals.answer(event.approval_id, scope=_parse_scope(said), by="callback")
+
+        asked.add_done_callback(deliver_answer)
+
+
+class CallbackAsker:
+    """Passes the questions of the `clarify` tool to a program's callback, in a thread of its own."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """Return the callback's answer, or None where there is no callback."""
+        callback = self._callbacks.clarify_callback
+        return await asyncio.to_thread(callback, question, list(choices)) if callback is not None else None
+
+
+def _parse_scope(value: bool | str | None) -> AnswerScope:
+    """Return the approval scope that a callback's value means."""
+    if value is True:
+        return AnswerScope.ONCE
+    return _SCOPES.get(value, AnswerScope.DENY) if isinstance(value, str) else AnswerScope.DENY
+
+
+def _call_if_set(callback: Callable[[str], None] | None, text: str) -> None:
+    if callback is not None:
+        callback(text)
+
 
 T = TypeVar("T")
 MAX_ITERATIONS = 90
@@ -322,7 +446,7 @@ def _parse_fallback_models(
         return msgspec.convert(named, tuple[ModelReference, ...])
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"fallback_model cannot be used: {error}.", "Give provider, model, base_url, api_key."
+            N_("fallback_model cannot be used: {error}.", error=error), "Give provider, model, base_url, api_key."
         ) from None
 
 

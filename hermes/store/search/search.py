@@ -7,11 +7,11 @@ from pathlib import Path
 
 import apsw
 
+from hermes.store.connection import explain_error, transaction
+from hermes.store.database import ThreadWorker
 from hermes.store.records import IndexReport, SearchHit, SearchQuery
 from hermes.store.search.index import DAMAGED, IndexFile
 from hermes.store.search.query import IndexQuery
-from hermes.store.sqlite.connection import explain_error, transaction
-from hermes.store.sqlite.worker import ThreadWorker
 
 
 class SearchIndex(ThreadWorker[IndexFile]):

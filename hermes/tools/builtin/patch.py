@@ -158,7 +158,7 @@ def _write_content(ctx: ToolContext, path: str, content: TextFile | None) -> Non
 def _describe_edit(change: _FileEdit, place: str) -> str:
     if change.after is None:
         return f"Deleted {change.path}."
-    from hermes.tools.syntax import describe_syntax_error
+    from hermes.tools.edits import describe_syntax_error
 
     notes = " ".join(
         part for part in (place, change.note, describe_syntax_error(change.path, change.after.text)) if part

@@ -33,7 +33,7 @@ async def write_file(
 
 
 def _write_text(target: Path, display_path: str, content: str, ctx: ToolContext) -> str:
-    from hermes.tools.syntax import describe_syntax_error
+    from hermes.tools.edits import describe_syntax_error
 
     like, existed = _read_existing(target, display_path, ctx)
     content = ctx.restore_secrets(content, like.text)

@@ -1,6 +1,6 @@
 """The permission gate's types: the gate decides on a call before its effect, a person answers where it asks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -170,9 +170,3 @@ class CallReviewer(Protocol):
     async def review(self, decision: PermissionDecision, tool: Tool, arguments: Arguments) -> PermissionDecision:
         """Return the same decision, or one that asks."""
         ...
-
-
-def list_offered_scopes(decision: PermissionDecision) -> Sequence[AnswerScope]:
-    """Return the answers that a question offers."""
-    wider = [scope for scope in (AnswerScope.SESSION, AnswerScope.ALWAYS) if decision.describe_scope(scope)]
-    return (AnswerScope.ONCE, *wider, AnswerScope.DENY)

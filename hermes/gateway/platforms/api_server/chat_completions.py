@@ -4,10 +4,10 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import ExitReason
@@ -192,7 +192,7 @@ class ChatChunkEncoder:
 
     def __init__(self, model: str, created: int, *, usage: bool) -> None:
         about = {"id": _new_completion_id(), "object": "chat.completion.chunk", "created": created, "model": model}
-        self._head = b"data: " + msgspec.json.encode(about)[:-1]
+        self._head = b"data: " + to_json(about)[:-1]
         self._null_usage = b',"usage":null' if usage else b""
         self._usage = usage
 
@@ -203,17 +203,17 @@ class ChatChunkEncoder:
 
     def encode_text(self, text: str) -> bytes:
         """Return a chunk with more text."""
-        return self._encode_chunk(b'{"content":' + msgspec.json.encode(text) + b"}")
+        return self._encode_chunk(b'{"content":' + to_json(text) + b"}")
 
     def encode_event(self, event: Event) -> bytes:
         """Return a chunk with another event, in a field of Hermes' own."""
-        return self._head + b',"choices":[],"hermes":' + msgspec.json.encode(event) + b"}\n\n"
+        return self._head + b',"choices":[],"hermes":' + to_json(event) + b"}\n\n"
 
     def encode_end(self, finish: str, usage: Usage) -> bytes:
         """Return the last chunk, and one with the usage where it was asked for."""
         last = self._encode_chunk(b"{}", finish)
         if self._usage:
-            last += self._head + b',"choices":[],"usage":' + msgspec.json.encode(format_chat_usage(usage)) + b"}\n\n"
+            last += self._head + b',"choices":[],"usage":' + to_json(format_chat_usage(usage)) + b"}\n\n"
         return last
 
     def _encode_chunk(self, delta: bytes, finish: str = "") -> bytes:
@@ -228,7 +228,7 @@ class ChatChunkEncoder:
 
 def encode_error(error: ApiRequestError) -> bytes:
     """Return a chunk with an error."""
-    return b"data: " + msgspec.json.encode(error.body) + b"\n\n"
+    return b"data: " + to_json(error.body) + b"\n\n"
 
 
 async def begin_turn(

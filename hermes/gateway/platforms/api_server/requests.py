@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 
@@ -109,9 +110,7 @@ def caller_of(request: web.Request) -> ApiCaller:
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
     """Return a response with a value as JSON."""
-    return web.Response(
-        body=msgspec.json.encode(value), status=status, headers=headers, content_type="application/json"
-    )
+    return web.Response(body=to_json(value), status=status, headers=headers, content_type="application/json")
 
 
 def query_number(request: web.Request, name: str, default: int, most: int) -> int:
@@ -167,4 +166,4 @@ class EventStreamResponse:
 
 def encode_event(kind: str, body: object) -> bytes:
     """Encode one event of Hermes' own."""
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(body))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(body))

@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from hermes.core.api import StoredResponse
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.events import Refused, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import ExitReason
@@ -169,7 +170,7 @@ class ResponseEventEncoder:
 
     def _encode_event(self, kind: str, body: JsonBody) -> bytes:
         self._number += 1
-        data = msgspec.json.encode({"type": kind, "sequence_number": self._number, **body})
+        data = to_json({"type": kind, "sequence_number": self._number, **body})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
@@ -380,7 +381,7 @@ class ResponseRoutes:
             session_id=order.session.request.session_id,
             turn_id=work.turn.turn_id,
             state=state,
-            body=msgspec.json.encode(body),
+            body=to_json(body),
         )
         await self._store.api.store_response(order.caller.owner, stored)
         if state != "in_progress":

@@ -16,6 +16,7 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from hermes.core.api import NewRun, RunRow
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError, StoreError
 from hermes.core.events import (
     ApprovalAnswered,
@@ -80,7 +81,7 @@ class RunEventLog:
     def add_event(self, kind: str, body: object) -> None:
         """Append an event."""
         self._last_number += 1
-        data = msgspec.json.encode({"type": kind, "run_id": self._run_id, "data": body})
+        data = to_json({"type": kind, "run_id": self._run_id, "data": body})
         event = b"id: %b-%d\nevent: %b\ndata: %b\n\n" % (_PROCESS_ID.encode(), self._last_number, kind.encode(), data)
         self._events.append((self._last_number, event))
         self._bytes += len(event)
@@ -240,7 +241,7 @@ class RunWorker:
                 return  # it goes on at the next start
             await asyncio.sleep(pause)
         live.open_approvals.clear()
-        usage = msgspec.json.encode(end.usage) if end.usage is not None else None
+        usage = to_json(end.usage) if end.usage is not None else None
         now = self._gateway.app.services.clock.now()
         ended = structs.replace(
             await self._store.api.get_run(row.owner, row.id) or row,
@@ -370,7 +371,7 @@ class RunRoutes:
         idem = request.headers.get("Idempotency-Key")
         if idem is not None and not 0 < len(idem) <= _LONGEST_KEY:
             raise ApiRequestError(400, f"An Idempotency-Key has 1 to {_LONGEST_KEY} characters.")
-        digest = hashlib.sha256(msgspec.json.encode(asked)).digest()
+        digest = hashlib.sha256(to_json(asked)).digest()
         known = await self._store.api.find_run_by_key(caller.owner, idem, digest) if idem else None
         if known is not None:
             return json_response(await self._run_object(known), 202)
@@ -389,7 +390,7 @@ class RunRoutes:
             session_id=room.request.session_id,
             letter_id=new_queued_message_id(),
             letter=message.encode(),
-            wish=msgspec.json.encode(StoredRunRequest(name, said.system, extra.model)),
+            wish=to_json(StoredRunRequest(name, said.system, extra.model)),
         )
         async with self._deps.gateway.hold_session(
             room.request

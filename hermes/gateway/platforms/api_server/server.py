@@ -251,9 +251,7 @@ class ApiHttpServer:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not end the others; the log has all of it
             _LOG.exception("a request failed")
-            told = ApiRequestError(
-                500, f"Hermes failed by an error of its own ({type(error).__name__}); its log has more."
-            )
+            told = ApiRequestError(500, f"Hermes hit an internal error ({type(error).__name__}); its log has more.")
         return json_response(told.body, told.status, told.headers)
 
     def _authenticate(self, request: web.Request) -> None:

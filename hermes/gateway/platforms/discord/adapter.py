@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
+from hermes.core.encoding import to_json
 from hermes.gateway import platform as base
 from hermes.gateway.http.client import (
     WebSocketConnection,
@@ -234,7 +235,7 @@ class DiscordPlatform(Platform):
         except TimeoutError as error:
             raise PlatformError(N_("Discord says nothing.")) from error
         if not frames:
-            raise PlatformError(N_("Discord hung up (code {code}).", code=socket.close_code))
+            raise PlatformError(N_("Discord closed the connection with code {code}.", code=socket.close_code))
         interval = (
             decode_response(
                 decode_response(frames[0], DiscordFrame, "Discord").d, DiscordHello, "Discord"
@@ -419,7 +420,7 @@ async def _build_form(body: object, file: Path) -> "aiohttp.FormData":
 
     content = await asyncio.to_thread(content_of, str(file), FILE_LIMIT)
     form = aiohttp.FormData(quote_fields=False)
-    form.add_field("payload_json", msgspec.json.encode(body).decode(), content_type="application/json")
+    form.add_field("payload_json", to_json(body).decode(), content_type="application/json")
     form.add_field("files[0]", content, filename=file.name, content_type="application/octet-stream")
     return form
 

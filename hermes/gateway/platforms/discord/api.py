@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     UPLOAD_SECONDS,
@@ -258,7 +259,7 @@ class DiscordClient:
         bucket = self._bucket_name(method, path)
         self._check_limit(bucket)
         headers = {"Authorization": f"Bot {self._token}", "User-Agent": "DiscordBot (hermes, 1)"}
-        data = form if form is not None else None if body is None else msgspec.json.encode(body)
+        data = form if form is not None else None if body is None else to_json(body)
         if form is None and body is not None:
             headers["Content-Type"] = "application/json"
         call = PlatformRequest(

@@ -247,7 +247,7 @@ class ImapConnection:
             greeting = await self._read_response()
             if not greeting.text.upper().startswith((b"* OK", b"* PREAUTH")):
                 raise ImapError(
-                    N_("The mail server does not want to talk: {error}", error=_describe_bytes(greeting.text))
+                    N_("The mail server refused the connection: {error}", error=_describe_bytes(greeting.text))
                 )
         await self._learn_capabilities()
         if not self._connection.is_encrypted:

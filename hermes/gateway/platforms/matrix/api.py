@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     Kind,
@@ -272,7 +273,7 @@ class MatrixClient:
 
         Raises `SendError`, and `MatrixTokenError` when the token is refused.
         """
-        raw = None if body is None else msgspec.json.encode(body)
+        raw = None if body is None else to_json(body)
         headers = self.credentials | ({"Content-Type": "application/json"} if raw is not None else {})
         # What is done twice shows once: whatever shows carries an id of its own.
         call = PlatformRequest(

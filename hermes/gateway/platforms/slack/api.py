@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     Kind,
@@ -331,10 +332,7 @@ class SlackClient:
 
 def _encode_form(arguments: dict[str, object]) -> bytes:
     """Encode arguments as a form, which every method takes; lists and objects in it are JSON."""
-    plain = {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for name, value in arguments.items()
-    }
+    plain = {name: value if isinstance(value, str) else to_json(value).decode() for name, value in arguments.items()}
     return urlencode(plain).encode()
 
 

@@ -189,7 +189,7 @@ class TelegramPlatform(Platform):
     def _report_membership(self, chat: int, status: str) -> None:
         name = self._context.name
         if status in ("left", "kicked"):
-            self._context.report(N_("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
+            self._context.report(N_("{name}: the bot was removed from the chat {chat}.", name=name, chat=chat))
         elif chat < 0:
             self._context.report(
                 N_(
@@ -230,7 +230,7 @@ class TelegramPlatform(Platform):
         if message.text:
             words = _text_fields(message)
             if utf16(str(words["text"])) > CAPTION_LIMIT:
-                raise SendError(SendFault.TOO_LONG, N_("The text is too long to stand below a file."))
+                raise SendError(SendFault.TOO_LONG, N_("The text is too long for a caption."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
         with open_attachment(message.file, FILE_LIMIT) as file:

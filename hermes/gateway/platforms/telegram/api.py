@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     UPLOAD_SECONDS,
@@ -112,7 +113,7 @@ class TelegramClient:
         self, method: str, values: Mapping[str, object], kind: type[Kind], *, seconds: float = REQUEST_SECONDS
     ) -> Kind:
         """Call a method and return its result. Raises SendError."""
-        body = msgspec.json.encode(values)
+        body = to_json(values)
         return _decode_result(
             await self._post_request(method, body, {"Content-Type": "application/json"}, seconds), kind
         )
@@ -125,7 +126,7 @@ class TelegramClient:
 
         form = FormData(quote_fields=False)
         for key, value in values.items():
-            form.add_field(key, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            form.add_field(key, value if isinstance(value, str) else to_json(value).decode())
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         form.add_field(field, file, filename=name, content_type=kind)
         return _decode_result(

@@ -28,6 +28,7 @@ from hermes.admin.webhooks import (
 )
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import Batch, InboundEvent, Place, Sender
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError, HermesError, NotFoundError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
@@ -181,7 +182,7 @@ def event_type(headers: Mapping[str, str], payload: object) -> str:
 def _format_value(value: object) -> str:
     if isinstance(value, str):
         return clean_surrogates(value)
-    return _ABSENT if value is None else msgspec.json.encode(value).decode()
+    return _ABSENT if value is None else to_json(value).decode()
 
 
 def _truncate_text(text: str) -> str:
@@ -287,7 +288,7 @@ class WebhookServer:
             session_id=session.request.session_id,
             letter_id=new_queued_message_id(),
             letter=inbound.encode(),
-            wish=msgspec.json.encode(StoredWebhookRun(name)),
+            wish=to_json(StoredWebhookRun(name)),
         )
         async with self._gateway.hold_session(session.request):
             row = await run_to_completion(self._begin_run(run))

@@ -1,0 +1,359 @@
+"""One SQLite file in one process: a writer thread with group commit, and a reader thread beside it."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from asyncio import Future
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import apsw
+
+from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.store.connection import (
+    DatabaseSchema,
+    enable_wal,
+    explain_error,
+    migrate_schema,
+    open_connection,
+    transaction,
+)
+
+CAPACITY = 8192
+"""The number of jobs that may wait in one queue."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class WorkerJob(NamedTuple, Generic[R]):
+    """Work to be done on the resource; `alone` keeps it out of a group of others."""
+
+    work: Callable[[R], object]
+    future: asyncio.Future[object]
+    alone: bool = False
+
+
+class WorkerOutcome(NamedTuple):
+    """The result of a job; settled in the event loop."""
+
+    future: asyncio.Future[object]
+    value: object
+    error: Exception | None
+
+
+class ThreadWorker(Generic[R]):
+    """A thread with a queue. Jobs are handed in from one event loop; each one's future is resolved there.
+
+    A cancelled waiter does not undo its job. Subclasses say how jobs are run.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[WorkerJob[R] | None] = SimpleQueue()
+        self._waiting = 0
+        self._room: asyncio.Event = asyncio.Event()
+        self._closed = False
+        self._ended = asyncio.Event()
+        self._open_error: Exception | None = None
+        self._thread = threading.Thread(target=self._run_thread, name=name, daemon=True)
+        self._started = False
+
+    def submit(self, work: Callable[[R], T], *, alone: bool = False) -> asyncio.Future[T]:
+        """Queue `work` behind what is queued already. Raises `BusyError` when the queue is full."""
+        if self._closed:
+            raise StoreError("The store is closed.")
+        if self._waiting >= CAPACITY:
+            raise BusyError("The database cannot keep up with what is written.", "Try again in a moment.")
+        if not self._started:
+            self._started = True
+            self._thread.start()
+        self._waiting += 1
+        future: asyncio.Future[object] = self._loop.create_future()
+        self._queue.put(WorkerJob(work, future, alone))
+        return cast("asyncio.Future[T]", future)
+
+    async def run(self, work: Callable[[R], T], *, alone: bool = False) -> T:
+        """Queue `work` as soon as there is room, and return its result."""
+        while self._waiting >= CAPACITY // 2 and not self._closed:
+            self._room.clear()
+            await self._room.wait()
+        return await self.submit(work, alone=alone)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more jobs are accepted."""
+        return self._closed
+
+    async def close(self) -> None:
+        """Finish what is queued, then release the resource. Can be called more than once."""
+        self._closed = True
+        self._room.set()
+        if self._started and not self._ended.is_set():
+            self._queue.put(None)
+            await self._ended.wait()
+            self._thread.join()
+
+    def _run_thread(self) -> None:
+        resource: R | None = None
+        try:
+            resource = self.open_resource()
+        except (HermesError, OSError) as error:  # every job gets this error as its own
+            self._open_error = error
+        while (job := self._queue.get()) is not None:
+            if resource is None:
+                self._post_outcomes([WorkerOutcome(job.future, None, self._open_error)])
+            elif self.serve_job(resource, job):
+                break
+        if resource is not None:
+            self.release_resource(resource)
+        self._call_in_loop(self._ended.set)
+
+    def _post_outcomes(self, outcomes: list[WorkerOutcome]) -> None:
+        self._call_in_loop(self._settle_outcomes, outcomes)
+
+    def _call_in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _settle_outcomes(self, outcomes: list[WorkerOutcome]) -> None:
+        self._waiting -= len(outcomes)
+        self._room.set()
+        for future, value, error in outcomes:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+    def open_resource(self) -> R:
+        """Open the resource, in its thread; a `HermesError` or `OSError` here becomes the error of every job."""
+        raise NotImplementedError
+
+    def serve_job(self, resource: R, job: WorkerJob[R]) -> bool:
+        """Run `job` (and more from the queue, if it pays) and post the outcomes; return True when the queue's end was
+        met.
+        """
+        self._post_outcomes([self.attempt_job(resource, job)])
+        return False
+
+    def attempt_job(self, resource: R, job: WorkerJob[R]) -> WorkerOutcome:
+        """Run one job, and return its result or error as its outcome."""
+        try:
+            return WorkerOutcome(job.future, self.perform_work(resource, job.work), None)
+        except Exception as error:  # noqa: BLE001 - handed to the one who waits
+            return WorkerOutcome(job.future, None, self.explain_error(resource, error))
+
+    def perform_work(self, resource: R, work: Callable[[R], object]) -> object:
+        """Run the work on the resource."""
+        return work(resource)
+
+    def explain_error(self, resource: R, error: Exception) -> Exception:
+        """Return the error as the waiter is to see it."""
+        raise NotImplementedError
+
+    def release_resource(self, resource: R) -> None:
+        """Release the resource, in its thread."""
+        raise NotImplementedError
+
+
+GROUP_OPS = 256
+GROUP_SECONDS = 0.010
+
+DatabaseOp = Callable[[apsw.Connection], T]
+
+
+class _ConnectionThread(ThreadWorker[apsw.Connection]):
+    """A thread with its own connection to the file."""
+
+    def __init__(self, name: str, path: Path, vfs: str | None) -> None:
+        super().__init__(name)
+        self._path = path
+        self._vfs = vfs
+
+    def explain_error(self, resource: apsw.Connection, error: Exception) -> Exception:
+        """Return SQLite's errors in plain words."""
+        return explain_error(error, self._path, resource.system_errno) if isinstance(error, apsw.Error) else error
+
+    def release_resource(self, resource: apsw.Connection) -> None:
+        """Close the connection. Closing the last one of all moves the log into the file."""
+        with contextlib.suppress(apsw.Error):  # what was committed stands in the log
+            resource.close()
+
+
+class _ReaderThread(_ConnectionThread):
+    """A thread that runs each job in a read transaction, so that several queries see one state."""
+
+    def open_resource(self) -> apsw.Connection:
+        """Connect read-only."""
+        try:
+            connection = open_connection(self._path, create=False, vfs=self._vfs)
+            connection.execute("PRAGMA query_only = ON").fetchall()
+        except apsw.Error as error:
+            raise explain_error(error, self._path) from error
+        return connection
+
+    def perform_work(self, resource: apsw.Connection, work: Callable[[apsw.Connection], object]) -> object:
+        """Run one job on one state of the database."""
+        with transaction(resource, "DEFERRED"):
+            return work(resource)
+
+
+class _WriterThread(_ConnectionThread):
+    """A thread that runs queued jobs in groups: one transaction and one fsync for as many jobs as have come."""
+
+    def __init__(self, path: Path, vfs: str | None, schema: DatabaseSchema) -> None:
+        super().__init__("hermes-writer", path, vfs)
+        self._schema = schema
+        self._postponed: WorkerJob[apsw.Connection] | None = None
+
+    def open_resource(self) -> apsw.Connection:
+        """Connect, choose the journal mode and bring the schema up to date."""
+        connection: apsw.Connection | None = None
+        try:
+            connection = open_connection(self._path, create=True, vfs=self._vfs)
+            migrate_schema(connection, self._path, self._schema, lambda: enable_wal(connection, synchronous="FULL"))
+        except (apsw.Error, HermesError) as error:
+            number = connection.system_errno if connection is not None else 0
+            if connection is not None:
+                self.release_resource(connection)
+            if isinstance(error, apsw.Error):
+                raise explain_error(error, self._path, number) from error
+            raise
+        return connection
+
+    def serve_job(self, resource: apsw.Connection, job: WorkerJob[apsw.Connection]) -> bool:
+        """Run `job` and those behind it. A job that must be alone ends the group and runs after it."""
+        ended = False
+        following: WorkerJob[apsw.Connection] | None = job
+        while following is not None:
+            if following.alone:
+                self._post_outcomes([self.attempt_job(resource, following)])
+                break
+            outcomes, ended = self._run_group(resource, following)
+            self._post_outcomes(outcomes)
+            following, self._postponed = self._postponed, None
+        return ended
+
+    def _run_group(
+        self, connection: apsw.Connection, job: WorkerJob[apsw.Connection]
+    ) -> tuple[list[WorkerOutcome], bool]:
+        """Run `job` and what is queued behind it in one transaction; return the outcomes, and whether the queue's end
+        was met.
+        """
+        group, outcomes, ended = [job], list[WorkerOutcome](), False
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            deadline = time.monotonic() + GROUP_SECONDS
+            while True:
+                self._run_in_savepoint(connection, group[-1], outcomes)
+                if self._queue.empty() or len(group) >= GROUP_OPS or time.monotonic() >= deadline:
+                    break
+                following, ended = self._take_next()
+                if following is None:
+                    break
+                group.append(following)
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            failure = self._roll_back(connection, error, outcomes)
+            if not outcomes:  # BEGIN was refused: those behind would wait just as long for the same
+                ended = self._take_remaining(group)
+            own = {id(one.future): one.error for one in outcomes}
+            outcomes = [WorkerOutcome(one.future, None, own.get(id(one.future)) or failure) for one in group]
+        return outcomes, ended
+
+    def _roll_back(self, connection: apsw.Connection, error: apsw.Error, outcomes: list[WorkerOutcome]) -> Exception:
+        """Undo the group after `error`; return the error that its waiters get."""
+        failure: Exception = explain_error(error, self._path, connection.system_errno)
+        if connection.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("ROLLBACK")
+        elif outcomes and outcomes[-1].error is not None:  # SQLite itself has rolled back: no room, I/O error
+            failure = outcomes[-1].error
+        return failure
+
+    def _run_in_savepoint(
+        self, connection: apsw.Connection, job: WorkerJob[apsw.Connection], outcomes: list[WorkerOutcome]
+    ) -> None:
+        """Run one job of a group so that it fails alone. Raises `apsw.Error` when the whole group has failed."""
+        connection.execute("SAVEPOINT job")
+        outcomes.append(self.attempt_job(connection, job))
+        if outcomes[-1].error is not None:
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+
+    def _take_next(self) -> tuple[WorkerJob[apsw.Connection] | None, bool]:
+        """Return the next job of the group, or None, and whether the queue's end was met."""
+        following = self._queue.get()
+        if following is not None and following.alone:
+            self._postponed = following
+            return None, False
+        return following, following is None
+
+    def _take_remaining(self, taken: list[WorkerJob[apsw.Connection]]) -> bool:
+        while not self._queue.empty():
+            following, ended = self._take_next()
+            if following is None:
+                return ended
+            taken.append(following)
+        return False
+
+
+class Database:
+    """The database file at `path`. Writes are strictly in order and durable when their future resolves; reads
+    run beside them.
+
+    A read sees every write that was awaited before it, not one that is only submitted.
+    """
+
+    def __init__(self, path: Path, writer: _WriterThread, reader: _ReaderThread) -> None:
+        self.path = path
+        self._writer = writer
+        self._reader = reader
+
+    @classmethod
+    async def open(cls, path: Path, schema: DatabaseSchema, *, vfs: str | None = None) -> "Database":
+        """Open or create the file, its folder (mode 0700) too, and bring its schema up to date.
+
+        Raises `StoreError` when the file is unreadable, damaged, another program's, or written by a newer Hermes. `vfs`
+        names one of SQLite's ways to reach a file, for file systems without shared memory or locks.
+        """
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise explain_error(apsw.CantOpenError(str(error)), path, error.errno or 0) from error
+        database = cls(path, _WriterThread(path, vfs, schema), _ReaderThread("hermes-reader", path, vfs))
+        async with contextlib.AsyncExitStack() as undo:
+            undo.push_async_callback(database.close)
+            await database.write_alone(lambda _connection: None)
+            undo.pop_all()
+        return database
+
+    def submit(self, op: DatabaseOp[T]) -> Future[T]:
+        """Queue a write and return at once. The future gives what `op` returns once it is on disk.
+
+        `op` runs in the writer's thread inside a transaction that it must not end, in the order of submission. One that
+        raises fails alone; where the commit fails, the whole group does. Raises `BusyError` when the queue is full.
+        """
+        return self._writer.submit(op)
+
+    async def write(self, op: DatabaseOp[T]) -> T:
+        """Run a write and wait until it is on disk. Cancelling the wait does not undo it."""
+        return await self._writer.run(op)
+
+    async def write_alone(self, op: DatabaseOp[T]) -> T:
+        """Run `op` in the writer's thread outside any transaction, after all that was queued before."""
+        return await self._writer.run(op, alone=True)
+
+    async def read(self, op: DatabaseOp[T]) -> T:
+        """Run a read in the reader's thread, on one state of the database."""
+        return await self._reader.run(op)
+
+    async def close(self) -> None:
+        """Finish every queued write and read, then close."""
+        await self._reader.close()
+        await self._writer.close()

@@ -1,1 +1,0 @@
-"""SQLite: connections, one writer thread, migrations."""
