@@ -101,25 +101,25 @@ class Outbox:
             del self._lanes[lane], self._wake_events[lane]
 
     async def _send_due(self, lane: str) -> None:
-        while rows := await self._store.outbox.list_due(lane, _ROWS_AT_ONCE):
+        are_more = True
+        while are_more:
+            rows = await self._store.outbox.list_due(lane, _ROWS_AT_ONCE)
             for row in rows:
                 account = self._accounts.get(row.message.place.platform)
                 if account is None:
                     return  # it is not set up now; the row waits until the account is back, or is given up
-                if not await self._send_row(account, row):
-                    return
+                await self._send_row(account, row)
+            are_more = len(rows) == _ROWS_AT_ONCE  # what has come in meanwhile has woken the lane
 
-    async def _send_row(self, account: PlatformAccount, row: Delivery) -> bool:
-        """Send one message, with its retries; return False when it must wait until the account can be used."""
-        while True:
-            await self._wait_until_due(account, row)
-            if self._clock.now() - row.made_at > GIVE_UP_SECONDS:
-                await self._give_up(row, tr("It could not be sent for a day: {why}", why=account.last_problem or "…"))
-                return True
-            ended = await self._attempt_send(account, row)
-            if ended is None:
-                return True
-            row = ended
+    async def _send_row(self, account: PlatformAccount, row: Delivery) -> None:
+        """Send one message, with its retries, or give it up."""
+        left: Delivery | None = row
+        while left is not None:
+            await self._wait_until_due(account, left)
+            if self._clock.now() - left.made_at > GIVE_UP_SECONDS:
+                await self._give_up(left, tr("It could not be sent for a day: {why}", why=account.last_problem or "…"))
+                return
+            left = await self._attempt_send(account, left)
 
     async def _wait_until_due(self, account: PlatformAccount, row: Delivery) -> None:
         loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeVar
 
@@ -44,10 +44,10 @@ CLOSE_SECONDS = 2.0
 
 
 class PlatformResponse(Struct, frozen=True):
-    """A response to a request; the names in `headers` are in lower case."""
+    """A response to a request; the names in `headers` are found in any case."""
 
     status: int
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -78,10 +78,7 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=call.seconds, sock_connect=SOCKET_SECONDS),
         ) as answer:
-            body = await _read_bounded(answer, platform)
-            return PlatformResponse(
-                answer.status, {name.lower(): value for name, value in answer.headers.items()}, body
-            )
+            return PlatformResponse(answer.status, answer.headers, await _read_bounded(answer, platform))
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
         said = N_("{platform} cannot be reached: {error}", platform=platform, error=_describe_failure(error))
         raise SendError(SendFault.TRANSIENT, said) from None
@@ -94,10 +91,14 @@ async def send_request(http: "aiohttp.ClientSession", call: PlatformRequest, pla
 
 
 def _describe_failure(error: Exception) -> str:
-    """Return an error's text; only its kind where the text names the address, which may hold a token."""
+    """Return an error's text where it names the host at most; else its kind, since an address may hold a token."""
     import aiohttp
 
-    names_address = isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL | aiohttp.ConnectionTimeoutError)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{type(error).__name__} (status {error.status})"
+    names_address = isinstance(error, aiohttp.ConnectionTimeoutError) or not isinstance(
+        error, OSError | aiohttp.ServerDisconnectedError
+    )
     return type(error).__name__ if names_address else describe_error(error)
 
 
@@ -143,11 +144,11 @@ async def save_file(
 async def _write_file(answer: "aiohttp.ClientResponse", target: Path) -> None:
     if answer.status != 200:
         raise PlatformError(N_("The file is not there: status {status}.", status=answer.status))
-    with await asyncio.to_thread(_open_private, target) as file:
+    with await asyncio.to_thread(open_private, target) as file:
         await _write_chunks(file, answer)
 
 
-def _open_private(target: Path) -> IO[bytes]:
+def open_private(target: Path) -> IO[bytes]:
     """Open a new file that only its owner can read."""
     return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
 
@@ -338,5 +339,5 @@ async def connect_websocket(
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
             )
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise PlatformError(N_("No connection for events: {error}", error=describe_error(error))) from error
+        raise PlatformError(N_("No connection for events: {error}", error=_describe_failure(error))) from None
     return WebSocketConnection(raw)

@@ -117,7 +117,6 @@ class DiscordMessage(Struct):
     flags: int = 0
     guild_id: str | None = None
     webhook_id: str | None = None
-    nonce: str | int | None = None
     mentions: list[DiscordUser] = []
     mention_roles: list[str] = []
     attachments: list[DiscordFile] = []

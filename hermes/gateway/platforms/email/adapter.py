@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import OnceReporter, describe_error
+from hermes.gateway.http.client import OnceReporter, describe_error, open_private
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -225,7 +225,8 @@ class EmailPlatform(Platform):
             if raw is None:
                 raise PlatformError(N_("The mail is not there any more."))
             content = await asyncio.to_thread(read_mail_file, raw, index)
-            await asyncio.to_thread(target.write_bytes, content)
+            with await asyncio.to_thread(open_private, target) as file:
+                await asyncio.to_thread(file.write, content)
 
     async def close(self) -> None:
         """Close every connection."""
