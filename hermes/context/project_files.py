@@ -2,7 +2,8 @@
 
 Each folder from the repository's root down to the working folder contributes its first file of `FILE_NAMES`; that of a
 subfolder is shown when the work first gets there. A file is used only if its folder is trusted; text that looks like an
-order against the user is pointed out and stays."""
+order against the user is pointed out and stays.
+"""
 
 import os
 import re

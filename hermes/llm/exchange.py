@@ -1,7 +1,8 @@
 """One exchange with a provider: send a request, read its answer as it comes, and tell what it used.
 
 Every way it can end is a value. A `Meter` reserves spending under the caps before a call and settles it after. What
-tokens cost is as the settings say, else as the model's record lists them; it is never guessed."""
+tokens cost is as the settings say, else as the model's record lists them; it is never guessed.
+"""
 
 import asyncio
 import re

@@ -4,7 +4,8 @@ Each message is encoded once, when it joins; a request is the same bytes with mo
 extended again with the same messages it comes out the same. Where a provider refused messages as they were, they are
 rewritten as they are sent, by pure functions of a message and the epoch's rewrites, so that a restored epoch sends the
 same bytes again. A `CacheWatch` belongs to a client, a `PrefixFingerprint` to the messages of one lineage: while all
-is well a request costs a checksum of the bytes that are new in it; what is older is checked when hits are missing."""
+is well a request costs a checksum of the bytes that are new in it; what is older is checked when hits are missing.
+"""
 
 import zlib
 from collections import deque

@@ -1,6 +1,7 @@
 """Calls a session's memory provider and fails open: a failure is reported once, and holds nothing up for long.
 
-The provider's own tools are tools of the session; their results are untrusted until the user says otherwise."""
+The provider's own tools are tools of the session; their results are untrusted until the user says otherwise.
+"""
 
 import asyncio
 import logging

@@ -1,6 +1,7 @@
 """How answers arrive, for all decoders: server-sent events, JSON whose shape nobody guarantees, text in pieces.
 
-Server-sent events are read as WHATWG HTML, section 9.2.6 "Interpreting an event stream", has them."""
+Server-sent events are read as WHATWG HTML, section 9.2.6 "Interpreting an event stream", has them.
+"""
 
 from collections.abc import Mapping
 

@@ -149,7 +149,8 @@ def decode_call_extra(call: ToolCallPart) -> dict[str, Json]:
 
 def supports_cache_marks(endpoint: Endpoint) -> bool:
     """Return whether the endpoint's requests have the form that can carry cache marks, whether or not any are sent."""
-    return matches_model(endpoint.model, endpoint.record.quirks.cache_marks)
+    patterns = endpoint.record.quirks.cache_marks
+    return bool(patterns) and matches_model(endpoint.model, patterns)
 
 
 def build_cache_mark(endpoint: Endpoint) -> dict[str, Json]:

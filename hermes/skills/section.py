@@ -1,5 +1,6 @@
 """The skills in a session's words: a line for each in the prompt, never their text; which ones a conversation used, and
-whether its turn ended well, which is the basis of the usefulness counts."""
+whether its turn ended well, which is the basis of the usefulness counts.
+"""
 
 import re
 from collections.abc import Iterable, Sequence

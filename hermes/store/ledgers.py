@@ -1,6 +1,7 @@
 """The ledgers that model calls of all processes share: money spent and reserved, cooldowns and use counts of API keys.
 
-No key is stored."""
+No key is stored.
+"""
 
 import contextlib
 from asyncio import Future

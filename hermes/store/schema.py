@@ -4,7 +4,7 @@ Words of a conversation stand in `messages.body` and nowhere else for long: a tu
 is stored, an effect's arguments and result once the turn has ended. So a deleted message leaves nothing behind.
 """
 
-from hermes.store.connection import DatabaseSchema
+from hermes.store.database import DatabaseSchema
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

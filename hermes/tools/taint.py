@@ -6,7 +6,8 @@ was said of it is still there. A source is lifted by the person or by a new sess
 
 A file that was written meanwhile, in this session or another one, is as untrusted until a person trusts it: by changing
 it, or by `hermes trust`. It is known by its path and a hash of its content, so what the person has changed since is
-theirs."""
+theirs.
+"""
 
 import os
 import os.path
