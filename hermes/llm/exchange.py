@@ -13,11 +13,10 @@ from msgspec import Struct, structs
 
 from hermes.core.errors import TransportError
 from hermes.core.events import Event
-from hermes.core.money import Cost, Price
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.usage import Cost, Price, Usage
 from hermes.llm.classify import (
     UNKNOWN_SIZE,
     RequestSize,

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from hermes.core.errors import HermesError
-from hermes.core.money import NANO_PER_USD, Certainty, compute_affordable_output, compute_worst_cost
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import KeyCooldown, KeyNotes
-from hermes.core.usage import Usage
+from hermes.core.usage import NANO_PER_USD, Certainty, Usage, compute_affordable_output, compute_worst_cost
 from hermes.store.records import (
     CallSpend,
     CapUsage,

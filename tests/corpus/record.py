@@ -117,7 +117,7 @@ ENUMS = {
     "enum.source": "hermes.core.parts:Source",
     "enum.tool_status": "hermes.core.parts:ToolStatus",
     "enum.rewrite": "hermes.core.frame:Rewrite",
-    "enum.cost_certainty": "hermes.core.money:Certainty",
+    "enum.cost_certainty": "hermes.core.usage:Certainty",
     "enum.notice_level": "hermes.core.events:Level",
     "enum.person_role": "hermes.app.people:Role",
     "enum.delivery_way": "hermes.app.desk:Delivery",

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from hermes.cli.tui.status_line import SessionStatus
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.core.messages import Message, Role
-from hermes.core.money import Certainty, Cost
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Cost, Usage
 from hermes.i18n.messages import tr, tr_plural
 from hermes.ipc.remote_session import RemoteSession
 from hermes.ipc.session_server import require_local

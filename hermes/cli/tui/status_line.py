@@ -3,8 +3,7 @@
 from msgspec import Struct, structs
 
 from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
-from hermes.core.money import Certainty, Cost
-from hermes.core.usage import Usage
+from hermes.core.usage import Certainty, Cost, Usage
 from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
 from hermes.util.text import escape_unseen_characters, to_one_line

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.core.money import format_amount
+from hermes.core.usage import format_amount
 from hermes.i18n.formats import format_time
 from hermes.i18n.messages import N_, localize, tr
 from hermes.sessions.formats.openai_format import Plain
