@@ -21,9 +21,9 @@ from hermes.skills.files import Files
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
 from hermes.store.store import Store
+from hermes.tools.session import WebAccess
 from hermes.util.clock import SystemClock
 from hermes.util.text import escape_unseen_characters, redact_url
-from hermes.web.access import WebAccess
 
 if TYPE_CHECKING:
     from hermes.skills.install import SkillPackage

@@ -22,7 +22,7 @@ from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
-from hermes.store.goals import GoalRow
+from hermes.store.sessions import GoalRow
 from hermes.store.store import Store
 from hermes.util.cancellation import cancel_tasks
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line

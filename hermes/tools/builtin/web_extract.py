@@ -10,9 +10,8 @@ from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source, ToolStatus
 from hermes.tools.output import write_spill
 from hermes.tools.schema import Arguments
-from hermes.tools.session import ToolContext
+from hermes.tools.session import NO_WEB, ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
-from hermes.web.access import NO_WEB
 
 if TYPE_CHECKING:
     from hermes.web.fetch import WebFetcher
