@@ -79,7 +79,7 @@ class SessionActor:
         """Callbacks that run when the session is closed here."""
         self.attachments = AttachmentCollector()
         """Collects what is attached to each message."""
-        self.before_compress: list[BeforeCompress] = parts.epochs.before_compress
+        self.before_compress: list[BeforeCompress] = parts.epochs.compression.hooks
         """Hooks that see what is about to be compressed and may name what must not be lost; for memory."""
         lost = conversation.lost_turn.messages if conversation.lost_turn is not None else ()
         parts.deps.context.state.taint.restart_from([*conversation.messages, *lost])
@@ -204,8 +204,8 @@ class SessionActor:
         Returns False when nothing has changed; a notice says why. `stop` stops it, and nothing has changed then
         either. Raises BusyError while a turn runs or waits.
         """
-        epochs, emit = self.epochs, self._recorder.emit
-        done = await self.exclusive(lambda: epochs.undo_compression(emit) if undo else epochs.compress_now(emit))
+        compression, emit = self.epochs.compression, self._recorder.emit
+        done = await self.exclusive(lambda: compression.undo_last(emit) if undo else compression.compress_now(emit))
         return bool(done)
 
     async def exclusive(self, work: Callable[[], Coroutine[object, object, T]]) -> T | None:
