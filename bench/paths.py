@@ -30,7 +30,7 @@ _PASSED = frozenset(
 """What hands a text on to the redactor for somebody else."""
 ROW_READ = "store/chats.py", "_decode_event"
 ROW_QUERY = "store/chats.py", "ChatRepository.list_new_events"
-KEY_MADE = "gateway/addressing.py", "chat_session_key"
+KEY_MADE = "gateway/session_pool.py", "chat_session_key"
 _IDLE_SECONDS = 30.0
 
 

@@ -10,6 +10,8 @@ import os
 import types
 from collections.abc import Iterable
 
+from hermes.i18n.messages import N_
+
 
 def list_builtin_names(package: types.ModuleType) -> tuple[str, ...]:
     """Return the names of the modules and packages in a folder of built-ins, sorted; names that begin with `_` are left
@@ -53,4 +55,4 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
         return ""
     nearness = {one: difflib.SequenceMatcher(None, one, name.lower()).ratio() for one in near}
     nearest = max((one for one in names if one in nearness), key=lambda one: nearness[one])
-    return f"Did you mean {names[nearest]!r}?"
+    return N_("Did you mean {names}?", names=repr(names[nearest]))

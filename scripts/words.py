@@ -4,11 +4,11 @@
     python scripts/words.py            exit 1 and a line each for what is wrong
     python scripts/words.py missing    the texts without a translation, as JSON
 
-A text is a literal, or an f-string whose places are named after what stands in them: `f"{file.name} is gone."` is the
-text `{name} is gone.`. Collected are the literals of tr, tr_plural and N_; the words of errors (but ToolError,
-which a model reads), of notices, failures and findings; of argparse; and what is printed in cli/. What is wrong: a text
-without Chinese, Chinese for a text that nobody says, places that differ between both, something else than a literal or
-a name where tr wants its text, and prose in cli/ that is not said through the catalogue.
+A text is a literal; one with places is filled by N_ or tr, so that it remembers its template. Collected are the
+literals of tr, tr_plural and N_; the words of errors (but ToolError, which a model reads), of notices, failures and
+findings; of argparse; and what is printed in cli/. What is wrong: a text without Chinese, Chinese for a text that is
+gone, places that differ between both, something else than a literal or a name where tr wants its text, an f-string or a
+message that is cut, and prose in cli/ that is not said through the catalogue.
 """
 
 import ast
@@ -30,11 +30,17 @@ TELLERS = frozenset({
     "print_error", "_report_error", "notify", "_notify", "_notify_user", "notify_user", "_notify_person", "add_notice",
     "tell", "_tell", "warn", "_print_warning", "_show_warning", "_report_once", "error", "build_failure", "Failure",
     "Notice", "CommandFinding", "LoopFinding", "NoCompaction", "DoctorCheck", "UrlJudgement", "PathJudgement",
-    "AddressJudgement", "UrlRefusedError",
+    "AddressJudgement", "UrlRefusedError", "reject_arguments",
 })
 # fmt: on
 """What is told through these reaches a person, in English until it is shown."""
+FINDERS = frozenset({"ask", "deny", "add_finding"})
+"""What these take in `safety/` is the reason of a question or of a refusal."""
 HELP = ("help", "description")
+DECLARED_HELP = ("action", "admin_action")
+"""Decorators that declare an action of a verb, whose second argument is its help."""
+VERB_ROOMS = ("cli/", "commands/")
+"""Where verbs are declared."""
 FINDINGS = (
     "safety/",
     "tools/permissions/prompts.py",
@@ -47,15 +53,15 @@ FINDINGS = (
 """Where prose is the reasons of questions."""
 SAID = (
     "commands/slash/",
-    "commands/views/usage.py",
-    "commands/views/skills.py",
-    "commands/views/memory.py",
+    "commands/usage.py",
+    "commands/skills.py",
+    "commands/memory.py",
     "admin/status.py",
     "markup/charts.py",
 )
 """Where, as in cli/, no prose may stand that is not said through the catalogue."""
 TOLD = (
-    "admin/memory.py",
+    "commands/memory.py",
     "admin/skills.py",
     "admin/auth.py",
     "admin/doctor.py",
@@ -133,18 +139,20 @@ PROSE = re.compile(
 )
 UNTOLD = re.compile(
     r".*%s.*|hermes( [a-z-]+)+|[a-z]+_[a-z_]+|mcp \{.*|connect mcp.*|write \{.*|input of .*"
-    r"|what who why mode|example: hermes.*|cronjob \{.*|join \{.*"
+    r"|what who why mode|example: hermes.*|hermes \{name\} --help|cronjob \{.*|join \{.*"
 )
 """What is collected by its place and is no text: lines of the log, names, subjects of questions."""
 TECHNICAL = re.compile(
     r"what who why mode|[a-z]+_[a-z_]+|mcp .*|connect mcp.*|write \{.*|input of .*|Alt-Enter.*|usage:|hermes: .*"
     r"|hermes \{version\}|set enable-.*|\{strip\} link|\{above\}hermes.*|.*\{bold\}☤.*|positional arguments|Commands:"
     r"|Problem:|(example|hermes): ?|.* parses nothing|English|[A-Z][a-z]+|hermes( [a-z-]+)+|this call|all of it|_.*"
-    r"|reopen \{.*|model:\n.*|\{.*\}",
+    r"|reopen \{.*|model:\n.*|(file|folder|git|url):|\{.*\}|hermes \{name\}|example: \{example\}",
     re.DOTALL,
 )
 """What is never translated: commands, marks, lines of a configuration."""
-REASON = re.compile(r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|\{\w+\}) [^\n\\|^$]*$")
+REASON = re.compile(
+    r"^(it|its|the|which|what|such|names|all|an?|more|where|no|there|port|your|programs|\{\w+\}) [^\n\\|^$]*$"
+)
 UNSEEN = ("testing/", "mcp/rpc.py", "util/renamed.py")
 """What no person is shown: the fake servers, words of a protocol, and warnings for authors of plug-ins."""
 ALLOWED_FILES = {
@@ -153,9 +161,7 @@ ALLOWED_FILES = {
     "cli/render/code.py": "the words of programming languages",
     "cli/render/theme.py": "styles",
     "cli/render/markdown.py": "styles",
-    "cli/render/table.py": "styles",
     "cli/plain/terminal.py": "marks, never shown",
-    "cli/tui/completion.py": "marks of references",
 }
 QUIET = {"assert", "getattr"}
 
@@ -315,14 +321,24 @@ class Scan:
 
     def call(self, node: ast.Call, names: dict[str, list[ast.expr]]) -> None:
         name = called(node)
+        made = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(made, ast.Call) and called(made) == "N_" and made.keywords:
+            self.found.wrong.append(f"{self.where(node)}: a message that is cut forgets its template")
         if name in SAYERS and isinstance(node.func, ast.Name):
             self.said(node, SAYERS[name], names)
-        elif name in self.known or name in TELLERS:
-            for one in [*node.args, *(word.value for word in node.keywords)]:
-                self.take(one, names, prose=name in TELLERS)
+        elif name in self.known:
+            self.take_all(node, names)
+        elif name in TELLERS or (name in FINDERS and self.name.startswith("safety/")):
+            self.take_all(node, names, prose=True)
         for word in node.keywords:
-            if word.arg in HELP and self.name.startswith("cli/"):
+            if word.arg in HELP and self.name.startswith(VERB_ROOMS):
                 self.take(word.value, names)
+        if name in DECLARED_HELP and len(node.args) > 1 and self.name.startswith(VERB_ROOMS):
+            self.take(node.args[1], names)
+
+    def take_all(self, node: ast.Call, names: dict[str, list[ast.expr]], *, prose: bool = False) -> None:
+        for one in [*node.args, *(word.value for word in node.keywords)]:
+            self.take(one, names, prose=prose)
 
     def said(self, node: ast.Call, count: int, names: dict[str, list[ast.expr]]) -> None:
         for index, one in enumerate(node.args[:count]):
@@ -338,7 +354,12 @@ class Scan:
             text = template(literal)
             if text is not None and (not prose or PROSE.search(text)):
                 self.found.taken.add(id(literal))
-                self.found.add(text, self.where(literal))
+                self.add_text(text, literal)
+
+    def add_text(self, text: str, literal: ast.expr) -> None:
+        if isinstance(literal, ast.JoinedStr):
+            self.found.wrong.append(f"{self.where(literal)}: an f-string forgets its template, N_ keeps it: {text!r}")
+        self.found.add(text, self.where(literal))
 
     def where(self, node: ast.expr) -> str:
         return f"hermes/{self.name}:{node.lineno}"
@@ -374,7 +395,9 @@ class Scan:
 
     def is_example(self, node: ast.AST) -> bool:
         """Whether this is an example of a command, whose words are those that are typed."""
-        return isinstance(node, ast.keyword) and node.arg == "epilog" and isinstance(node.value, ast.Constant)
+        return (
+            isinstance(node, ast.keyword) and node.arg in ("epilog", "example") and isinstance(node.value, ast.Constant)
+        )
 
     def prose(self) -> None:
         for literal in self.literals(self.tree):
@@ -398,13 +421,13 @@ class Scan:
             if text is None or id(literal) in raised or TECHNICAL.fullmatch(text) or NO_SENTENCE.search(text):
                 continue
             if PROSE.search(re.sub(r"`[^`]*`", "", text)):
-                self.found.add(text, self.where(literal))
+                self.add_text(text, literal)
 
     def reasons(self) -> None:
         for literal in self.literals(self.tree):
             text = template(literal)
             if text is not None and REASON.match(text) and text.count(" ") > 1:
-                self.found.add(text, self.where(literal))
+                self.add_text(text, literal)
 
 
 def assigned_here(node: ast.stmt) -> dict[str, list[ast.expr]]:
@@ -438,12 +461,17 @@ def places(text: str) -> set[str] | None:
         return None
 
 
+def is_joint(text: str) -> bool:
+    """Whether a text only joins others: `{first}; {second}`."""
+    return text.count("{") > 0 and re.fullmatch(r"[^\w]*(and)?[^\w]*", bare(text)) is not None
+
+
 def problems(found: Found) -> list[str]:
     """What is wrong, a line each."""
     known = table()
     lines = list(found.wrong)
     lines += [f"{where}: no Chinese for {text!r}" for text, where in found.texts.items() if text not in known]
-    lines += [f"words/zh: nobody says {text!r}" for text in known if text not in found.texts]
+    lines += [f"words/zh: nobody says {text!r}" for text in known if text not in found.texts and not is_joint(text)]
     for text, said in known.items():
         if places(text) != places(said):
             lines.append(f"words/zh: other places than in {text!r}: {said!r}")

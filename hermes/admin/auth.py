@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
+from hermes.admin.home_services import open_existing_store
 from hermes.config.auth_file import AuthEntry, add_entry, read_entries, remove_entry
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
@@ -14,6 +15,7 @@ from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.protocols import KeyLedger
+from hermes.i18n.messages import N_
 from hermes.llm.key_pool import KeyPool, KeyState, key_ending
 from hermes.llm.key_sources import split_command
 from hermes.plugins import suggest_name
@@ -24,7 +26,6 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.model.credentials import Credentials, pool_name, with_stored_providers
 from hermes.sessions.model.model_route import choose_model
 from hermes.sessions.options import SessionOptions
-from hermes.store.store import Store
 from hermes.util.clock import SystemClock
 from hermes.util.text import strip_control_characters, to_one_line
 
@@ -40,15 +41,8 @@ async def open_key_admin(environ: Mapping[str, str]) -> "AsyncIterator[KeyAdmin]
     Reading creates nothing: without a database nothing is known about any key.
     """
     home = locate_home(environ)
-    home.check_usable()
-    if not home.database.exists():
-        yield KeyAdmin(home, environ, None)
-        return
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield KeyAdmin(home, environ, store.keys)
-    finally:
-        await store.close()
+    async with open_existing_store(home) as store:
+        yield KeyAdmin(home, environ, None if store is None else store.keys)
 
 
 class KeyAdmin:
@@ -80,7 +74,7 @@ class KeyAdmin:
         self._home.ensure_exists()
         entries = read_entries(self._home).get(name, ())
         if entry.key and any(other.key == entry.key for other in entries):
-            raise UsageError(f"This key of {name} is there already.", "`hermes auth list` shows it.")
+            raise UsageError(N_("This key of {name} is there already.", name=name), "`hermes auth list` shows it.")
         label = self._choose_label(entry, [other.label for other in entries])
         new = structs.replace(entry, id=os.urandom(6).hex(), label=label)
         add_entry(self._home, name, new)
@@ -92,7 +86,9 @@ class KeyAdmin:
         slot = str(row["slot"])
         if not slot.startswith("auth:"):
             where = "config.yaml" if slot.startswith("given:") else "`.env` or the environment"
-            raise UsageError(f"{row['label']} is not in auth.json.", f"Take it out of {where}.")
+            raise UsageError(
+                N_("{row} is not in auth.json.", row=row["label"]), N_("Take it out of {where}.", where=where)
+            )
         remove_entry(self._home, str(row["provider"]), slot.removeprefix("auth:"))
         if self._ledger is not None:
             await self._ledger.clear(str(row["provider"]), slot)
@@ -119,7 +115,9 @@ class KeyAdmin:
         found = next((row for row in rows if which in (row["label"], str(row["number"]))), None)
         if found is None:
             near = suggest_name(which, [str(row["label"]) for row in rows])
-            raise NotFoundError(f"{name} has no key {which!r}.", near or "`hermes auth list` shows them.")
+            raise NotFoundError(
+                N_("{name} has no key {which}.", name=name, which=repr(which)), near or "`hermes auth list` shows them."
+            )
         return found
 
     def resolve_provider(self, given: str) -> str:
@@ -134,7 +132,11 @@ class KeyAdmin:
                 name = load_record(name).name
             except ConfigError as error:
                 near = suggest_name(name, [*list_provider_names(), *ALIASES])
-                raise UsageError(error.message, near or f"Known are: {', '.join(list_provider_names())}.") from None
+                raise UsageError(
+                    error.message,
+                    near
+                    or N_("Known are: {list_provider_names}.", list_provider_names=", ".join(list_provider_names())),
+                ) from None
         if name == "local":
             raise UsageError("The embedded model needs no key.")
         if name != "custom":
@@ -186,7 +188,9 @@ class KeyAdmin:
         """Return the entry's label, or a new one that is not taken."""
         label = to_one_line(strip_control_characters(entry.label), _MAX_LABEL_LENGTH)
         if label in taken:
-            raise UsageError(f"There is a key of the label {label!r} already.", "Choose another --label.")
+            raise UsageError(
+                N_("There is a key of the label {label} already.", label=repr(label)), "Choose another --label."
+            )
         if label.isdecimal():
             raise UsageError(
                 "A label of digits only would be taken for a number in the list.", "Choose another --label."

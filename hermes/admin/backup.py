@@ -24,6 +24,7 @@ from msgspec import Struct
 import hermes
 from hermes.config import restore_journal
 from hermes.config.home import HermesHome, locate_home
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
@@ -107,7 +108,7 @@ class BackupWriter:
 
     def write_manifest(self, manifest: BackupManifest) -> None:
         """Write the manifest as the archive's last member."""
-        self._file.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        self._file.writestr(MANIFEST, msgspec.json.format(to_json(manifest)))
 
 
 @contextlib.contextmanager

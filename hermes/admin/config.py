@@ -6,7 +6,6 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from hermes.config.environment import merge_dotenv, parse_dotenv
@@ -31,6 +30,7 @@ from hermes.config.yaml_edit import (
     unset_value,
     write_text,
 )
+from hermes.core.encoding import to_plain
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.formats.openai_format import Plain
@@ -117,7 +117,7 @@ def set_setting(environ: Mapping[str, str], key: str, text: str) -> Plain:
     value = parse_value(setting, text)
     if _is_secret(value, setting.path[-1]):
         raise UsageError(
-            N_("A key on the command line would stand in the shell's history and in the list of processes."),
+            N_("A key on the command line would show up in the shell's history and in the list of processes."),
             N_("Keep it with `hermes auth add PROVIDER`, or name its variable: {example}", example="'${MY_KEY}'"),
         )
     change_settings(home, {setting.path: value})
@@ -200,8 +200,7 @@ def _find_faults(document: dict[str, object], file: Path) -> list[SettingsFault]
     try:
         settings = settings_from_document(document, file).settings
     except ConfigError as error:
-        message = f"{error.message} {error.hint}".removeprefix(f"{file}: ").strip()
-        return [SettingsFault(_key_in_message(message), message)]
+        return [SettingsFault(_key_in_message(str(error).removeprefix(f"{file}: ")), str(error))]
     return list(_find_unknown_names(settings))
 
 
@@ -217,7 +216,7 @@ def _find_unknown_names(settings: Settings) -> Iterator[SettingsFault]:
         try:
             look()
         except HermesError as error:
-            yield SettingsFault(key, f"{error.message} {error.hint}".strip())
+            yield SettingsFault(key, str(error))
 
     yield from fault_from("approvals", lambda: build_policy(settings, SessionOptions()))
     if settings.terminal.backend not in BACKENDS:
@@ -307,7 +306,7 @@ def _default_value(setting: Setting) -> object:
     value: object = Settings()
     for name in setting.path if setting.known else ():
         value = getattr(value, name, None) if isinstance(value, Struct) else None
-    return msgspec.to_builtins(value) if setting.known else None
+    return to_plain(value) if setting.known else None
 
 
 def _merge_defaults(default: dict[str, object], given: dict[str, object]) -> dict[str, object]:

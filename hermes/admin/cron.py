@@ -10,11 +10,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
+from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
-from hermes.config.home import locate_home
-from hermes.config.load import load_settings
+from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
 from hermes.core.parts import ImagePart, TextPart
@@ -34,8 +34,7 @@ from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.options import SessionOptions
 from hermes.sessions.secrets import build_redactor
 from hermes.store.jobs import InstantRow, JobRow
-from hermes.store.store import Store
-from hermes.util.clock import Clock, SystemClock
+from hermes.util.clock import Clock
 from hermes.util.process_identity import identify_this_process
 
 
@@ -188,7 +187,7 @@ def _build_outcome(actor: SessionActor, ended: TurnEnded, *, idle: bool, seconds
     ok = ended.reason.is_completed
     reason = ""
     if idle:
-        ok, reason = False, N_("there was no sign of life for {n} seconds", n=round(seconds))
+        ok, reason = False, N_("nothing happened for {n} seconds", n=round(seconds))
     elif not ok:
         reason = ended.error or str(ended.reason)
     elif actor.approvals.unasked:
@@ -314,7 +313,7 @@ def _plain_row(row: JobRow) -> Plain:
 
 
 def _plain_job(job: CronJob) -> Plain:
-    row: Plain = to_builtins(to_job_view(job))
+    row: Plain = to_plain(to_job_view(job))
     return row | {"wrong": ""}
 
 
@@ -335,21 +334,14 @@ def cron_admin_of_app(app: App) -> CronAdmin:
 @asynccontextmanager
 async def open_cron_admin(environ: Mapping[str, str], clock: Clock | None = None) -> AsyncIterator[CronAdmin]:
     """Open the job administration of this home for a front-end without a session; creates a missing home."""
-    home = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    redactor = await asyncio.to_thread(build_redactor, merge_dotenv(environ, home.env_file), home, settings)
-    store = await Store.open(home.root, clock or SystemClock())
-    try:
+    async with open_home_services(environ, clock) as on:
+        whole = merge_dotenv(environ, on.home.env_file)
         base = CronDeps(
-            home=home,
-            settings=settings,
+            home=on.home,
+            settings=on.settings,
             process=environ,
-            store=store,
-            redactor=redactor,
-            clock=clock or SystemClock(),
+            store=on.store,
+            redactor=await asyncio.to_thread(build_redactor, whole, on.home, on.settings),
+            clock=on.clock,
         )
         yield CronAdmin(base, lambda options: App(environ, options, clock=clock))
-    finally:
-        await store.close()

@@ -154,7 +154,7 @@ async def _check_database(home: HermesHome, fix: bool) -> DoctorCheck:
     newest = find_newest_backup(home)
     advice = N_("No backup is in the home; keep the file as it is, and copy it before anything else.")
     if newest is not None:
-        advice = N_("`hermes restore {name}` puts the newest backup back.", name=newest.name)
+        advice = N_("`hermes restore {name}` restores the newest backup.", name=newest.name)
     return DoctorCheck(
         name="database", state=PROBLEM, said=N_("hermes.db: {what}.", what=wrong[0].rstrip(".")), advice=advice
     )

@@ -4,8 +4,7 @@ import html
 import time
 from collections.abc import Sequence
 
-import msgspec
-
+from hermes.core.encoding import to_json
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import strip_control_characters
 
@@ -30,7 +29,7 @@ def export_session(found: Plain, format_name: str) -> bytes:
     messages = found["messages"]
     assert isinstance(messages, list)
     if format_name == "jsonl":
-        return b"".join(msgspec.json.encode(entry) + b"\n" for entry in [session, *messages])
+        return b"".join(to_json(entry) + b"\n" for entry in [session, *messages])
     made = _render_markdown(session, messages) if format_name == "md" else _render_page(session, messages)
     return made.encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Runs git for Hermes itself, without running anything that a repository brings along.
+"""Runs git for Hermes itself, without running anything that a repository contains.
 
 Hooks, filters, the file system monitor and pagers are switched off on the command line, which overrides every setting
 of the repository; the person's own settings stay. Differences, which a repository's programs may show, are never asked

@@ -5,15 +5,18 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
+from hermes.core.encoding import to_plain
 from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
 from hermes.sessions.options import SessionOptions
+from hermes.util.localizable import join_localizable
 
 if TYPE_CHECKING:
     from hermes.safety.secrets.redactor import Redactor
@@ -61,7 +64,7 @@ class PolicyChecker:
         """Answer one question. Raises UsageError for one without a subject."""
         asked = getattr(question, FIELDS[subject])
         if asked is None:
-            raise UsageError(f"The question has no member `{FIELDS[subject]}`.")
+            raise UsageError(N_("The question has no member `{FIELDS}`.", FIELDS=FIELDS[subject]))
         cwd = os.path.abspath(question.cwd or os.getcwd())
         if subject == "command":
             return self.check_command(asked, cwd)
@@ -114,7 +117,7 @@ class PolicyChecker:
         """Return the passages of a text that read like instructions to an agent."""
         from hermes.safety.injection import find_injections
 
-        return {"marks": [to_builtins(mark) for mark in find_injections(text)]}
+        return {"marks": [to_plain(mark) for mark in find_injections(text)]}
 
     def redact_secrets(self, text: str) -> Plain:
         """Return the text without secrets: those that this process holds, and what looks like one."""
@@ -150,7 +153,7 @@ def _summarize_findings(standing: Sequence[CommandFinding]) -> tuple[Verdict, st
     """Return verdict, rule and reason of the findings that remain against a call."""
     if not standing:
         return Verdict.ALLOW, "", ""
-    return standing[0].verdict, standing[0].rule, "; ".join(dict.fromkeys(one.reason for one in standing))
+    return standing[0].verdict, standing[0].rule, join_localizable("; ", dict.fromkeys(one.reason for one in standing))
 
 
 def _format_answer(verdict: Verdict, rule: str, reason: str, effects: tuple[CommandEffect, ...]) -> Plain:
@@ -158,5 +161,5 @@ def _format_answer(verdict: Verdict, rule: str, reason: str, effects: tuple[Comm
         "verdict": verdict.value,
         "rule": rule,
         "reason": reason,
-        "effects": [to_builtins(effect) for effect in effects],
+        "effects": [to_plain(effect) for effect in effects],
     }

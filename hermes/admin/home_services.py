@@ -1,4 +1,7 @@
-"""The settings and the store of a home, for verbs that need neither model nor gateway."""
+"""The settings and the store of a home, for verbs that need neither model nor gateway.
+
+`open_home_services` creates what is missing, `open_existing_store` creates nothing.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,15 +26,29 @@ class HomeServices(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_home_services(environ: Mapping[str, str]) -> AsyncIterator[HomeServices]:
+async def open_home_services(environ: Mapping[str, str], clock: Clock | None = None) -> AsyncIterator[HomeServices]:
     """Open this home, and create it when there is none. Raises ConfigError, StoreError."""
     home = locate_home(environ)
     home.check_usable()
     settings = load_settings(home).settings
     home.ensure_exists()
-    clock = SystemClock()
+    clock = clock or SystemClock()
     store = await Store.open(home.root, clock)
     try:
         yield HomeServices(home=home, environ=environ, settings=settings, store=store, clock=clock)
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def open_existing_store(home: HermesHome) -> AsyncIterator[Store | None]:
+    """Open the home's store; yield None, with nothing created, when there is none yet."""
+    home.check_usable()
+    if not home.database.exists():
+        yield None
+        return
+    store = await Store.open(home.root, SystemClock())
+    try:
+        yield store
     finally:
         await store.close()

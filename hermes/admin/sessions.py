@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 
+from hermes.admin.home_services import open_existing_store
 from hermes.config.home import HermesHome, locate_home
 from hermes.core.errors import BusyError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_
@@ -15,7 +16,6 @@ from hermes.sessions.formats.openai_format import Plain, to_openai
 from hermes.sessions.session_lookup import find_session, row_to_dict
 from hermes.store.records import MessageState, StoredMessage
 from hermes.store.store import Store
-from hermes.util.clock import SystemClock
 from hermes.util.text import strip_control_characters, to_one_line
 
 MAX_TITLE_LENGTH = 200
@@ -29,28 +29,12 @@ async def open_session_admin(environ: Mapping[str, str]) -> "AsyncIterator[Sessi
     Raises NotFoundError when the home has none yet, so that looking creates nothing.
     """
     home = locate_home(environ)
-    home.check_usable()
-    if not home.database.exists():
-        raise NotFoundError(f"There are no sessions in {home.root} yet.", 'Start one: hermes -z "..."')
-    store = await Store.open(home.root, SystemClock())
-    try:
+    async with open_existing_store(home) as store:
+        if store is None:
+            raise NotFoundError(
+                N_("There are no sessions in {root} yet.", root=home.root), 'Start one: hermes -z "..."'
+            )
         yield SessionAdmin(store, home)
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def open_existing_store(home: HermesHome) -> "AsyncIterator[Store | None]":
-    """Open the home's store; yield None, with nothing created, when there is none yet."""
-    home.check_usable()
-    if not home.database.exists():
-        yield None
-        return
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 class SessionNode(Struct, kw_only=True):
@@ -190,7 +174,9 @@ class SessionAdmin:
                 self._store.checkpoints, ObjectStore(self._home.checkpoints), CheckpointRetention(total=1 << 62)
             )
         except OSError as error:
-            raise StoreError(f"The copies of its files cannot be deleted: {error.strerror}.") from None
+            raise StoreError(
+                N_("The copies of its files cannot be deleted: {strerror}.", strerror=error.strerror)
+            ) from None
 
     async def delete_session(self, name: str) -> str:
         """Delete a session with all its data and files, and describe what was done.
@@ -208,8 +194,13 @@ class SessionAdmin:
         if tip == row.id:
             return row.id
         gone = len(before) - len(await self._store.sessions.list_lineage(tip)) - 1
-        others = f", and with it {gone} more parts of the past of {tip}" if gone > 0 else ""
-        return f"{row.id}{others}; what was condensed since then stands in {tip} again as it was"
+        others = N_(", and with it {gone} more parts of the past of {tip}", gone=gone, tip=tip) if gone > 0 else ""
+        return N_(
+            "{id}{others}; the messages condensed since then are restored in {tip}",
+            id=row.id,
+            others=others,
+            tip=tip,
+        )
 
 
 def _totals_row(row: tuple[str, int, int, int]) -> Plain:
@@ -226,4 +217,10 @@ def _delete_session_files(home: HermesHome, session_id: str) -> None:
         for file in home.trajectories.glob(f"{glob.escape(session_id)}_turn_*.json"):
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"The files of session {session_id} cannot be deleted: {error.strerror}.") from None
+        raise StoreError(
+            N_(
+                "The files of session {session_id} cannot be deleted: {strerror}.",
+                session_id=session_id,
+                strerror=error.strerror,
+            )
+        ) from None

@@ -6,12 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
+from hermes.admin.home_services import open_home_services
 from hermes.config.environment import merge_dotenv
-from hermes.config.home import locate_home
-from hermes.config.load import load_settings
+from hermes.core.encoding import to_plain
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.sessions.app import App
 from hermes.sessions.features.skills import build_skills
 from hermes.sessions.formats.openai_format import Plain
@@ -20,10 +19,8 @@ from hermes.skills.diff import diff_lines
 from hermes.skills.files import Files
 from hermes.skills.skill_library import SkillChange, SkillLibrary
 from hermes.store.revisions import Revision, RevisionAuthor, RevisionState
-from hermes.store.store import Store
 from hermes.tools.session import WebAccess
-from hermes.util.clock import SystemClock
-from hermes.util.text import escape_unseen_characters, redact_url
+from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
     from hermes.skills.install import SkillPackage
@@ -116,7 +113,7 @@ class SkillAdmin:
 
     async def install_package(self, package: "SkillPackage") -> Plain:
         """Install a package as it is; the user has approved exactly these files."""
-        reason = f"installed from {package.source}, sha256 {package.sha256}"
+        reason = N_("installed from {source}, sha256 {sha256}", source=package.source, sha256=package.sha256)
         return await self._apply_change(package.name, package.files, RevisionAuthor.IMPORT, reason)
 
     async def remove_skill(self, name: str) -> Plain:
@@ -124,9 +121,13 @@ class SkillAdmin:
         known = await asyncio.to_thread(self.skills.catalog.list_all)
         skill = next((one for one in known if one.name == name), None)
         if skill is None:
-            raise NotFoundError(f"There is no skill {name[:80]!r}.", "`hermes skills list` shows them.")
+            raise NotFoundError(
+                N_("There is no skill {name}.", name=repr(name[:80])), "`hermes skills list` shows them."
+            )
         if skill.tier != "own":
-            raise UsageError(f"{name} is {skill.tier}.", "Name it in `skills.disabled` in config.yaml.")
+            raise UsageError(
+                N_("{name} is {tier}.", name=name, tier=skill.tier), "Name it in `skills.disabled` in config.yaml."
+            )
         return await self._apply_change(name, None, RevisionAuthor.PERSON, "removed")
 
     async def _apply_change(self, name: str, after: Files | None, author: RevisionAuthor, reason: str) -> Plain:
@@ -135,16 +136,26 @@ class SkillAdmin:
 
     async def _fetch_archive(self, url: str) -> bytes:
         if not url.startswith("https://") or self._web is None:
-            raise UsageError(f"{redact_url(url)} is no https address.", "Download it yourself and name the file.")
+            raise UsageError(
+                N_("{redact_url} is no https address.", redact_url=redact_url(url)),
+                "Download it yourself and name the file.",
+            )
         from hermes.skills.install import ARCHIVE_LIMIT
         from hermes.web.fetch import FetchLimits
 
         async with self._web.make_fetcher(limits=FetchLimits(bytes=ARCHIVE_LIMIT)) as fetcher:
             page = await fetcher.fetch_page(url)
         if page.other_site:
-            raise UsageError(f"{redact_url(url)} leads to {redact_url(page.other_site)}.", "Name that, if you want it.")
+            raise UsageError(
+                N_(
+                    "{redact_url} leads to {redact_url_2}.",
+                    redact_url=redact_url(url),
+                    redact_url_2=redact_url(page.other_site),
+                ),
+                "Name that, if you want it.",
+            )
         if page.status != 200:
-            raise UsageError(f"{redact_url(url)} answers {page.status}.")
+            raise UsageError(N_("{redact_url} answers {status}.", redact_url=redact_url(url), status=page.status))
         return page.body
 
     async def _find_change(self, which: str) -> Revision:
@@ -154,7 +165,10 @@ class SkillAdmin:
         waiting = [one for one in changes if one.state is RevisionState.PENDING]
         made = [one for one in changes if one.state in _APPLIED_STATES]
         if not waiting and not made:
-            raise NotFoundError(f"No change of a skill {which[:80]!r} is known.", "`hermes skills pending` lists them.")
+            raise NotFoundError(
+                N_("No change of a skill {which} is known.", which=repr(which[:80])),
+                "`hermes skills pending` lists them.",
+            )
         return (waiting or made)[0]
 
 
@@ -167,24 +181,12 @@ def skill_admin(app: App) -> SkillAdmin:
 @asynccontextmanager
 async def open_skill_admin(environ: Mapping[str, str]) -> AsyncIterator[SkillAdmin]:
     """Open the skills of this home, for a front-end that has no session. Creates the home when there is none."""
-    home = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    store = await Store.open(home.root, SystemClock())
-    try:
-        whole = merge_dotenv(environ, home.env_file)
-        skills = build_skills(home, settings, whole, store)
+    async with open_home_services(environ) as on:
+        whole = merge_dotenv(environ, on.home.env_file)
+        skills = build_skills(on.home, on.settings, whole, on.store)
         await skills.settle_interrupted()
-        private = settings.security.allow_private_urls
-        yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=settings.model.ca_bundle))
-    finally:
-        await store.close()
-
-
-def escape_text(text: str) -> str:
-    """Escape what a terminal would obey and what cannot be seen."""
-    return escape_unseen_characters(text)
+        private = on.settings.security.allow_private_urls
+        yield SkillAdmin(skills, WebAccess(environ=whole, private=private, ca_file=on.settings.model.ca_bundle))
 
 
 def skill_row(skill: Skill) -> Plain:
@@ -206,12 +208,12 @@ def skill_row(skill: Skill) -> Plain:
 def _unusable_reason(skill: Skill) -> str:
     if skill.head.wrong or skill.hidden_by:
         return "; ".join(skill.head.wrong or (skill.hidden_by,))
-    return f"lacks {', '.join(skill.missing)}" if skill.missing else ""
+    return N_("lacks {missing}", missing=", ".join(skill.missing)) if skill.missing else ""
 
 
 def skill_revision_row(revision: Revision) -> Plain:
     """Return a change as plain values, without the texts."""
-    row: Plain = to_builtins(revision)
+    row: Plain = to_plain(revision)
     what = "delete" if revision.after is None else "create" if revision.before is None else "change"
     row = {name: value for name, value in row.items() if name not in ("before", "after", "kind")}
     return row | {"what": what, "sources": list(revision.sources)}

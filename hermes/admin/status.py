@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import hermes
 from hermes.admin.auth import open_key_admin
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.admin.usage import CacheSavings, cap_row, total_row
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, find_current_profile, locate_home

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.config.settings import Settings
@@ -40,22 +40,19 @@ async def build_usage_report(environ: Mapping[str, str], *, since: str = "", ses
     NotFoundError when the home holds nothing yet, UsageError for an invalid date.
     """
     home = locate_home(environ)
-    home.check_usable()
-    clock = SystemClock()
     begin = _parse_date(since) if since else None
-    if not home.database.exists():
-        raise NotFoundError(f"Nothing was spent in {home.root} yet.", 'Start a session: hermes -z "..."')
-    settings = load_settings(home).settings
-    store = await Store.open(home.root, clock)
-    try:
+    async with open_existing_store(home) as store:
+        if store is None:
+            raise NotFoundError(
+                N_("Nothing was spent in {root} yet.", root=home.root), 'Start a session: hermes -z "..."'
+            )
+        settings = load_settings(home).settings
         session_id = (await find_session(store, session)).id if session else None
         await store.spending.settle_lost()
-        now = clock.now()
+        now = SystemClock().now()
         spent = await _spend_sections(store, CacheSavings(settings), now, begin, session_id)
         caps = configured_caps(settings, now, session_id=session_id or "")
         return spent | await _cap_sections(store, caps, with_session=session_id is not None)
-    finally:
-        await store.close()
 
 
 class CacheSavings:
@@ -167,7 +164,7 @@ def _parse_date(text: str) -> float:
     try:
         return time.mktime(time.strptime(text, _DAY))
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is not a date.", "Write it as 2026-11-01.") from None
+        raise UsageError(N_("{text} is not a date.", text=repr(text)), "Write it as 2026-11-01.") from None
 
 
 def _total_without_key(totals: Sequence[SpendTotal], saving: int | None) -> Plain:

@@ -17,6 +17,7 @@ from msgspec import Meta, structs
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome
 from hermes.config.load import load_settings
+from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import ConfigError, NotFoundError, UsageError
 from hermes.core.secret import KeyHolder
 from hermes.i18n.messages import N_
@@ -121,7 +122,7 @@ class WebhookRouteFile:
 
     def write_routes(self, routes: WebhookRoutes) -> None:
         """Replace all routes."""
-        write_atomic(self.file, msgspec.json.format(msgspec.json.encode(routes)) + b"\n", mode=0o600)
+        write_atomic(self.file, msgspec.json.format(to_json(routes)) + b"\n", mode=0o600)
 
 
 class WebhookAdmin:
@@ -195,7 +196,7 @@ def sign_report(name: str, route: WebhookRoute, body: bytes, now: float) -> tupl
 
 def route_without_secret(name: str, route: WebhookRoute) -> dict[str, object]:
     """Return a route without its secret."""
-    fields: dict[str, object] = msgspec.to_builtins(structs.replace(route, secret=""))
+    fields: dict[str, object] = to_plain(structs.replace(route, secret=""))
     del fields["secret"]
     return {"name": name, **fields}
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from hermes.admin.git import Git, find_repository
 from hermes.config.home import locate_base_folder, locate_home
 from hermes.config.trusted_folders import is_trusted, read_trusted_folders, set_trust
+from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.i18n.messages import N_, tr, tr_plural
 from hermes.plugins import suggest_name
@@ -158,7 +159,7 @@ class Worktrees:
         git.run_git("worktree", "add", "--quiet", "-b", record.branch, str(root), base)
         try:
             root.chmod(0o700)
-            write_atomic(self._record_file(name), msgspec.json.encode(record), mode=0o600)
+            write_atomic(self._record_file(name), to_json(record), mode=0o600)
             self._set_trust(root, trusted=self._is_trusted(top))
         except OSError as error:
             raise StoreError(N_("{path} cannot be written: {reason}.", path=root, reason=error.strerror)) from None

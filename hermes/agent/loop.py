@@ -16,6 +16,7 @@ from hermes.core.events import RequestEnded, RequestStarted, TurnEnded
 from hermes.core.messages import Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.stream import Answer
+from hermes.i18n.messages import N_
 from hermes.llm.client import MAX_DELAY
 from hermes.util.cancellation import run_ignoring_cancellation
 from hermes.util.text import to_one_line
@@ -52,8 +53,12 @@ async def run_turn(deps: TurnDeps, state: TurnState, emit: Emit) -> TurnEnded:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of our own: logged, and named as the turn's end
         _LOG.exception("turn %s failed", state.turn_id)
-        said = f"Hermes failed by an error of its own ({type(error).__name__}: {to_one_line(str(error))})."
-        state.end_turn(ExitReason.LOCAL_ERROR, f"{said} What was said so far is kept; try again.")
+        said = N_(
+            "Hermes hit an internal error ({name}: {error}).",
+            name=type(error).__name__,
+            error=to_one_line(str(error)),
+        )
+        state.end_turn(ExitReason.LOCAL_ERROR, N_("{said} The answer so far is kept; try again.", said=said))
     # A stop that comes this late changes nothing: the turn has ended, and only its end is still written down.
     return await run_ignoring_cancellation(_close_turn(deps, state, emit))
 

@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from msgspec import Struct, field
 
+from hermes.core.encoding import to_json
 from hermes.core.parts import ToolCallPart, ToolResultPart, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.tools.registry import Toolbox
 
 _FAILED = (ToolStatus.ERROR, ToolStatus.REFUSED, ToolStatus.INVALID)
@@ -82,19 +84,19 @@ class LoopDetector(Struct):
 
     def _count_failure(self, key: _Key) -> LoopFinding:
         count = self._exact_failures[key] = self._exact_failures.get(key, 0) + 1
-        said = f"The same call of {key[0]} has failed {count} times with the same arguments."
+        said = N_("The same call of {key} has failed {count} times with the same arguments.", key=key[0], count=count)
         return self._make_finding(count, self.limits.warn.exact_failure, self.limits.stop.exact_failure, said)
 
     def _count_tool_failure(self, name: str, *, failed: bool) -> LoopFinding:
         count = self._tool_failures[name] = self._tool_failures.get(name, 0) + 1 if failed else 0
-        said = f"{name} has failed {count} times in a row."
+        said = N_("{name} has failed {count} times in a row.", name=name, count=count)
         return self._make_finding(count, self.limits.warn.same_tool_failure, self.limits.stop.same_tool_failure, said)
 
     def _count_repetition(self, key: _Key, text: str) -> LoopFinding:
         last, count = self._repetitions.get(key, ("", 0))
         count = count + 1 if last == text else 1
         self._repetitions[key] = (text, count)
-        said = f"The same call of {key[0]} has given the same result {count} times."
+        said = N_("The same call of {key} has given the same result {count} times.", key=key[0], count=count)
         return self._make_finding(count, self.limits.warn.no_progress, self.limits.stop.no_progress, said)
 
     def _forget_others(self, keys: Collection[_Key]) -> None:
@@ -117,6 +119,6 @@ def _pick_worse(one: LoopFinding, other: LoopFinding) -> LoopFinding:
 
 def _normalize_arguments(arguments: str) -> str:
     try:
-        return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
+        return to_json(msgspec.json.decode(arguments), is_sorted=True).decode()
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return arguments

@@ -17,6 +17,8 @@ from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason, FailureKind
 from hermes.core.parts import TextPart, ToolCallPart
 from hermes.core.stream import Answer, Failure
+from hermes.i18n.messages import N_
+from hermes.util.localizable import join_localizable
 from hermes.util.text import end_sentence
 
 ModelOutcome = Answer | Failure
@@ -192,7 +194,7 @@ async def _end_with_text(outcome: ModelOutcome, deps: TurnDeps, state: TurnState
     await _append_answer(outcome, text_message, state, emit)
     if _is_stream_cut(outcome, state):
         why = outcome.message if isinstance(outcome, Failure) else "the provider could not finish it."
-        state.end_turn(ExitReason.PARTIAL_STREAM, f"The answer was cut off: {why}")
+        state.end_turn(ExitReason.PARTIAL_STREAM, N_("The answer was cut off: {why}", why=why))
     elif state.final:
         state.end_turn(ExitReason.BUDGET_EXHAUSTED, "The limit of steps for one turn (agent.max_turns) was reached.")
     elif _is_length_cut(outcome):
@@ -237,7 +239,7 @@ async def _continue_from_thought(outcome: ModelOutcome, deps: TurnDeps, state: T
 
 async def _fall_back_after_empty(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> bool | None:
     title = state.model.endpoint.record.title
-    failure = Failure(kind=FailureKind.BAD_RESPONSE, message=f"{title} gave only empty answers.")
+    failure = Failure(kind=FailureKind.BAD_RESPONSE, message=N_("{title} gave only empty answers.", title=title))
     return await deps.epochs.fall_back(state, failure, emit)
 
 
@@ -292,13 +294,15 @@ async def _end_failed(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, e
         "Try again later, or configure a fallback model (`fallback_providers`)." if outcome.retryable else ""
     )
     if outcome.retry_after is not None and outcome.retry_after >= _TELL_AFTER_SECONDS:
-        hint = f"It asks to wait until {_moment(deps.clock.now() + outcome.retry_after)}. {hint}"
-    state.end_turn(reason, f"{end_sentence(outcome.message)} {hint}".strip())
+        hint = N_(
+            "It asks to wait until {moment}. {hint}", moment=_moment(deps.clock.now() + outcome.retry_after), hint=hint
+        )
+    state.end_turn(reason, join_localizable(" ", (end_sentence(outcome.message), hint)))
 
 
 async def _end_over_cap(outcome: ModelOutcome, deps: TurnDeps, state: TurnState, emit: Emit) -> None:
     assert isinstance(outcome, Failure)
-    state.end_turn(ExitReason.SPEND_LIMIT, f"{outcome.message} {outcome.hint}".strip())
+    state.end_turn(ExitReason.SPEND_LIMIT, join_localizable(" ", (outcome.message, outcome.hint)))
 
 
 def _moment(at: float) -> str:

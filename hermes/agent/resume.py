@@ -7,6 +7,7 @@ from hermes.core.events import Level, Notice
 from hermes.core.messages import FinishReason, Message, Role, program_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
+from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line
 
 _UNFINISHED = (FinishReason.LENGTH, FinishReason.CUT)
@@ -57,7 +58,7 @@ async def _notify_uncertain(last: Message, resumed: ResumedTurn, deps: TurnDeps,
         result = resumed.results.get(call.call_id)
         if result is not None and result.status is ToolStatus.UNCERTAIN:
             what = f"{call.name} {to_one_line(call.arguments, 100)}"
-            said = f"The program ended while this ran: {what}. All, part or none of it may have happened."
+            said = N_("The program ended while this ran: {what}. All, part or none of it may have happened.", what=what)
             await emit(Notice(level=Level.WARNING, text=said))
 
 

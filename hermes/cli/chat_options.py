@@ -7,7 +7,7 @@ import sys
 from hermes.cli.parser import CommandParser
 from hermes.core.errors import UsageError
 from hermes.core.usage import is_amount
-from hermes.i18n.messages import tr
+from hermes.i18n.messages import N_, tr
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import clean_surrogates
 
@@ -75,11 +75,13 @@ def build_app_options(args: argparse.Namespace) -> SessionOptions:
         cwd = os.getcwd()
     except OSError as error:
         raise UsageError(
-            f"The working folder cannot be used: {error.strerror}.", "Change to one that exists."
+            N_("The working folder cannot be used: {strerror}.", strerror=error.strerror), "Change to one that exists."
         ) from None
     for name in (args.model, args.provider, args.base_url):
         if name != clean_surrogates(name):
-            raise UsageError(f"{clean_surrogates(name)!r} is not text in UTF-8.")
+            raise UsageError(
+                N_("{clean_surrogates} is not text in UTF-8.", clean_surrogates=repr(clean_surrogates(name)))
+            )
     if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be above zero.")
     _check_spending_caps(args)

@@ -1,4 +1,4 @@
-"""Describe what every command takes, read from the parsers themselves, for completion and for the documents."""
+"""Every command with its options, taken from the parsers that the commands build: for completion and the documents."""
 
 import argparse
 from collections.abc import Iterator

@@ -180,8 +180,9 @@ class _GatewayCall:
     def _hand_over(self, session_id: str, received: bytes) -> int:
         """Hand the connection over to the module that can show everything and ask questions."""
         from hermes.cli.plain.attached import finish_oneshot
+        from hermes.config.language import use_detected_language
 
-        _set_process_language()
+        use_detected_language()
         return finish_oneshot(self._connection, received + bytes(self._buffer), session_id, self._terminal)
 
     def _read_line(self) -> bytes:
@@ -244,18 +245,10 @@ def _connect_gateway(connection: "socket", path: str) -> bool:
     return bool(struct.unpack("3i", connection.getsockopt(1, 17, 12))[1] == os.getuid())
 
 
-def _set_process_language() -> None:
-    """Use the language that this person wants, now that something is to be printed."""
-    from hermes.config.environment import copy_environment
-    from hermes.config.language import detect_language
-    from hermes.i18n.messages import set_language
-
-    set_language(detect_language(copy_environment()))
-
-
 def _report_error(text: str, code: int) -> int:
     from hermes.cli.output import print_error
+    from hermes.config.language import use_detected_language
 
-    _set_process_language()
+    use_detected_language()
     print_error(text)
     return code

@@ -22,7 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
         chosen = _select_profile(_join_text_options(args))
         code, chosen = _try_gateway(chosen)
         if code is None:
-            _set_process_language()
+            from hermes.config.language import use_detected_language
+
+            use_detected_language()
             code = _dispatch_command(chosen)
         sys.stdout.flush()
         return code
@@ -49,15 +51,6 @@ def _try_gateway(args: list[str]) -> tuple[int | None, list[str]]:
     from hermes.cli.gateway_client import run_through_gateway
 
     return run_through_gateway(args)
-
-
-def _set_process_language() -> None:
-    """Use the language that this person wants for everything that is printed from here on."""
-    from hermes.config.environment import copy_environment
-    from hermes.config.language import detect_language
-    from hermes.i18n.messages import set_language
-
-    set_language(detect_language(copy_environment()))
 
 
 def _report_unexpected(error: OSError) -> int:

@@ -9,11 +9,17 @@ import sys
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import join_sentences, localize, tr
 from hermes.util.text import escape_unseen_characters
 
 EXIT_INTERRUPTED = 130
+YES_ANSWERS = ("y", "yes", "是", "好")
+"""Answers that count as a yes."""
+NO_ANSWERS = ("n", "no", "否", "不")
+_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
+_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
 
 
 def print_error(text: str) -> None:
@@ -37,12 +43,9 @@ def report_failure(error: HermesError) -> int:
     return error.exit_code
 
 
-YES_ANSWERS = ("y", "yes", "是", "好")
-
-
 def print_json(value: object) -> None:
     """Print the value as indented JSON on standard output."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(to_json(value)).decode() + "\n")
 
 
 def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
@@ -54,7 +57,7 @@ def confirm_action(question: str, *, yes: bool, what: str) -> bool | None:
     if yes:
         return True
     if not sys.stdin.isatty():
-        print_error(tr("{what} needs a yes: add --yes.", what=what))
+        print_error(tr("{what} needs confirmation: add --yes.", what=what))
         return None
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in YES_ANSWERS
@@ -66,7 +69,7 @@ def wrap_for_terminal(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
-    from hermes.markup.charts import fold_line
+    from hermes.markup.cells import fold_line
 
     columns = shutil.get_terminal_size((80, 24)).columns
     return "\n".join(part for line in text.split("\n") for part in fold_line(line, columns))
@@ -97,29 +100,15 @@ class StreamingWrapper:
         return shown
 
     def _place_word(self, piece: str) -> str:
-        from hermes.markup.charts import text_width
+        from hermes.markup.cells import measure_width
 
         columns = shutil.get_terminal_size((80, 24)).columns
         if piece == "\n":
             self._at = 0
             return piece
-        size = text_width(piece)
+        size = measure_width(piece)
         if not self._at or self._at + size <= columns:
             self._at += size
             return piece
         self._at = 0 if piece.isspace() else size
         return "\n" if piece.isspace() else f"\n{piece}"
-
-
-_WORD_PATTERN = re.compile(r"\n|[^\S\n]|[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+")
-_INCOMPLETE_WORD = re.compile(r"[^\s\u2e80-\u9fff\uff00-\uffef]+")
-
-
-def format_bytes(count: int) -> str:
-    """Format a number of bytes in few characters: 812 B, 1.4 MB."""
-    value, units = float(count), ("B", "kB", "MB", "GB", "TB")
-    for unit in units:
-        if value < 1000 or unit == units[-1]:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError

@@ -8,32 +8,9 @@ from typing import NoReturn
 
 from hermes.cli.output import print_error
 from hermes.i18n.messages import ENGLISH, N_, full_stop, get_language, join_sentences, localize, tr
+from hermes.util.localizable import join_localizable
 
 _capturing_parser: ContextVar[bool] = ContextVar("looked_at", default=False)
-
-
-class ParserCaptured(Exception):  # noqa: N818 - no error
-    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
-
-    def __init__(self, parser: "CommandParser") -> None:
-        super().__init__()
-        self.parser = parser
-
-
-def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
-    """Return the parser of a command without running it. Help, completion and the documents are built from it,
-    so a command's arguments are defined once.
-    """
-    before = _capturing_parser.set(True)
-    try:
-        run([])
-    except ParserCaptured as found:
-        return found.parser
-    finally:
-        _capturing_parser.reset(before)
-    raise AssertionError(f"{run.__module__} parses nothing")
-
-
 _ARGPARSE_PHRASES = (
     N_("options"),
     N_("positional arguments"),
@@ -58,9 +35,45 @@ _REPLACED_MESSAGES = (
         re.compile(r"argument (?P<name>.+): invalid float value: (?P<value>.+)"),
         N_("{name} takes a number, not {value}"),
     ),
-    (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value behind it")),
+    (re.compile(r"argument (?P<name>.+): expected one argument"), N_("{name} needs a value")),
 )
 """Messages of argparse that are replaced by our own."""
+
+
+class ParserCaptured(Exception):  # noqa: N818 - no error
+    """Raised instead of parsing, to hand a command's parser to `capture_parser`. Nothing was parsed or run."""
+
+    def __init__(self, parser: "CommandParser") -> None:
+        super().__init__()
+        self.parser = parser
+
+
+def capture_parser(run: Callable[[list[str]], int]) -> "CommandParser":
+    """Return the parser of a command without running it. Help, completion and the documents are built from it,
+    so a command's arguments are defined once.
+    """
+    before = _capturing_parser.set(True)
+    try:
+        run([])
+    except ParserCaptured as found:
+        return found.parser
+    finally:
+        _capturing_parser.reset(before)
+    raise AssertionError(f"{run.__module__} parses nothing")
+
+
+def _localize_argparse_message(message: str) -> str:
+    """Translate a message; argparse hands its own over in English, with their values filled in."""
+    for form, words in _REPLACED_MESSAGES:
+        if found := form.fullmatch(message):
+            return tr(words, **found.groupdict())
+    for template in _ARGPARSE_PHRASES:
+        form = re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+)", re.escape(template)))
+        if found := form.fullmatch(message):
+            return tr(
+                template, **{name: _localize_argparse_message(value) for name, value in found.groupdict().items()}
+            )
+    return localize(message)
 
 
 class _LocalizedHelpFormatter(argparse.HelpFormatter):
@@ -87,12 +100,12 @@ class _LocalizedHelpFormatter(argparse.HelpFormatter):
             action.help = known
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        return wrap_to_columns(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
+        return _wrap_paragraph(text, width) if get_language() != ENGLISH else super()._split_lines(text, width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if get_language() == ENGLISH:
             return super()._fill_text(text, width, indent)
-        return "\n".join(indent + line for line in wrap_to_columns(text, width))
+        return "\n".join(indent + line for line in _wrap_paragraph(text, width))
 
 
 def _localize_headings(text: str) -> str:
@@ -102,22 +115,10 @@ def _localize_headings(text: str) -> str:
     return text
 
 
-def wrap_to_columns(text: str, columns: int) -> list[str]:
-    """Wrap the text to so many columns. Chinese may break between any two characters, but not before a closing mark."""
-    from hermes.markup.charts import text_width
+def _wrap_paragraph(text: str, columns: int) -> list[str]:
+    from hermes.markup.cells import fold_line
 
-    lines: list[str] = []
-    line, room = "", max(columns, 20)
-    for piece in _UNBREAKABLE_UNITS.findall(" ".join(text.split())):
-        if line and text_width(line) + text_width(piece.rstrip()) > room and piece[0] not in _CLOSING_MARKS:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece if line else piece.lstrip()
-    return [*lines, line.rstrip()] if line.strip() else lines
-
-
-_UNBREAKABLE_UNITS = re.compile(r"[\u2e80-\u9fff\uff00-\uffef] ?|[^\s\u2e80-\u9fff\uff00-\uffef]+ ?| ")
-_CLOSING_MARKS = "，。；：？！）」”、"
+    return fold_line(" ".join(text.split()), columns)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -163,10 +164,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a hint and exit with code 2."""
-        for form, words in _REPLACED_MESSAGES:
-            if found := form.fullmatch(message):
-                message = N_(words, **found.groupdict())
-        said = localize(message).rstrip(".。")
+        said = _localize_argparse_message(message).rstrip(".。")
         hint = tr("`{command} --help` shows what there is.", command=self.prog)
         print_error(join_sentences(said if said.endswith(("?", "？")) else f"{said}{full_stop()}", hint))
         raise SystemExit(2)
@@ -200,11 +198,16 @@ class CommandParser(argparse.ArgumentParser):
 
         first = rest[0]
         if not first.startswith("-"):
-            self.error(f"{first!r} is one word too many. {self.stray_word_hint}".rstrip())
+            self.error(
+                join_localizable(
+                    " ", filter(None, (N_("{first!r} is one word too many.", first=first), self.stray_word_hint))
+                )
+            )
         name = first.partition("=")[0]
         if name in self.iterate_options():
-            self.error(f"{name} stands behind a verb, such as `list`")
-        self.error(f"there is no option {name}. {suggest_name(name, self.iterate_options())}".rstrip())
+            self.error(N_("{name} goes after a subcommand, such as `list`", name=name))
+        near = suggest_name(name, self.iterate_options())
+        self.error(join_localizable(" ", (N_("there is no option {name}.", name=name), near)))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check a value against the choices, as argparse does, and name the nearest choice first in the error."""
@@ -219,4 +222,4 @@ class CommandParser(argparse.ArgumentParser):
             near=suggest_name(str(value), choices),
             choices=", ".join(choices),
         )
-        raise argparse.ArgumentError(None, said)
+        self.error(said)

@@ -1,6 +1,7 @@
 """The table of verbs: which function answers each, and what it does. A verb is imported when it is loaded."""
 
 from collections.abc import Callable
+from functools import partial
 
 from hermes.i18n.messages import N_
 
@@ -8,84 +9,86 @@ VERBS: dict[str, tuple[str, str]] = {
     "chat": ("hermes.cli.chat", N_("talk with the agent (`-q TEXT` for one message, with its work shown)")),
     "setup": (
         "hermes.cli.commands.setup",
-        N_("from nothing to a working model; takes over what another agent has kept"),
+        N_("set up a working model; import what another agent has stored"),
     ),
     "model": ("hermes.cli.commands.model", N_("the model that answers: show, choose, list")),
-    "tools": ("hermes.cli.commands.tools", N_("list the tool sets, and switch them on or off")),
-    "config": ("hermes.cli.commands.config", N_("show, set, edit and check the settings")),
+    "tools": ("hermes.commands.tools:TOOLS", N_("list the tool sets, and switch them on or off")),
+    "config": ("hermes.cli.commands.config:CONFIG", N_("show, set, edit and check the settings")),
     "status": (
-        "hermes.cli.commands.status",
-        N_("how things stand: model, keys, sandbox, sessions, money, what waits, on one screen"),
+        "hermes.commands.status:STATUS",
+        N_("everything on one screen: model, keys, sandbox, sessions, money, pending approvals"),
     ),
     "gateway": (
-        "hermes.cli.commands.gateway.gateway",
+        "hermes.cli.commands.gateway:GATEWAY",
         N_("answer on chat platforms, and run jobs when they are due"),
     ),
-    "send": ("hermes.cli.commands.gateway.send", N_("say something to a chat, from a script")),
+    "send": ("hermes.cli.commands.send:SEND", N_("send a message to a chat, from a script")),
     "people": (
-        "hermes.cli.commands.gateway.people",
+        "hermes.commands.people:PEOPLE",
         N_("who may talk with the agent from chats: list, add, change, remove"),
     ),
     "pairing": (
-        "hermes.cli.commands.gateway.people:run_pairing",
-        N_("make, list and take back the codes by which somebody becomes known"),
+        "hermes.commands.people:PAIRING",
+        N_("make, list and revoke pairing codes"),
     ),
     "audit": (
-        "hermes.cli.commands.gateway.people:run_audit",
+        "hermes.commands.people:AUDIT",
         N_("what people did from chats: messages, answers, changes, unknown senders"),
     ),
     "sessions": (
-        "hermes.cli.commands.sessions",
+        "hermes.commands.sessions:SESSIONS",
         N_("list, show, search, rename, export, prune and delete sessions"),
     ),
     "insights": (
-        "hermes.cli.commands.spending:run_insights",
+        "hermes.commands.usage:INSIGHTS",
         N_("tokens, money and work by day, hour, model and tool, as pictures"),
     ),
-    "usage": ("hermes.cli.commands.spending", N_("tokens and money spent, and what the caps leave")),
-    "skills": ("hermes.cli.commands.skills", N_("list, view, install, approve and take back skills")),
-    "memory": ("hermes.cli.commands.memory", N_("list, change, approve and take back what the agent remembers")),
+    "usage": ("hermes.commands.usage:USAGE", N_("tokens and money spent, and what the caps leave")),
+    "skills": ("hermes.commands.skills:SKILLS", N_("list, view, install, approve and take back skills")),
+    "memory": ("hermes.commands.memory:MEMORY", N_("list, change, approve and take back what the agent remembers")),
     "cron": (
-        "hermes.cli.commands.cron",
-        N_("jobs on a clock: list, add, change, run, stop, and what became of them"),
+        "hermes.commands.cron:CRON",
+        N_("scheduled jobs: list, add, change, run, stop, and see their history"),
     ),
     "webhook": (
-        "hermes.cli.commands.gateway.webhook",
+        "hermes.commands.webhooks:WEBHOOK",
         N_("what other programs may report: list, add, remove, test"),
     ),
-    "auth": ("hermes.cli.commands.auth", N_("list, add, remove and reset the keys of model providers")),
-    "approvals": ("hermes.cli.commands.approvals", N_("list and answer the questions that wait for you")),
+    "auth": ("hermes.commands.auth:AUTH", N_("list, add, remove and reset the keys of model providers")),
+    "approvals": ("hermes.commands.permissions:APPROVALS", N_("list and answer the questions that wait for you")),
     "prompt-size": ("hermes.cli.commands.prompt_size", N_("how large each part is that every request begins with")),
     "doctor": (
-        "hermes.cli.commands.doctor",
+        "hermes.commands.status:DOCTOR",
         N_("check this home and machine and say what to do; `--fix` fixes what is safe to fix"),
     ),
-    "logs": ("hermes.cli.commands.logs", N_("what went wrong inside, newest last; `-f` follows")),
-    "backup": ("hermes.cli.commands.backup", N_("put the home into one file, or list the backups there are")),
-    "restore": ("hermes.cli.commands.backup:run_restore", N_("put a backup in the place of what is there")),
-    "profile": ("hermes.cli.commands.profile", N_("several homes beside each other: list, create, clone, use")),
-    "worktree": ("hermes.cli.commands.worktree", N_("list and remove the git worktrees that `-w` made")),
+    "logs": ("hermes.commands.status:LOGS", N_("the log, newest last; `-f` follows")),
+    "backup": ("hermes.commands.backup:BACKUP", N_("put the home into one file, or list the backups there are")),
+    "restore": ("hermes.commands.backup:RESTORE", N_("restore a backup")),
+    "profile": ("hermes.commands.profiles:PROFILE", N_("several homes beside each other: list, create, clone, use")),
+    "worktree": ("hermes.commands.worktrees:WORKTREE", N_("list and remove the git worktrees that `-w` made")),
     "update": (
-        "hermes.cli.commands.update",
+        "hermes.commands.update:UPDATE",
         N_("say how to update, or do it; goes back when the new version does not work"),
     ),
     "completion": (
         "hermes.cli.commands.completion",
         N_("what a shell needs to complete commands, options and names"),
     ),
-    "mcp": ("hermes.cli.commands.tools:run_mcp", N_("list the MCP servers, or try one")),
-    "trust": ("hermes.cli.commands.trust", N_("trust a project's folder, or list the trusted ones")),
+    "mcp": ("hermes.commands.mcp:MCP", N_("list the MCP servers, or try one")),
+    "trust": ("hermes.commands.permissions:TRUST", N_("trust a project's folder, or list the trusted ones")),
     "home": (
-        "hermes.cli.commands.profile:run_home",
+        "hermes.commands.profiles:HOME",
         N_("show the home folder, or agree to share one with another program"),
     ),
     "guard": (
         "hermes.cli.commands.guard",
-        N_("say what would be allowed: a command, a path, a URL; show a text without secrets"),
+        N_("check what would be allowed: a command, a path, a URL; show a text without secrets"),
     ),
-    "version": ("hermes.cli.commands.update:run_version", N_("show the version")),
+    "version": ("hermes.commands.update:VERSION", N_("show the version")),
 }
-"""Commands: their module, where its function is not called `run` followed by `:function`; and what the command does."""
+"""Commands: their module with the name of their `Verb`, or of their function where that is not `run`; and what the
+command does.
+"""
 
 
 HIDDEN_VERBS = {"__complete": "hermes.cli.commands.completion:run_candidates"}
@@ -97,5 +100,10 @@ def load_verb(verb: str) -> Callable[[list[str]], int]:
     import importlib
 
     module, _, function = (HIDDEN_VERBS[verb] if verb in HIDDEN_VERBS else VERBS[verb][0]).partition(":")
-    run: Callable[[list[str]], int] = getattr(importlib.import_module(module), function or "run")
-    return run
+    found = getattr(importlib.import_module(module), function or "run")
+    if callable(found):
+        run: Callable[[list[str]], int] = found
+        return run
+    from hermes.cli.verb_runner import run_verb
+
+    return partial(run_verb, found)

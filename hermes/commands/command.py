@@ -53,7 +53,7 @@ class CommandCall(Struct, frozen=True):
         """Raise UsageError when text follows the name of a command without arguments."""
         if self.text:
             raise UsageError(
-                N_("/{name} takes nothing behind it.", name=self.name),
+                N_("/{name} takes no arguments.", name=self.name),
                 N_("A space in front sends it all as a message."),
             )
 

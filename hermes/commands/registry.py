@@ -1,4 +1,4 @@
-"""Find the slash commands in their folder, once the first line with a slash is typed."""
+"""Find the slash commands in their folders, once the first line with a slash is typed."""
 
 from functools import cache
 
@@ -8,14 +8,17 @@ from hermes.commands.context import Surface
 
 @cache
 def load_commands() -> tuple[SlashCommand, ...]:
-    """Load every built-in command, in the order of their files."""
+    """Load every built-in command, in the order of their files: those of verbs, then those of a session."""
+    import hermes.commands
     import hermes.commands.slash
     from hermes.plugins import list_builtin_names, load_builtin
 
     found: list[SlashCommand] = []
-    for name in list_builtin_names(hermes.commands.slash):
-        module = load_builtin(hermes.commands.slash, name)
-        found += getattr(module, "COMMANDS", None) or [module.COMMAND]
+    for folder in (hermes.commands, hermes.commands.slash):
+        for name in list_builtin_names(folder):
+            module = load_builtin(folder, name)
+            found += getattr(module, "COMMANDS", ())
+            found += [module.COMMAND] if hasattr(module, "COMMAND") else []
     return tuple(found)
 
 

@@ -15,8 +15,10 @@ import msgspec
 from msgspec import structs
 
 from hermes.config.home import HermesHome
+from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import BusyError, ConfigError, StoreError
 from hermes.core.secret import KeyHolder
+from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 from hermes.util.file_lock import hold_file_lock
 
@@ -52,7 +54,7 @@ def add_entry(home: HermesHome, provider: str, entry: AuthEntry) -> None:
     with _edit_document(home) as document:
         keys = document.setdefault("keys", {})
         assert isinstance(keys, dict)
-        keys.setdefault(provider, []).append(msgspec.to_builtins(entry))
+        keys.setdefault(provider, []).append(to_plain(entry))
 
 
 def remove_entry(home: HermesHome, provider: str, entry_id: str) -> None:
@@ -73,11 +75,13 @@ def _edit_document(home: HermesHome) -> Iterator[dict[str, object]]:
         document = _read_document(home)
         _parse_rows(document, home)
         yield document
-        data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        data = msgspec.json.format(to_json(document), indent=2) + b"\n"
         try:
             write_atomic(home.auth_file, data, mode=0o600)
         except OSError as error:
-            raise StoreError(f"{home.auth_file} cannot be written: {error.strerror}.") from None
+            raise StoreError(
+                N_("{auth_file} cannot be written: {strerror}.", auth_file=home.auth_file, strerror=error.strerror)
+            ) from None
 
 
 @contextlib.contextmanager
@@ -88,10 +92,17 @@ def _hold_lock(home: HermesHome) -> Iterator[None]:
             home.locks.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(hold_file_lock(home.locks / "auth.lock", _LOCK_TIMEOUT))
         except TimeoutError:
-            raise BusyError(f"{home.auth_file} is being changed by another process.", "Try again.") from None
+            raise BusyError(
+                N_("{auth_file} is being changed by another process.", auth_file=home.auth_file), "Try again."
+            ) from None
         except OSError as error:
             raise StoreError(
-                f"The lock of {home.auth_file} cannot be made: {error.strerror}.", f"Make {home.locks} writable."
+                N_(
+                    "The lock of {auth_file} cannot be made: {strerror}.",
+                    auth_file=home.auth_file,
+                    strerror=error.strerror,
+                ),
+                N_("Make {locks} writable.", locks=home.locks),
             ) from None
         yield
 
@@ -106,23 +117,25 @@ def _read_document(home: HermesHome) -> dict[str, object]:
     except OSError as error:
         if file.is_symlink():
             raise ConfigError(
-                f"{file} is a symbolic link, and keys follow none.", "Put the file itself there."
+                N_("{file} is a symbolic link, and keys follow none.", file=file), "Put the file itself there."
             ) from None
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions.") from None
+        raise ConfigError(
+            N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror), "Fix its permissions."
+        ) from None
     with open(handle, "rb") as source:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{file} is not a file.", "Move it away.")
+            raise ConfigError(N_("{file} is not a file.", file=file), "Move it away.")
         if status.st_mode & 0o077:
             with contextlib.suppress(OSError):  # not ours to change: it can be read all the same
                 os.fchmod(handle, 0o600)
         raw = source.read(_MAX_BYTES + 1)
     if len(raw) > _MAX_BYTES:
-        raise ConfigError(f"{file} is larger than 1 MB.", "It should hold keys only.")
+        raise ConfigError(N_("{file} is larger than 1 MB.", file=file), "It should hold keys only.")
     try:
         return msgspec.json.decode(raw or b"{}", type=dict[str, object])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise ConfigError(f"{file} is not a JSON object.", "Fix it, or move it away.") from None
+        raise ConfigError(N_("{file} is not a JSON object.", file=file), "Fix it, or move it away.") from None
 
 
 def _parse_rows(document: Mapping[str, object], home: HermesHome) -> dict[str, list[dict[str, object]]]:
@@ -130,7 +143,9 @@ def _parse_rows(document: Mapping[str, object], home: HermesHome) -> dict[str, l
     try:
         return msgspec.convert(document.get("keys", {}), dict[str, list[dict[str, object]]])
     except msgspec.ValidationError:
-        raise ConfigError(f"{home.auth_file}: `keys` must hold a list for each provider.", "Fix it.") from None
+        raise ConfigError(
+            N_("{auth_file}: `keys` must hold a list for each provider.", auth_file=home.auth_file), "Fix it."
+        ) from None
 
 
 def _parse_entry(row: dict[str, object], home: HermesHome) -> AuthEntry:
@@ -138,5 +153,8 @@ def _parse_entry(row: dict[str, object], home: HermesHome) -> AuthEntry:
     try:
         entry = msgspec.convert(row, AuthEntry)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{home.auth_file}: an entry of `keys`: {error}.", "Fix it, or move the file away.") from None
+        raise ConfigError(
+            N_("{auth_file}: an entry of `keys`: {error}.", auth_file=home.auth_file, error=error),
+            "Fix it, or move the file away.",
+        ) from None
     return structs.replace(entry, kind=entry.kind.lower())

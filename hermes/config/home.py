@@ -151,10 +151,11 @@ class HermesHome:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ConfigError(f"{self.root} is not a folder.", "Set HERMES_HOME to a folder.") from None
+            raise ConfigError(N_("{root} is not a folder.", root=self.root), "Set HERMES_HOME to a folder.") from None
         except OSError as error:
             raise ConfigError(
-                f"The home {self.root} cannot be created: {error.strerror}.", "Set HERMES_HOME to a folder you own."
+                N_("The home {root} cannot be created: {strerror}.", root=self.root, strerror=error.strerror),
+                "Set HERMES_HOME to a folder you own.",
             ) from None
         self.check_usable()
 
@@ -166,11 +167,12 @@ class HermesHome:
             return
         except OSError as error:
             raise ConfigError(
-                f"The home {self.root} cannot be reached: {error.strerror}.", "Set HERMES_HOME to a folder you own."
+                N_("The home {root} cannot be reached: {strerror}.", root=self.root, strerror=error.strerror),
+                "Set HERMES_HOME to a folder you own.",
             ) from None
         if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
             raise ConfigError(
-                f"The home {self.root} cannot be read and written.",
+                N_("The home {root} cannot be read and written.", root=self.root),
                 "Fix its permissions (chmod u+rwx) or set HERMES_HOME to another folder.",
             )
         if os.path.exists(self.restoring):

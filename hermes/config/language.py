@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from hermes.config.environment import merge_dotenv
+from hermes.config.environment import copy_environment, merge_dotenv
 from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
-from hermes.i18n.messages import LANGUAGES, language_from_environment
+from hermes.i18n.messages import LANGUAGES, language_from_environment, set_language
 
 _LANGUAGE_SETTING = re.compile(
     r"^display:[ \t]*(?:#.*)?\n(?:(?:[ \t].*|#.*|)\n)*?[ \t]+language:[ \t]*[\"']?(\w+)", re.MULTILINE
@@ -30,3 +30,8 @@ def detect_language(environ: Mapping[str, str]) -> str:
     except (OSError, HermesError):
         found = None
     return found[1] if found is not None and found[1] in LANGUAGES else language_from_environment(environ)
+
+
+def use_detected_language() -> None:
+    """Use the language that this person wants for everything that is printed from here on."""
+    set_language(detect_language(copy_environment()))

@@ -28,10 +28,12 @@ from hermes.config.settings import (
     Settings,
     Strategy,
 )
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.i18n.messages import N_, tr
 from hermes.plugins import suggest_name
 from hermes.util.atomic_write import write_atomic
+from hermes.util.localizable import join_localizable
 
 _CACHE_VERSION = 2
 _MAX_BYTES = 4 << 20
@@ -87,7 +89,9 @@ def settings_from_document(document: dict[str, object], file: Path) -> LoadedSet
         first = find_type_faults(known)[0]
         line = find_line(read_text(file), re.split(r"[.\[]", first.key))
         where = N_("{file}, line {n}", file=file, n=line) if line else str(file)
-        raise ConfigError(f"{where}: {first.message}", N_("Fix that line and try again.")) from None
+        raise ConfigError(
+            N_("{where}: {message}", where=where, message=first.message), N_("Fix that line and try again.")
+        ) from None
     _check_numbers(settings, file)
     _check_strategies(settings, file)
     settings = structs.replace(settings, compression=_clamp_compression(settings.compression, warnings))
@@ -120,14 +124,19 @@ def _fix_cache_ttl(known: dict[str, object]) -> list[str]:
     if ttl in CACHE_TTLS:
         return []
     known["prompt_caching"] = {**caching, "cache_ttl": CACHE_TTLS[0]} if isinstance(caching, dict) else {}
-    return [f"config.yaml: prompt_caching.cache_ttl is {str(ttl)[:40]!r}; it can be 5m or 1h, and 5m is used."]
+    return [
+        N_(
+            "config.yaml: prompt_caching.cache_ttl is {ttl}; it can be 5m or 1h, and 5m is used.",
+            ttl=repr(str(ttl)[:40]),
+        )
+    ]
 
 
 def _check_spelling(document: Mapping[str, object], file: Path) -> None:
     """Refuse a mistyped `spending`: its author believes that there is a cap."""
     for key in document:
         if key not in KNOWN_ELSEWHERE and key not in Settings.__struct_fields__ and suggest_name(key, ("spending",)):
-            raise ConfigError(f"{file}: unknown setting `{key}`.", "Did you mean `spending`?")
+            raise ConfigError(N_("{file}: unknown setting `{key}`.", file=file, key=key), "Did you mean `spending`?")
 
 
 def _check_servers(servers: object, file: Path) -> None:
@@ -141,8 +150,8 @@ def _check_servers(servers: object, file: Path) -> None:
 def _check_keys(where: str, given: object, known: Sequence[str], file: Path) -> None:
     for key in given if isinstance(given, dict) else ():
         if key not in known and key not in _FOREIGN_SERVER_KEYS:
-            near = suggest_name(str(key), known) or f"It may have: {', '.join(known)}."
-            raise ConfigError(f"{file}: unknown setting `{where}.{key}`.", near)
+            near = suggest_name(str(key), known) or N_("It may have: {known}.", known=", ".join(known))
+            raise ConfigError(N_("{file}: unknown setting `{where}.{key}`.", file=file, where=where, key=key), near)
 
 
 def _check_numbers(settings: Settings, file: Path) -> None:
@@ -191,7 +200,16 @@ def _clamp_compression(given: CompressionSettings, warnings: list[str]) -> Compr
         within = min(max(value, low), high) if value == value else low  # noqa: PLR0124 - not-a-number
         if within != value:
             changed[name] = type(value)(within)
-            warnings.append(f"config.yaml: compression.{name} is {value}; {changed[name]} is used ({low} to {high}).")
+            warnings.append(
+                N_(
+                    "config.yaml: compression.{name} is {value}; {changed} is used ({low} to {high}).",
+                    name=name,
+                    value=value,
+                    changed=changed[name],
+                    low=low,
+                    high=high,
+                )
+            )
     return structs.replace(given, **changed) if changed else given
 
 
@@ -208,8 +226,16 @@ def _check_strategies(settings: Settings, file: Path) -> None:
     known = [strategy.value for strategy in Strategy]
     for provider, name in settings.credential_pool_strategies.items():
         if name not in known:
-            near = suggest_name(name, known) or f"Known are: {', '.join(known)}."
-            raise ConfigError(f"{file}: credential_pool_strategies.{provider} is {name!r}, which is none.", near)
+            near = suggest_name(name, known) or N_("Known are: {known}.", known=", ".join(known))
+            raise ConfigError(
+                N_(
+                    "{file}: credential_pool_strategies.{provider} is {name}, which is none.",
+                    file=file,
+                    provider=provider,
+                    name=repr(name),
+                ),
+                near,
+            )
 
 
 def read_document(home: HermesHome) -> dict[str, object]:
@@ -223,12 +249,14 @@ def read_document(home: HermesHome) -> dict[str, object]:
             if cached is not None and cached.version == _CACHE_VERSION and cached.identity == identity:
                 return cached.document
             if status.st_size > _MAX_BYTES:
-                raise ConfigError(f"{file} is larger than 4 MB.", "It should hold settings only.")
+                raise ConfigError(N_("{file} is larger than 4 MB.", file=file), "It should hold settings only.")
             raw = source.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions.") from None
+        raise ConfigError(
+            N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror), "Fix its permissions."
+        ) from None
     document = parse_document(raw, file)
     if document:
         _write_cache(home, _CachedDocument(version=_CACHE_VERSION, identity=identity, document=document))
@@ -244,19 +272,26 @@ def parse_document(raw: bytes, file: Path) -> dict[str, object]:
         document = yaml.load(raw, Loader=loader)  # noqa: S506 - a safe loader, the compiled one where it exists
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{file}{where}: not valid YAML: {error.problem}.", "Fix that line and try again.") from None
+        where = N_(", line {line}", line=mark.line + 1) if mark else ""
+        raise ConfigError(
+            N_("{file}{where}: not valid YAML: {problem}.", file=file, where=where, problem=error.problem),
+            "Fix that line and try again.",
+        ) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"{file} is not valid YAML: {reason}.", "Fix the file and try again.") from None
+        raise ConfigError(
+            N_("{file} is not valid YAML: {reason}.", file=file, reason=reason), "Fix the file and try again."
+        ) from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ConfigError(f"{file} must hold `key: value` lines, not a {type(document).__name__}.")
+        raise ConfigError(
+            N_("{file} must hold `key: value` lines, not a {name}.", file=file, name=type(document).__name__)
+        )
     try:
-        plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)
+        plain: object = msgspec.to_builtins(document, str_keys=True, enc_hook=str)  # noqa: TID251 - its dates become text
     except RecursionError:
-        raise ConfigError(f"{file}: a value holds itself.", "Fix its anchors (&name, *name).") from None
+        raise ConfigError(N_("{file}: a value holds itself.", file=file), "Fix its anchors (&name, *name).") from None
     assert isinstance(plain, dict)
     return plain
 
@@ -297,11 +332,11 @@ def _write_cache(home: HermesHome, cached: _CachedDocument) -> None:
         with contextlib.suppress(OSError):
             (home.cache / "config.json").unlink(missing_ok=True)
         return
-    if msgspec.json.decode(msgspec.json.encode(cached.document)) != cached.document:
+    if msgspec.json.decode(to_json(cached.document)) != cached.document:
         return
     with contextlib.suppress(OSError):
         home.cache.mkdir(mode=0o700, exist_ok=True)
-        write_atomic(home.cache / "config.json", msgspec.json.encode(cached), mode=0o600, sync=False)
+        write_atomic(home.cache / "config.json", to_json(cached), mode=0o600, sync=False)
 
 
 def has_literal_key(value: object, name: str = "") -> bool:
@@ -318,7 +353,7 @@ def has_literal_key(value: object, name: str = "") -> bool:
 def describe_unknown_keys(document: Mapping[str, object]) -> list[str]:
     """Return a line for each unknown setting, with the nearest known one."""
     return [
-        f"config.yaml: {tr('unknown setting `{key}`.', key=key)} {near}".rstrip()
+        join_localizable(" ", (N_("config.yaml: unknown setting `{key}`.", key=key), near))
         for key, near in iter_unknown_keys(document)
     ]
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.util.atomic_write import write_atomic
 
 _MAX_BYTES = 1 << 20
@@ -27,11 +29,14 @@ def read_trusted_folders(file: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}.", "Fix its permissions, or remove it.") from None
+        raise ConfigError(
+            N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror),
+            "Fix its permissions, or remove it.",
+        ) from None
     try:
         return msgspec.json.decode(raw[:_MAX_BYTES], type=_TrustDocument).folders
     except msgspec.MsgspecError:
-        raise ConfigError(f"{file} is damaged.", "Remove it and trust your folders again.") from None
+        raise ConfigError(N_("{file} is damaged.", file=file), "Remove it and trust your folders again.") from None
 
 
 class TrustFile:
@@ -62,12 +67,12 @@ def set_trust(file: Path, folder: str, *, trusted: bool) -> bool:
     """Trust a folder and all below it, or no longer. Return False when nothing changed. Raises ConfigError."""
     real = os.path.realpath(os.path.expanduser(folder))
     if trusted and not os.path.isdir(real):
-        raise ConfigError(f"{real} is not a folder.", "Name the project's folder.")
+        raise ConfigError(N_("{real} is not a folder.", real=real), "Name the project's folder.")
     before = read_trusted_folders(file)
     after = tuple(one for one in before if one != real) + ((real,) if trusted else ())
     if set(after) == set(before):
         return False
-    write_atomic(file, msgspec.json.encode(_TrustDocument(after)), mode=0o600)
+    write_atomic(file, to_json(_TrustDocument(after)), mode=0o600)
     return True
 
 
@@ -80,7 +85,7 @@ def check_trust_scope(folder: str, home: str) -> tuple[str, bool]:
         return "it is the system's: text that anybody left there would count as yours", False
     if is_trusted(home, (real,)):
         what = "your home as a whole" if real == home else "a folder with your home in it"
-        return f"it is {what}: downloads, mail and every project in it would count as yours", True
+        return N_("it is {what}: downloads, mail and every project in it would count as yours", what=what), True
     return "", False
 
 

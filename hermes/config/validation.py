@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from hermes.config.keys import describe_type, type_at
 from hermes.config.settings import Settings
+from hermes.core.encoding import to_json
 from hermes.i18n.messages import N_
 from hermes.util.text import to_one_line
 
@@ -75,11 +76,7 @@ def _describe_fault(document: object, path: list[str], error: str) -> SettingsFa
         return SettingsFault(key, N_("`{key}` lacks `{field}`.", key=key, field=field[1]))
     typed = type_at(tuple("[]" if step.startswith("[") else step for step in path))
     value = _value_at(document, path)
-    shown = (
-        ""
-        if _is_secret(path)
-        else to_one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode(), 60)
-    )
+    shown = "" if _is_secret(path) else to_one_line(value if isinstance(value, str) else to_json(value).decode(), 60)
     if not shown:
         return SettingsFault(key, N_("`{key}` must be {wanted_said}.", key=key, wanted_said=describe_type(typed)))
     return SettingsFault(

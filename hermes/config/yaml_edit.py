@@ -33,14 +33,17 @@ def add_to_list(file: Path, key: str, items: Sequence[str]) -> None:
     before = parse_mapping(text, file)
     listed = before.get(key) or []
     if not isinstance(listed, list):
-        raise ConfigError(f"`{key}` in {file} is not a list.", "Make it one, then answer again.")
+        raise ConfigError(N_("`{key}` in {file} is not a list.", key=key, file=file), "Make it one, then answer again.")
     fresh = [item for item in dict.fromkeys(items) if item not in listed]
     if not fresh:
         return
     changed = _add_items(text, key, listed, fresh)
     after = parse_mapping(changed, file)
     if after != {**before, key: [*listed, *fresh]}:
-        raise ConfigError(f"`{key}` in {file} cannot be added to by itself.", f"Add by hand: {', '.join(fresh)}")
+        raise ConfigError(
+            N_("`{key}` in {file} cannot be added to by itself.", key=key, file=file),
+            N_("Add by hand: {fresh}", fresh=", ".join(fresh)),
+        )
     write_atomic(file, changed.encode(), mode=0o600)
 
 
@@ -119,7 +122,9 @@ def read_text(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}.", "Nothing was changed.") from None
+        raise ConfigError(
+            N_("{file} cannot be read: {error}.", file=file, error=error), "Nothing was changed."
+        ) from None
 
 
 def parse_mapping(text: str, file: Path) -> dict[str, object]:
@@ -129,11 +134,13 @@ def parse_mapping(text: str, file: Path) -> dict[str, object]:
     try:
         found = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}", "Fix it first; nothing was changed.") from None
+        raise ConfigError(
+            N_("{file} is not valid YAML: {error}", file=file, error=error), "Fix it first; nothing was changed."
+        ) from None
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise ConfigError(f"{file} is not a mapping.", "Fix it first; nothing was changed.")
+        raise ConfigError(N_("{file} is not a mapping.", file=file), "Fix it first; nothing was changed.")
     return found
 
 

@@ -34,10 +34,12 @@ from hermes.context.pins import (
     fit_statements,
 )
 from hermes.context.summary import SummaryNotes, SummaryRequest, cut_at_line, summarize_messages
+from hermes.core.encoding import to_json
 from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.outcomes import FailureKind
 from hermes.core.parts import TextPart, ToolResultPart
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.exchange import Emit
 from hermes.safety.fencing import TAG, fence_untrusted_text
 from hermes.store.records import MessageState, StoredMessage
@@ -389,7 +391,9 @@ class Condenser:
             )
         waits = self._estimate_load(occasion.load) < _CRITICAL_SHARE * (occasion.load.window or ASSUMED_WINDOW)
         if occasion.trigger is CompactionTrigger.ASKED or (occasion.trigger is CompactionTrigger.PREFLIGHT and waits):
-            return NoCompaction(f"No summary could be had: {end_sentence(outcome.message)}")
+            return NoCompaction(
+                N_("No summary could be made: {end_sentence}", end_sentence=end_sentence(outcome.message))
+            )
         return await asyncio.to_thread(self._compact_with_digest, plan, memo, before, outcome)
 
     def _compact_with_digest(
@@ -414,7 +418,7 @@ class Condenser:
         now = self._setup.clock.monotonic()
         if now < self._ask_from and occasion.trigger is not CompactionTrigger.ASKED:
             left = int(self._ask_from - now)
-            said = f"after a failure the model is not asked for another {left} seconds"
+            said = N_("after a failure the model is not asked for another {left} seconds", left=left)
             return Failure(kind=FailureKind.BAD_RESPONSE, message=said)
         wish = SummaryRequest(
             rows=fresh,
@@ -459,10 +463,10 @@ class Condenser:
             pins, plan.originals, notes, [row.message for row in (*plan.originals, *covered)]
         )
         if estimate_message_tokens(message) >= replaced:
-            return NoCompaction("What it would be condensed to is no shorter.")
+            return NoCompaction("Condensing would not make it shorter.")
         said = f"{lost} older messages of yours were too long to be kept word for word." if lost else ""
         change = MessageReplacement(tuple(row.id for row in covered), message)
-        return Compaction(changes=(change,), memo=msgspec.json.encode(memo), notice=said, warning=bool(lost))
+        return Compaction(changes=(change,), memo=to_json(memo), notice=said, warning=bool(lost))
 
     def _shorten_large_results(self, plan: CompactionPlan, occasion: CompactionRequest) -> Compaction | NoCompaction:
         """Cut the middles of results that are too large for the window, when nothing else can be condensed."""

@@ -15,6 +15,7 @@ from typing import BinaryIO, Protocol
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates, to_one_line, truncate_middle
 
 _BYTES_PER_CHARACTER = 4
@@ -158,7 +159,9 @@ def read_identity(file: Path) -> str:
     except FileNotFoundError:
         return DEFAULT_IDENTITY
     except NotTextError as error:
-        raise ConfigError(f"{file} {error}.", "Write plain text there that you may read, or remove it.") from None
+        raise ConfigError(
+            N_("{file} {error}.", file=file, error=error), "Write plain text there that you may read, or remove it."
+        ) from None
 
 
 class PromptPlan(Struct, frozen=True, kw_only=True):

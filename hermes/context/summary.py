@@ -12,6 +12,7 @@ from hermes.context.pins import UserStatement, estimate_tokens
 from hermes.core.messages import FinishReason
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Answer, Failure
+from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
 from hermes.store.records import StoredMessage
@@ -179,7 +180,9 @@ async def _summarize_part(
         return outcome
     text = outcome.message.text.strip()
     if outcome.message.finish is FinishReason.CONTENT_FILTER or _is_refusal(text):
-        return Failure(kind=FailureKind.CONTENT_POLICY, message=f"The model refused: {to_one_line(text, 120)}")
+        return Failure(
+            kind=FailureKind.CONTENT_POLICY, message=N_("The model refused: {text}", text=to_one_line(text, 120))
+        )
     return _parse_notes(text, request, cut=_is_cut_short(outcome))
 
 

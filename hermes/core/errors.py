@@ -10,6 +10,7 @@ TransportError      an HTTP exchange failed; the model client turns it into a `F
 """
 
 from hermes.core.outcomes import FailureKind
+from hermes.util.localizable import join_localizable
 
 
 class HermesError(Exception):
@@ -23,7 +24,7 @@ class HermesError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        return join_localizable(" ", (self.message, self.hint))
 
 
 class UsageError(HermesError):

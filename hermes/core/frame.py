@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct, structs
 
+from hermes.core.encoding import to_json
 from hermes.core.messages import Message
 
 
@@ -59,7 +59,7 @@ class TransientContext(Struct, frozen=True):
             return ""
         from hashlib import blake2b
 
-        return blake2b(msgspec.json.encode(self), digest_size=16).hexdigest()
+        return blake2b(to_json(self), digest_size=16).hexdigest()
 
 
 class EpochFrame(Struct, frozen=True, kw_only=True):

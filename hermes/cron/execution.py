@@ -144,7 +144,7 @@ class JobExecution:
             return work.result()
         if not isinstance(error, HermesError):
             _LOG.error("the job %s failed", self.job.name, exc_info=error)
-            why = N_("an error of Hermes' own: {error}", error=f"{type(error).__name__}: {error}")
+            why = N_("an internal error of Hermes: {error}", error=f"{type(error).__name__}: {error}")
             return JobRunOutcome(ok=False, reason=why)
         return JobRunOutcome(ok=False, reason=str(error))
 
@@ -248,7 +248,7 @@ class JobExecution:
         if not outcome.ok:
             text = _format_failure(job, self.at, reason, text)
         elif is_silent(text) or not text.strip():
-            return "", N_("it had nothing to say")
+            return "", N_("it had no output")
         try:
             return await asyncio.to_thread(self._deps.outputs.write_output, job.id, self.at, text), ""
         except HermesError as error:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, StoreError
 from hermes.cron.schedule import Schedule
 from hermes.i18n.messages import N_
@@ -82,7 +83,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def encode(self) -> bytes:
         """Encode the task as JSON for the store."""
-        return msgspec.json.encode(self)
+        return to_json(self)
 
 
 class CronJob(Struct, frozen=True):
@@ -130,6 +131,6 @@ def parse_job(row: JobRow) -> CronJob:
     except msgspec.MsgspecError as error:
         raise StoreError(
             N_("The job {name!r} cannot be read: {why}.", name=row.name, why=str(error)),
-            N_("`hermes cron remove` forgets it."),
+            N_("`hermes cron remove` removes it."),
         ) from None
     return CronJob(row, spec, Schedule.parse(row.schedule, row.zone, row.anchor))

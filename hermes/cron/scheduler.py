@@ -120,7 +120,7 @@ class JobDeliveryQueue:
 
 def format_missed(found: Sequence[tuple[CronJob, InstantRow]]) -> str:
     """Return a text of what was missed, a line for each job."""
-    lines = [tr("These jobs were missed, since nobody was there to run them:")]
+    lines = [tr("These jobs were missed, because no gateway was running:")]
     by_job: dict[str, list[InstantRow]] = {}
     names = {job.id: job.name for job, _ in found}
     for _, row in found:

@@ -117,7 +117,7 @@ class JobScripts:
         if not name or ".." in inside.parts or inside == Path() or Path(os.path.realpath(wanted)) != wanted:
             raise UsageError(
                 N_("{name!r} is not in the folder of scripts.", name=name[:200]),
-                N_("Scripts lie in {folder}; links and `..` are not followed.", folder=self._folder),
+                N_("Scripts are in {folder}; links and `..` are not followed.", folder=self._folder),
             )
         return wanted
 

@@ -13,6 +13,7 @@ from hermes.core.errors import HermesError, ToolError
 from hermes.cron.job import CatchUp, CronJob, Overlap, parse_job
 from hermes.cron.jobs import CronJobs, JobAuthor, JobRequest, parse_job_request
 from hermes.cron.schedule import parse_zone
+from hermes.i18n.messages import N_
 from hermes.safety.injection import find_injections
 from hermes.safety.shell.findings import CommandFinding, Verdict
 from hermes.store.jobs import InstantRow, JobRepository
@@ -222,13 +223,25 @@ def _find_doubts(arguments: Arguments, *, attended: bool) -> list[CommandFinding
         return []
     if not attended:
         return [
-            CommandFinding(Verdict.ASK, "job-unattended", "it makes or changes what runs later", f"cronjob {action}")
+            CommandFinding(
+                Verdict.ASK,
+                "job-unattended",
+                "it makes or changes what runs later",
+                N_("cronjob {action}", action=action),
+            )
         ]
     chosen = [name for name in ("workdir", "script", "enabled_toolsets") if arguments.get(name)]
     if chosen:
-        reason = f"the job is to have its own {', '.join(chosen)}"
-        return [CommandFinding(Verdict.ASK, "job-reach", reason, f"cronjob {action} {' '.join(chosen)}")]
+        reason = N_("the job is to have its own {chosen}", chosen=", ".join(chosen))
+        return [
+            CommandFinding(
+                Verdict.ASK,
+                "job-reach",
+                reason,
+                N_("cronjob {action} {chosen}", action=action, chosen=" ".join(chosen)),
+            )
+        ]
     if found := find_injections(str(arguments.get("prompt") or "")):
-        reason = f"the job's prompt reads like an order to an agent ({found[0].rule})"
-        return [CommandFinding(Verdict.ASK, "job-suspect", reason, f"cronjob {action} suspect")]
+        reason = N_("the job's prompt reads like an instruction to an agent ({rule})", rule=found[0].rule)
+        return [CommandFinding(Verdict.ASK, "job-suspect", reason, N_("cronjob {action} suspect", action=action))]
     return []

@@ -16,6 +16,7 @@ from hermes.execution.remote import ClientProgram, RemoteCommand, RemoteShell
 from hermes.execution.sandbox.planted_files import PlantedFiles
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_
 from hermes.safety.paths import PROJECT_FILES, Places, is_or_below, list_secret_paths
 from hermes.util.process_identity import identify_this_process, is_alive
 
@@ -101,7 +102,12 @@ class DockerBackend:
         network = "on" if self._options.network else "off"
         if not self.contained:
             network += "; your own arguments open more of this machine to it, so the questions are those of local"
-        return f"Commands run in a container ({program}, {self._options.image}); network: {network}."
+        return N_(
+            "Commands run in a container ({program}, {image}); network: {network}.",
+            program=program,
+            image=self._options.image,
+            network=network,
+        )
 
     def take_notices(self) -> list[str]:
         """Return the notices about quarantined files since the last call."""

@@ -119,7 +119,9 @@ class LocalBackend:
     async def describe(self, *, detailed: bool = False) -> str:
         """Describe that nothing confines commands here."""
         del detailed
-        return N_("Commands run on this machine with all of your rights; nothing holds them back but the questions.")
+        return N_(
+            "Commands run on this machine with all of your rights; only your answers to questions hold them back."
+        )
 
     def take_notices(self) -> list[str]:
         """Return nothing: there are no notices."""

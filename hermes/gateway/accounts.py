@@ -19,9 +19,9 @@ from msgspec import Struct, structs
 
 import hermes.gateway.platforms
 from hermes.config.environment import merge_dotenv
-from hermes.config.gateway import AccountSettings
+from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.config.load import load_settings
-from hermes.core.chats import Batch
+from hermes.core.chats import Batch, Place
 from hermes.core.errors import ConfigError, StoreError
 from hermes.gateway.platform import (
     Descriptor,
@@ -34,10 +34,12 @@ from hermes.gateway.platform import (
 from hermes.i18n.messages import N_
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.sessions.app import App
+from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_DEFAULT_CHANNEL = ChannelSettings()
 _LIST_SETTINGS = frozenset({"owners", "admins", "allow", "guests", "groups", "mention_patterns", "toolsets"})
 """Settings of every account that are lists of ids or names."""
 FIRST_PAUSE = 1.0
@@ -45,6 +47,7 @@ LONGEST_PAUSE = 60.0
 """Seconds between attempts to connect; each pause is about twice as long as the one before."""
 STEADY_SECONDS = 60.0
 """Seconds after which a connection counts as stable, so that the next pause is short again."""
+BatchHandler = Callable[["PlatformAccount", Batch], Awaitable[None]]
 
 
 class AccountPlan(Struct, frozen=True, kw_only=True):
@@ -148,6 +151,11 @@ def fill_variables(value: object, environ: Mapping[str, str], where: str) -> obj
     return _VARIABLE.sub(fill_match, value)
 
 
+def channel_settings(settings: AccountSettings, place: Place) -> ChannelSettings:
+    """Return the settings of one chat, or of its thread."""
+    return settings.channels.get(place.thread) or settings.channels.get(place.chat) or _DEFAULT_CHANNEL
+
+
 class AccountHealth(StrEnum):
     """The state of an account."""
 
@@ -158,9 +166,6 @@ class AccountHealth(StrEnum):
     REFUSED = "refused"
     """The platform refuses the account as it is configured; nothing is retried."""
     CLOSED = "closed"
-
-
-BatchHandler = Callable[["PlatformAccount", Batch], Awaitable[None]]
 
 
 class PlatformAccount:
@@ -190,7 +195,7 @@ class PlatformAccount:
     def platform(self) -> Platform:
         """The open platform. Raises PlatformError before it has started, and when it was refused."""
         if self._platform is None:
-            raise PlatformError(self.last_problem or f"{self.name} has not started.")
+            raise PlatformError(self.last_problem or N_("{name} has not started.", name=self.name))
         return self._platform
 
     def start(self) -> None:
@@ -207,8 +212,7 @@ class PlatformAccount:
     async def pause(self) -> None:
         """Stop receiving; what is not stored yet is not acknowledged either."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await cancel_tasks([self._task])
             self._task = None
 
     async def close(self) -> None:
@@ -237,7 +241,7 @@ class PlatformAccount:
                 why = str(error) or type(error).__name__
             except Exception as error:  # noqa: BLE001 - one platform's mistake must not end the others
                 _LOG.exception("an account failed")
-                why = f"{self.plan.descriptor.title} failed by an error of Hermes' own ({type(error).__name__})."
+                why = f"{self.plan.descriptor.title} hit an internal error ({type(error).__name__})."
             pause = FIRST_PAUSE if clock() - began > STEADY_SECONDS else pause
             if self.health is not AccountHealth.LOST or why != self.last_problem:
                 self._context.report(f"{self.name}: {why} It is tried again.")
@@ -258,7 +262,6 @@ class PlatformAccount:
 
     def _set_health(self, health: AccountHealth, problem: str) -> None:
         self.health, self.last_problem = health, problem
-        """The most recent problem, in words."""
         if health is not AccountHealth.STARTING:
             self._health_known.set()
 

@@ -1,15 +1,18 @@
-"""The command context of a chat, for the slash commands that all front ends share."""
+"""Slash commands in chats: who may use which, and the context in which the commands of all front ends run there."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 
-from hermes.admin.people.identity import PersonIdentity
+from hermes.admin.people.identity import PersonIdentity, PersonRole
+from hermes.commands.command import CommandRegistry
 from hermes.commands.context import MenuOption, PostMode, Surface
+from hermes.commands.registry import command_registry
 from hermes.config.display import BusyMode
 from hermes.core.errors import UsageError
 from hermes.core.events import Level
 from hermes.core.outcomes import ExitReason
 from hermes.gateway.chat_session import ChatSession
-from hermes.gateway.chat_sessions import ChatSessions
+from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
@@ -19,6 +22,52 @@ from hermes.sessions.port import SessionPort
 ANSWER_SECONDS = 300.0
 """How long a command's menu waits for its answer."""
 _YES, _NO = N_("Yes"), N_("No")
+_OWNER_COMMANDS = frozenset(
+    {"sessions", "resume", "search", "insights", "cron", "approvals", "trust", "reload-mcp", "snapshot"}
+)
+"""Commands that look into everybody's sessions, jobs and questions, or change what the owner relies on."""
+_USER_COMMANDS = frozenset(
+    {
+        "help",
+        "new",
+        "stop",
+        "steer",
+        "queue",
+        "interrupt",
+        "retry",
+        "undo",
+        "redo",
+        "compress",
+        "status",
+        "usage",
+        "title",
+        "memory",
+    }
+)
+_GUEST_COMMANDS = frozenset({"help", "new", "stop", "usage"})
+
+
+@cache
+def commands_for(role: PersonRole) -> CommandRegistry:
+    """Return the registry of a role's commands; help lists no others."""
+    person = PersonIdentity("", role)
+    return CommandRegistry(
+        [one for one in command_registry(Surface.CHAT).commands if can_use_command(person, one.name)], Surface.CHAT
+    )
+
+
+def can_use_command(person: PersonIdentity, name: str) -> bool:
+    """Return whether a person may use a command: an owner all, an admin those that do not look into others' data,
+    others those that concern their own session.
+    """
+    if person.is_owner:
+        return True
+    command = command_registry(Surface.CHAT).find_command(name)
+    if command is None:
+        return person.can_administer  # who looks after Hermes is told that there is none
+    if person.can_administer:
+        return command.name not in _OWNER_COMMANDS
+    return command.name in (_USER_COMMANDS if person.role is PersonRole.USER else _GUEST_COMMANDS)
 
 
 class ChatCommandContext:
@@ -31,11 +80,11 @@ class ChatCommandContext:
 
     def __init__(
         self,
-        chat_sessions: ChatSessions,
+        pool: SessionPool,
         chat_session: ChatSession,
         person: PersonIdentity,
     ) -> None:
-        self._chat_sessions = chat_sessions
+        self._pool = pool
         self._chat_session = chat_session
         self._person = person
         self._lines: list[str] = []
@@ -49,7 +98,7 @@ class ChatCommandContext:
     @property
     def actor(self) -> SessionActor:
         """The actor of the current session."""
-        return self._chat_session.pooled.local
+        return require_local(self._chat_session.actor)
 
     @property
     def port(self) -> SessionPort:
@@ -110,7 +159,7 @@ class ChatCommandContext:
         del greet
         if name == self._chat_session.actor.session_id:
             return self._chat_session.actor
-        self._chat_session = await self._chat_sessions.switch_session(self._chat_session, name)
+        self._chat_session = await self._pool.switch_session(self._chat_session, name)
         return self._chat_session.actor
 
     async def open_background_session(self) -> SessionActor:
@@ -125,7 +174,7 @@ class ChatCommandContext:
             PostMode.STEER: BusyMode.STEER,
             PostMode.INTERRUPT: BusyMode.INTERRUPT,
         }[delivery]
-        self._posts.append(lambda: self._chat_sessions.post_inbound(self._chat_session, inbound, mode))
+        self._posts.append(lambda: self._chat_session.post_inbound(inbound, mode))
 
     async def post_and_wait(self, inbound: InboundMessage) -> ExitReason:
         """Post a message, and wait for the end of the turn that answers it."""

@@ -27,7 +27,8 @@ from hermes.core.events import (
     TurnEnded,
 )
 from hermes.core.outcomes import AnswerScope, ExitReason
-from hermes.gateway.session_pool import SessionPool
+from hermes.gateway.platform import GatewayFacade
+from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_, set_language
 from hermes.ipc import frames
@@ -38,10 +39,9 @@ from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.util.cancellation import cancel_tasks
 
 _REFUSED, _STOPPED = 3, 130
-
-
 _FORWARDED_EVENTS = (ApprovalAnswered, ApprovalAsked, FellBack, Refused, Retrying)
 """Events that the caller is sent while it waits."""
 
@@ -115,8 +115,7 @@ class OneshotRunner:
             try:
                 ended = await actor.post(InboundMessage(text=wanted.text, cwd=wanted.cwd))
             finally:
-                hearing.cancel()
-                await asyncio.wait({hearing})
+                await cancel_tasks([hearing])
                 unsubscribe()
             code = _exit_code(ended, actor.approvals.unasked)
         # The answer is given once the session is closed: who has it may open the session at once.
@@ -157,28 +156,11 @@ def _exit_code(ended: TurnEnded, unasked: int) -> int:
     return _REFUSED if unasked else 0
 
 
-class ControlledGateway(Protocol):
+class ControlledGateway(GatewayFacade, Protocol):
     """The gateway as the control socket uses it."""
 
-    @property
-    def app(self) -> App:
-        """Its App."""
-        ...
-
-    @property
-    def pool(self) -> SessionPool:
-        """Its live sessions."""
-        ...
-
     telemetry: Telemetry
-
-    async def measure_backlog(self) -> None:
-        """Refresh the store's part of the health report."""
-        ...
-
-    def health_report(self) -> Mapping[str, object]:
-        """Return the gateway's state."""
-        ...
+    pool: SessionPool
 
     async def send_message(self, to: str, text: str, file: str) -> str:
         """Queue a message for a chat; return where it goes."""
@@ -206,7 +188,7 @@ class ControlSocket:
         if not self._gateway.pool.has_session(session_id):
             raise NotFoundError(N_("The session {id} is not open here.", id=session_id))
         async with self._gateway.pool.hold(session_id, _refuse_opening) as entry:
-            yield entry.local
+            yield require_local(entry.actor)
 
     def start(self) -> None:
         """Start listening. Raises StoreError."""
@@ -246,5 +228,5 @@ class ControlSocket:
             wire.send(frames.error_frame(error, number))
 
 
-async def _refuse_opening() -> SessionActor:
+async def _refuse_opening() -> tuple[SessionActor, None]:
     raise NotFoundError(N_("This session has just been closed."))

@@ -1,39 +1,31 @@
-"""The gateway: accounts, chat sessions and the outbox, put together, from start over reloads to the end.
-
-Periodic maintenance: old rows of the store are deleted, and its backlog is measured.
-"""
+"""The gateway: accounts, chats and the outbox, put together, from start over reloads to the end."""
 
 import asyncio
 import contextlib
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from msgspec import structs
-
 from hermes.admin.cron import build_scheduler
 from hermes.admin.people.identity import PersonResolver
 from hermes.admin.service.gateway_log import GatewayLog
-from hermes.core.chats import Batch, InboundEvent, OutboxItem, Sender
+from hermes.core.chats import Sender
 from hermes.core.errors import BusyError, ConfigError, HermesError, StoreError
 from hermes.cron.scheduler import JobScheduler
 from hermes.gateway import metrics
 from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts, reload_plans
-from hermes.gateway.chat_session import ChatSession, ChatSessionDeps
-from hermes.gateway.chat_sessions import ChatSessions
+from hermes.gateway.chat_session import GatewayDeps
 from hermes.gateway.control_socket import ControlSocket
 from hermes.gateway.metrics import BacklogCounts, GatewayStatus, open_metrics_server, read_backlog
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import PlatformContext
-from hermes.gateway.recovery import GatewayRecovery
-from hermes.gateway.request_sessions import SessionRequest
-from hermes.gateway.router import LaneQueue, Router
+from hermes.gateway.platform import PlatformContext, SessionRequest
+from hermes.gateway.router import Router
 from hermes.gateway.send import ChatJobDelivery, SendContent, build_outbox_items, describe_targets
-from hermes.gateway.session_pool import SessionPool
+from hermes.gateway.session_pool import SessionPool, require_local
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
@@ -41,57 +33,14 @@ from hermes.runtime.locks import session_lock
 from hermes.sessions.app import App
 from hermes.sessions.features.cron_deps import CronDeps
 from hermes.sessions.http_client import create_client_session, create_tls_context
+from hermes.util.cancellation import cancel_tasks
 
 JOURNAL_SECONDS = 7 * 24 * 3600.0
 """How long the journal remembers inbound events: longer than any platform redelivers one."""
-
-
 RUN_SECONDS = 30 * 24 * 3600.0
 """How long ended runs and API responses are found by their ids; their messages stay in sessions."""
-
-
 TIDY_SECONDS = 3600.0
-
-
 MEASURE_SECONDS = 15.0
-
-
-class Maintenance:
-    """Runs the maintenance tasks from `start` on; the caller ends the tasks. `backlog` is the newest measurement."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self.backlog = BacklogCounts()
-
-    def start(self) -> "list[asyncio.Task[None]]":
-        """Start the tasks and return them."""
-        return [
-            asyncio.create_task(self._delete_old_rows(), name="tidy"),
-            asyncio.create_task(self._measure_loop(), name="measuring"),
-        ]
-
-    async def measure_backlog(self) -> None:
-        """Read the backlog from the store."""
-        self.backlog = await read_backlog(self._app)
-
-    async def _measure_loop(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):
-                await self.measure_backlog()
-            await asyncio.sleep(MEASURE_SECONDS)
-
-    async def _delete_old_rows(self) -> None:
-        while True:
-            with contextlib.suppress(StoreError):  # it is tried again in an hour
-                services = self._app.services
-                now = services.clock.now()
-                while await services.store.chats.prune(now - JOURNAL_SECONDS):
-                    pass
-                while await services.store.api.prune(now - RUN_SECONDS):
-                    pass
-            await asyncio.sleep(TIDY_SECONDS)
-
-
 _LOG = logging.getLogger(__name__)
 LOCK_NAME = "gateway"
 
@@ -102,39 +51,23 @@ class Gateway:
     def __init__(self, app: App, report: Callable[[str], None]) -> None:
         self.app = app
         self.telemetry = Telemetry(GatewayLog(app.services.home.logs, app.redact_text), report)
-        self.report = report = self.telemetry.report_line
+        self.report = self.telemetry.report_line
         self._store = app.services.store
         self._settings = app.services.settings
         self._accounts: dict[str, PlatformAccount] = {}
         self.outbox = Outbox(app, self._accounts, self.telemetry)
         self.people = PersonResolver(app)
-        chosen = self._settings.gateway
-        self.pool = SessionPool(app, self.telemetry, idle_seconds=chosen.idle_minutes * 60, max_live=chosen.max_live)
-
-        def handle_broken(one: ChatSession) -> None:
-            self.chat_sessions.handle_broken(one)
-
-        ground = ChatSessionDeps(
-            app=app,
-            outbox=self.outbox,
-            people=self.people,
-            telemetry=self.telemetry,
-            report=report,
-            on_broken=handle_broken,
-        )
-        media = app.services.home.root / "media"
-        self.chat_sessions = ChatSessions(ground, self.pool, self._accounts, media)
-        self.recovery = GatewayRecovery(app, self.chat_sessions, self.outbox, report)
-        self.chat_sessions.on_reopened = self.recovery.settle_reopened
-        self.router = Router(ground, self.chat_sessions)
-        self.lanes = LaneQueue(ground, self.router, self._accounts)
-        self._media = media
+        self._media = app.services.home.root / "media"
+        deps = GatewayDeps(app=app, outbox=self.outbox, people=self.people, telemetry=self.telemetry, media=self._media)
+        self.pool = SessionPool(deps, self._accounts)
+        self.router = Router(deps, self.pool, self._accounts)
+        self._job_delivery = ChatJobDelivery(self._accounts, self.outbox, app)
         self._stack = AsyncExitStack()
         self._account_locks: dict[str, AsyncExitStack] = {}
         """By account, the lock on what two gateways must not use at once."""
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: JobScheduler | None = None
-        self._maintenance = Maintenance(app)
+        self._backlog = BacklogCounts()
         self.metrics_port = 0
         """The port that serves health and metrics; 0 when none does."""
         self.control_socket = ControlSocket(self, self.reload_accounts)
@@ -163,30 +96,31 @@ class Gateway:
         self.pool.start()
         self.telemetry.start()
         plans, self.config_problems = plan_accounts(self._settings.platforms, self.app.services.environ)
-        """A line for each account that cannot be started."""
         for line in self.config_problems:
             self.report(line)
         for plan in plans:
             await self._open_account(plan)
-        await self.recovery.recover()
+        await self.pool.recovery.recover()
         await self._start_accounts(list(self._accounts))
-        self._tasks += self._maintenance.start()
-        courier = ChatJobDelivery(self._accounts, self.outbox, self.app)
-        self._jobs = _make_scheduler(self.app, courier, self._cwd)
-        self._tasks.append(asyncio.create_task(self._jobs.run(), name="jobs"))
+        self._start_task("tidy", _repeat(partial(_delete_old_rows, self.app), TIDY_SECONDS))
+        self._start_task("measuring", _repeat(self.measure_backlog, MEASURE_SECONDS))
+        self._jobs = _make_scheduler(self.app, self._job_delivery, self._cwd)
+        self._start_task("jobs", self._jobs.run())
         try:
             self.control_socket.start()
             if (meters := await open_metrics_server(self.app, self)) is not None:
                 self._stack.push_async_callback(meters.close)
                 self.metrics_port = meters.port
-                """The port that serves health and metrics; 0 when none does."""
         except HermesError as error:
             self.report(str(error))
+
+    def _start_task(self, name: str, work: Coroutine[object, object, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
 
     async def _start_accounts(self, names: Sequence[str]) -> None:
         """Start sending and receiving on these accounts."""
         for lane in await self._store.chats.list_waiting_lanes():
-            self.lanes.wake_lane(lane)
+            self.router.wake_lane(lane)
         for name in names:
             await self.outbox.start_account(name)
             self._accounts[name].start()
@@ -197,7 +131,7 @@ class Gateway:
         """
         for account in self._accounts.values():
             await account.pause()
-        await self.lanes.close()
+        await self.router.close()
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
         with contextlib.suppress(TimeoutError):
@@ -207,28 +141,23 @@ class Gateway:
                 if self._jobs is not None:
                     await self._jobs.idle()
                 await self.control_socket.oneshots.drain()
-        await self._cancel_tasks()
+        await cancel_tasks(self._tasks)
         done = not self.pool.working_count
         return await self.outbox.wait_until_idle(min(10.0, max(until - clock(), 1.0))) and done
 
     async def close(self) -> None:
         """Stop everything; nothing that is on disk is lost."""
-        await self._cancel_tasks()
+        await cancel_tasks(self._tasks)
         await self.control_socket.close()
         for account in self._accounts.values():
             await account.pause()
-        await self.lanes.close()
-        await self.chat_sessions.close()
+        await self.router.close()
         await self.pool.close()
         await self.outbox.close()
         for name in list(self._accounts):
             await self._close_account(name)
         await self._stack.aclose()
         await self.telemetry.close()
-
-    async def enqueue(self, items: Sequence[OutboxItem]) -> None:
-        """Put messages to chats of any account into the outbox."""
-        await self.outbox.enqueue(items)
 
     async def send_message(self, to: str, text: str, file: str = "") -> str:
         """Queue a message for a delivery target; return where it goes. Raises NotFoundError."""
@@ -248,16 +177,15 @@ class Gateway:
             self.report(said)
             return said
         self._settings, self.config_problems = self.app.services.settings, change.config_problems
-        """A line for each account that cannot be started."""
         for line in self.config_problems:
             self.report(line)
-        sessions = [one for name in change.gone for one in await self.chat_sessions.drop_account(name)]
+        sessions = [one for name in change.gone for one in await self.pool.drop_account(name)]
         for name in change.gone:
             await self._close_account(name)
         for plan in change.fresh:
             await self._open_account(plan)
         for session_id in sessions:
-            await self.recovery.resume_session(session_id)
+            await self.pool.recovery.resume_session(session_id)
         await self._start_accounts([plan.name for plan in change.fresh if plan.name in self._accounts])
         names = ", ".join(change.names) or N_("none")
         said = N_("The accounts were reloaded; changed: {names}.", names=names)
@@ -268,26 +196,26 @@ class Gateway:
     async def hold_session(self, request: SessionRequest) -> AsyncIterator[SessionActor]:
         """Hold a live session while the context lasts; see `GatewayFacade`."""
 
-        async def open_actor() -> SessionActor:
-            return await self.app.open_session(
+        async def open_session() -> tuple[SessionActor, None]:
+            actor = await self.app.open_session(
                 request.session_id,
                 create=request.create,
                 system=request.system,
                 history=request.history,
                 options=request.options,
             )
+            return actor, None
 
-        async with self.pool.hold(request.session_id, open_actor) as entry:
-            yield entry.local
+        async with self.pool.hold(request.session_id, open_session) as entry:
+            yield require_local(entry.actor)
 
     async def measure_backlog(self) -> None:
         """Refresh the store's part of `health_report` and `metrics_text`."""
-        await self._maintenance.measure_backlog()
+        self._backlog = await read_backlog(self.app)
 
     async def deliver_text(self, target: str, text: str, *, key: str) -> None:
         """Put a text for a delivery target into the outbox."""
-        courier = ChatJobDelivery(self._accounts, self.outbox, self.app)
-        await courier.deliver(target, text, (), key=key)
+        await self._job_delivery.deliver(target, text, (), key=key)
 
     async def drop_session(self, session_id: str) -> None:
         """Remove a session from memory."""
@@ -307,16 +235,9 @@ class Gateway:
             accounts=self._accounts,
             pool=self.pool,
             telemetry=self.telemetry,
-            backlog=self._maintenance.backlog,
+            backlog=self._backlog,
             config_problems=self.config_problems,
         )
-
-    async def _cancel_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks.clear()
 
     async def _open_account(self, plan: AccountPlan) -> None:
         """Prepare an account. One whose token another gateway of this user uses is left alone, with a line."""
@@ -342,7 +263,7 @@ class Gateway:
             )
             for secret in plan.descriptor.secrets:
                 self.app.services.redactor.add_secret(f"{plan.name}_{secret}", str(getattr(plan.options, secret)))
-            self._accounts[plan.name] = PlatformAccount(plan, context, self._store_batch)
+            self._accounts[plan.name] = PlatformAccount(plan, context, self.router.receive_batch)
             self._account_locks[plan.name] = stack.pop_all()
         home.ensure_exists()
 
@@ -355,19 +276,6 @@ class Gateway:
     async def _close_account(self, name: str) -> None:
         await self._accounts.pop(name).close()
         await self._account_locks.pop(name).aclose()
-
-    async def _store_batch(self, account: PlatformAccount, batch: Batch) -> None:
-        """Store what came in; when this returns the platform may forget it."""
-        events = tuple(
-            structs.replace(
-                _redact_inbound(one, self.app.redact_text), place=structs.replace(one.place, platform=account.name)
-            )
-            for one in batch.arrivals
-        )
-        fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
-        for one in fresh:
-            self.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
-            self.lanes.wake_lane(one.arrival.place.lane, one.arrival)
 
     @property
     def _cwd(self) -> str:
@@ -382,14 +290,6 @@ class Gateway:
         return Path(base).expanduser() / "hermes" / "accounts"
 
 
-def _redact_inbound(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:
-    """Return an event without secrets in its text and in the message that it quotes."""
-    reply = event.reply
-    if reply is not None and reply.text:
-        reply = structs.replace(reply, text=redact(reply.text))
-    return structs.replace(event, text=redact(event.text), reply=reply)
-
-
 def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobScheduler:
     """Make the scheduler of jobs; each job runs in an App of its own."""
     services = app.services
@@ -402,6 +302,23 @@ def _make_scheduler(app: App, courier: ChatJobDelivery, cwd: str) -> JobSchedule
         clock=services.clock,
     )
     return build_scheduler(base, courier, lambda options: App(services.environ, options, clock=services.clock), cwd=cwd)
+
+
+async def _repeat(work: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """Do the work again and again, after each pause; what the store does not take is tried the next time."""
+    while True:
+        with contextlib.suppress(StoreError):
+            await work()
+        await asyncio.sleep(seconds)
+
+
+async def _delete_old_rows(app: App) -> None:
+    """Delete rows of the journal, of runs and of responses that are remembered no longer."""
+    store, now = app.services.store, app.services.clock.now()
+    while await store.chats.prune(now - JOURNAL_SECONDS):
+        pass
+    while await store.api.prune(now - RUN_SECONDS):
+        pass
 
 
 @contextlib.asynccontextmanager

@@ -8,22 +8,27 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 from urllib.parse import urlsplit
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from hermes import __version__
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.usage import NANO_PER_USD
 from hermes.gateway.accounts import AccountHealth, PlatformAccount, fill_variables
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
+from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.session_pool import SessionPool
 from hermes.gateway.telemetry import HISTOGRAM_BOUNDS, Histogram, Telemetry
 from hermes.i18n.messages import N_
 from hermes.sessions.app import App
+
+_MAX_CONNECTIONS = 16
+_MIN_TOKEN_LENGTH = 16
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class BacklogCounts(Struct, frozen=True):
@@ -192,38 +197,10 @@ def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-_MAX_CONNECTIONS = 16
-
-
-_MIN_TOKEN_LENGTH = 16
-
-
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class MetricsSource(Protocol):
-    """The gateway as the metrics server uses it."""
-
-    async def measure_backlog(self) -> None:
-        """Refresh the store's part, before anything is reported."""
-        ...
-
-    def health_report(self) -> Mapping[str, object]:
-        """Return the gateway's state."""
-        ...
-
-    def metrics_text(self) -> str:
-        """Return the same for Prometheus."""
-        ...
-
-
 class MetricsServer:
     """Listens from `open` to `close`."""
 
-    def __init__(self, address: str, token: str, source: MetricsSource) -> None:
+    def __init__(self, address: str, token: str, source: GatewayFacade) -> None:
         """Raises ConfigError for an invalid address, or one that other machines reach without a token."""
         host, port = _parse_address(address)
         if not is_loopback(host) and len(token) < _MIN_TOKEN_LENGTH:
@@ -268,7 +245,7 @@ class MetricsServer:
 
     async def _serve_health(self, _request: web.Request) -> web.Response:
         await self._source.measure_backlog()
-        body = msgspec.json.encode(self._source.health_report())
+        body = to_json(self._source.health_report())
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     async def _serve_metrics(self, _request: web.Request) -> web.Response:
@@ -277,7 +254,7 @@ class MetricsServer:
         return web.Response(body=self._source.metrics_text().encode(), headers=headers)
 
 
-async def open_metrics_server(app: App, source: MetricsSource) -> MetricsServer | None:
+async def open_metrics_server(app: App, source: GatewayFacade) -> MetricsServer | None:
     """Start the metrics server where the settings ask for it. Raises ConfigError, and PlatformError for an address in
     use.
     """

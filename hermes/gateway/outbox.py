@@ -18,6 +18,7 @@ from hermes.gateway.platform import PlatformError, Resend, SendError, SendFault
 from hermes.gateway.telemetry import Telemetry
 from hermes.i18n.messages import tr
 from hermes.sessions.app import App
+from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 MAX_CONCURRENT_SENDS = 16
@@ -83,11 +84,7 @@ class Outbox:
 
     async def close(self) -> None:
         """Stop sending; unsent messages stay in the outbox."""
-        tasks = list(self._lanes.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await cancel_tasks(self._lanes.values())
 
     async def _run_lane(self, lane: str) -> None:
         news = self._wake_events[lane]

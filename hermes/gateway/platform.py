@@ -7,9 +7,10 @@ more, reconnects, orders, splits, streams, retries, and keeps the outbox.
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from hermes.gateway.request_sessions import GatewayFacade
+    from hermes.core.messages import Message
+    from hermes.runtime.actor import SessionActor
+    from hermes.sessions.app import App
+    from hermes.sessions.options import SessionOptions
+
+MEDIA_LIMIT = 128 * 1024 * 1024
+"""Bytes of the largest file that is received."""
 
 
 class PlatformError(HermesError):
@@ -78,12 +85,12 @@ class Resend(StrEnum):
 
 def utf16(text: str) -> int:
     """Return a text's length in UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def utf8(text: str) -> int:
     """Return a text's length in bytes of UTF-8."""
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class PlatformOptions(Struct, frozen=True, kw_only=True):
@@ -198,10 +205,6 @@ class Platform(ABC):
         raise NotImplementedError
 
 
-MEDIA_LIMIT = 128 * 1024 * 1024
-"""Bytes of the largest file that is received."""
-
-
 class Descriptor(Struct, frozen=True, kw_only=True):
     """The static description of a platform. Its module imports no client library at its top."""
 
@@ -221,6 +224,55 @@ class Descriptor(Struct, frozen=True, kw_only=True):
     """What the model is told of the platform's format."""
     example: str = ""
     """Options as they would stand in `config.yaml`, for the set-up's help."""
+
+
+class SessionRequest(Struct, frozen=True, kw_only=True):
+    """A request to open a session."""
+
+    session_id: str
+    options: "SessionOptions"
+    create: bool = True
+    """Whether the session is created where it does not exist."""
+    system: str | None = None
+    history: "tuple[Message, ...]" = ()
+    """Messages that stand before its first one, for a session that has none."""
+
+
+class GatewayFacade(Protocol):
+    """The interface of the gateway for platforms."""
+
+    @property
+    def app(self) -> "App":
+        """The process's App."""
+        ...
+
+    def hold_session(self, request: SessionRequest) -> "AbstractAsyncContextManager[SessionActor]":
+        """Open a session and keep it live while the context lasts; it stays in memory for a while afterwards. Raises
+        what `App.open_session` raises.
+        """
+        ...
+
+    async def drop_session(self, session_id: str) -> None:
+        """Remove a session from memory, even while it works; its unfinished work goes on when it is opened next."""
+        ...
+
+    async def deliver_text(self, target: str, text: str, *, key: str) -> None:
+        """Put a text for a delivery target (`PLATFORM:CHAT[:THREAD]`, `all`) into the outbox; the same key again adds
+        nothing. Raises NotFoundError where the target reaches nobody.
+        """
+        ...
+
+    async def measure_backlog(self) -> None:
+        """Refresh the store's part of what is reported."""
+        ...
+
+    def health_report(self) -> Mapping[str, object]:
+        """Return the state of the accounts, the sessions and the outbox, as of the last measurement."""
+        ...
+
+    def metrics_text(self) -> str:
+        """Return the same and more, in the text format of Prometheus."""
+        ...
 
 
 __getattr__ = renamed_names(__name__)

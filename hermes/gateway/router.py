@@ -1,34 +1,35 @@
 """The router: each inbound event becomes a command, an answer to a question, a message, or is ignored.
 
-Inbound events by lane: strictly in order within a chat or thread, with chats side by side.
+Events of a lane, which is a chat or thread, are routed strictly in order, with lanes side by side.
 """
 
 import asyncio
 import contextlib
 import logging
+import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from hermes.admin.people.identity import PersonIdentity, PersonRole
 from hermes.commands.command import parse_command_line
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry
-from hermes.core.chats import AuditEntry, InboundEvent, OutboxItem, Outgoing, StoredInboundEvent
+from hermes.config.gateway import AccountSettings
+from hermes.core.chats import AuditEntry, Batch, ChatKind, InboundEvent, OutboxItem, Outgoing, Place, StoredInboundEvent
 from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.ids import new_queued_message_id
 from hermes.core.outcomes import AnswerScope
-from hermes.gateway import addressing
-from hermes.gateway.accounts import PlatformAccount
-from hermes.gateway.addressing import ChatAddress, can_use_command, commands_for, find_address
-from hermes.gateway.chat_session import ChatSession, ChatSessionDeps, GatewayError
-from hermes.gateway.chat_sessions import ChatSessions
-from hermes.gateway.command_context import ChatCommandContext
-from hermes.gateway.people.pairing import PairingCodes
-from hermes.gateway.people.quotas import Quotas
+from hermes.gateway.accounts import PlatformAccount, channel_settings
+from hermes.gateway.chat_session import ChatSession, GatewayDeps, GatewayError
+from hermes.gateway.command_context import ChatCommandContext, can_use_command, commands_for
+from hermes.gateway.people import PairingCodes, Quotas
+from hermes.gateway.session_pool import ChatAddress, SessionPool, find_address
 from hermes.i18n.messages import localize, tr
+from hermes.util.cancellation import cancel_tasks
 
+_LOG = logging.getLogger(__name__)
 ROWS_AT_ONCE = 64
 """Rows of a lane that are read together."""
 _MAX_BATCH_WAITS = 5
@@ -38,6 +39,7 @@ _BATCH_MESSAGES, _BATCH_CHARACTERS = 32, 64_000
 _MAX_OBSERVED = 50
 _RECHECK_SECONDS = 0.1
 _IDLE_WAIT_SECONDS = 5.0
+_BUSY_PAUSE = 2.0
 _TURN_COMMANDS = frozenset({"retry", "queue", "steer", "interrupt"})
 """Commands that send something to the model: they count as messages do."""
 _URGENT_COMMANDS = frozenset({"stop", "approve", "deny", "interrupt"})
@@ -47,6 +49,7 @@ _URGENT_COMMANDS = frozenset({"stop", "approve", "deny", "interrupt"})
 class ChatLane(Struct, eq=False):
     """The state of one chat or thread while something happens there."""
 
+    name: str
     news: asyncio.Event = field(default_factory=asyncio.Event)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no further pieces of the message are expected."""
@@ -65,10 +68,26 @@ class ChatLane(Struct, eq=False):
     last_error: str = ""
     """The most recent error that was said in the chat."""
 
+    def take_observed(self) -> str:
+        """Return what was said without addressing the agent, and forget it."""
+        said = "\n".join(f"{who}: {text}" for who, text in self.observed)
+        self.observed.clear()
+        return said
+
 
 def _is_own_text(event: InboundEvent) -> bool:
     """Return whether these are the verified sender's own words: only those are commands."""
     return event.verified and not event.forwarded
+
+
+def _is_press(event: InboundEvent) -> bool:
+    return bool(event.press) and _is_own_text(event)
+
+
+def _read_command(event: InboundEvent) -> tuple[str, str] | None:
+    """Return the name and the rest of a command; None for what is none."""
+    text = event.text.strip()
+    return parse_command_line(text) if text.startswith("/") and _is_own_text(event) else None
 
 
 def _quota_person(person: PersonIdentity, event: InboundEvent) -> PersonIdentity:
@@ -78,52 +97,160 @@ def _quota_person(person: PersonIdentity, event: InboundEvent) -> PersonIdentity
 
 def is_urgent(event: InboundEvent) -> bool:
     """Return whether an event must not wait behind long work: it stops something, or answers a question."""
-    if not _is_own_text(event):
-        return False
-    if event.press:
-        return True
-    command = parse_command_line(event.text.strip())
-    return command is not None and command[0].lower() in _URGENT_COMMANDS
+    command = _read_command(event)
+    return _is_press(event) or (command is not None and command[0].lower() in _URGENT_COMMANDS)
 
 
 def is_complete(event: InboundEvent) -> bool:
     """Return whether no further pieces follow an event, as with a button or a command."""
-    return _is_own_text(event) and (bool(event.press) or parse_command_line(event.text.strip()) is not None)
+    return _is_press(event) or _read_command(event) is not None
+
+
+def ignore_reason(settings: AccountSettings, event: InboundEvent) -> str:
+    """Return why an event is not for the agent; empty when it is."""
+    place, channel = event.place, channel_settings(settings, event.place)
+    if channel.ignore:
+        return "ignored channel"
+    if place.kind is ChatKind.DM or event.press:
+        return ""
+    if "*" not in settings.groups and place.chat not in settings.groups:
+        return "not a group of ours"
+    needs = settings.require_mention if channel.require_mention is None else channel.require_mention
+    if not needs or is_addressed(settings, event):
+        return ""
+    return "not addressed"
+
+
+def is_addressed(settings: AccountSettings, event: InboundEvent) -> bool:
+    """Return whether a message addresses the agent: by name, reply, command, or a word of the settings."""
+    if event.mentioned or event.text.startswith("/") or (event.reply is not None and event.reply.own):
+        return True
+    words = event.text.casefold()
+    return any(_contains_word(pattern.casefold(), words) for pattern in settings.mention_patterns)
+
+
+def _contains_word(word: str, text: str) -> bool:
+    return bool(word) and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 class Router:
-    """Routes each inbound event once."""
+    """Routes each inbound event once: who may speak, to which chat session, and as what. One task at a time works on a
+    lane.
+    """
 
-    def __init__(self, deps: ChatSessionDeps, chat_sessions: ChatSessions) -> None:
+    def __init__(self, deps: GatewayDeps, pool: SessionPool, accounts: Mapping[str, PlatformAccount]) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._chat_sessions = chat_sessions
+        self._report = deps.telemetry.report_line
+        self._pool = pool
+        self._accounts = accounts
         self._quotas = Quotas(deps.app)
-        self.pairing_codes = PairingCodes(deps.app)
+        self._pairing = PairingCodes(deps.app)
+        self._lanes: dict[str, ChatLane] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._urgent: set[asyncio.Task[None]] = set()
 
-    async def read_rows(self, lane: ChatLane, name: str) -> Sequence[StoredInboundEvent]:
+    async def receive_batch(self, account: PlatformAccount, batch: Batch) -> None:
+        """Store what came in, and have it routed; when this returns the platform may forget it."""
+        redact = self._deps.app.redact_text
+        events = tuple(
+            structs.replace(_redact_event(one, redact), place=structs.replace(one.place, platform=account.name))
+            for one in batch.arrivals
+        )
+        fresh = await self._store.chats.record_batch(account.name, structs.replace(batch, arrivals=events))
+        for one in fresh:
+            self._deps.telemetry.count_inbound(account.name, one.arrival.place.lane, one.id)
+            self.wake_lane(one.arrival.place.lane, one.arrival)
+
+    def wake_lane(self, name: str, event: InboundEvent | None = None) -> None:
+        """Have a lane's events routed, where this one came in just now."""
+        lane = self._lanes.setdefault(name, ChatLane(name))
+        lane.is_read = False
+        if event is not None:
+            lane.last_event_at = asyncio.get_running_loop().time()
+            if is_complete(event):
+                lane.complete.set()
+            if lane.is_slow and is_urgent(event):
+                task = asyncio.create_task(self._route_urgent(lane), name=f"urgent {name}")
+                self._urgent.add(task)
+                task.add_done_callback(self._urgent.discard)
+        lane.news.set()
+        if name not in self._tasks:
+            self._tasks[name] = asyncio.create_task(self._run_lane(lane), name=f"lane {name}")
+
+    async def close(self) -> None:
+        """Stop routing; what is not routed stays in the journal."""
+        commands = [task for lane in self._lanes.values() for task in lane.commands]
+        await cancel_tasks([*self._tasks.values(), *commands, *self._urgent])
+
+    async def _run_lane(self, lane: ChatLane) -> None:
+        try:
+            while lane.news.is_set():
+                lane.news.clear()
+                try:
+                    await self._route_new(lane)
+                except StoreError as error:
+                    self._report(f"{lane.name}: {error}")
+                    await asyncio.sleep(_BUSY_PAUSE)
+                    lane.is_read = False
+                    lane.news.set()
+        finally:
+            del self._tasks[lane.name]
+            if not lane.observed and not lane.commands:
+                self._lanes.pop(lane.name, None)
+
+    async def _route_new(self, lane: ChatLane) -> None:
+        while rows := await self._read_rows(lane):
+            account = self._accounts.get(rows[0].arrival.place.platform)
+            if account is None:
+                return  # it is not set up now; what was said stays in the journal
+            first = rows[0]
+            try:
+                handled = await self._route_first(account, lane)
+                del lane.rows[:handled]
+                lane.last_error = ""
+                continue
+            except (BusyError, StoreError) as error:
+                self._report(f"{lane.name}: {error}")
+                await asyncio.sleep(_BUSY_PAUSE)
+            except HermesError as error:
+                await self._answer_failure(lane, first, error)
+            except Exception as error:  # noqa: BLE001 - one message must not stop what comes behind it
+                _LOG.exception("a message could not be handled")
+                await self._answer_failure(lane, first, GatewayError(type(error).__name__))
+            lane.is_read = False  # the journal knows what became of the row
+
+    async def _answer_failure(self, lane: ChatLane, row: StoredInboundEvent, error: HermesError) -> None:
+        """Answer a message with an error; the same error is said once in a row."""
+        self._report(f"{row.arrival.place.lane}: {error}")
+        await self._store.chats.dismiss_events([row.id], str(error))
+        if str(error) != lane.last_error:
+            lane.last_error = str(error)
+            await self._send_failure(row.arrival.place, error, key=f"note:{new_queued_message_id()}")
+
+    async def _send_failure(self, place: Place, error: HermesError, *, key: str) -> None:
+        text = tr("(I cannot answer now: {why})", why=localize(str(error)))
+        await self._deps.outbox.enqueue([OutboxItem(key=key, message=Outgoing(place=place, text=text, key=key))])
+
+    async def _read_rows(self, lane: ChatLane) -> Sequence[StoredInboundEvent]:
         """Return what waits in a lane; the journal is asked only when something came in since it was read."""
         if not lane.is_read:
             lane.is_read = True  # before the query: what comes in during it is looked for again
-            lane.rows = await self._store.chats.list_new_events(name, ROWS_AT_ONCE)
+            lane.rows = await self._store.chats.list_new_events(lane.name, ROWS_AT_ONCE)
             if len(lane.rows) >= ROWS_AT_ONCE:
                 lane.is_read = False  # there may be more
         return lane.rows
 
-    async def route_next(self, account: PlatformAccount, lane: ChatLane) -> None:
-        """Route the first of a lane's rows, with those that belong to it, and take them off.
+    async def _route_first(self, account: PlatformAccount, lane: ChatLane) -> int:
+        """Route the first of a lane's rows, with those that belong to it; return the number of rows that are handled.
 
         Raises HermesError; then it was not handled.
         """
-        handled = await self._route_events(account, lane, tuple(lane.rows))
-        del lane.rows[:handled]
-
-    async def _route_events(self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]) -> int:
-        """Route the first of these rows; return the number of the lane's first rows that are handled now."""
+        rows = tuple(lane.rows)
         first = rows[0]
         event, settings = first.arrival, account.plan.settings
         person = await self._deps.people.resolve_sender(settings, account.name, event.sender)
-        why = addressing.ignore_reason(settings, event)
+        why = ignore_reason(settings, event)
         if why or person is None or not event.verified:
             if why == "not addressed" and settings.observe:
                 lane.observed.append((event.sender.name or event.sender.id, event.text))
@@ -133,7 +260,7 @@ class Router:
         if is_complete(event):
             await self._start_command(lane, address, first)
             return 1
-        live = self._chat_sessions.find_live(address)
+        live = self._pool.find_chat(address)
         if _is_own_text(event) and live is not None and live.questions.take_answer(person, event):
             await self._store.chats.dismiss_events([first.id], "answer")
             return 1
@@ -153,44 +280,46 @@ class Router:
             if event.press:
                 await self._press_button(event, person)
             else:
-                async with self._chat_sessions.hold_session(address) as chat_session:
+                async with self._pool.hold_chat(address) as chat_session:
                     await self._run_command(chat_session, person, event)
         except HermesError as error:
-            self._deps.report(f"{event.place.lane}: {error}")
-            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
-            message = Outgoing(place=event.place, text=text, key=f"note:{row.id}")
-            await self._deps.outbox.enqueue([OutboxItem(key=message.key, message=message)])
+            self._report(f"{event.place.lane}: {error}")
+            await self._send_failure(event.place, error, key=f"note:{row.id}")
         await self._store.chats.dismiss_events([row.id], "pressed" if event.press else "command")
 
-    async def route_urgent(self, account: PlatformAccount, lane: ChatLane, name: str) -> None:
+    async def _route_urgent(self, lane: ChatLane) -> None:
         """Route the events of this lane that must not wait behind long work."""
-        for row in await self._store.chats.list_new_events(name, ROWS_AT_ONCE):
-            if is_urgent(row.arrival) and not addressing.ignore_reason(account.plan.settings, row.arrival):
-                person = await self._deps.people.resolve_sender(account.plan.settings, account.name, row.arrival.sender)
+        account = self._accounts.get(lane.name.partition(":")[0])
+        if account is None:
+            return
+        settings = account.plan.settings
+        for row in await self._store.chats.list_new_events(lane.name, ROWS_AT_ONCE):
+            if is_urgent(row.arrival) and not ignore_reason(settings, row.arrival):
+                person = await self._deps.people.resolve_sender(settings, account.name, row.arrival.sender)
                 if person is not None:
                     await self._start_command(lane, find_address(account, row.arrival.place, person), row)
                     lane.is_read = False  # the row is not new any more
 
     async def _route_message(self, lane: ChatLane, address: ChatAddress, rows: Sequence[StoredInboundEvent]) -> int:
         """Route a message, together with the pieces that follow it closely; return the number of its rows."""
-        account, place = address.account, address.place
-        await self._wait_for_pieces(account, lane, rows)
-        rows = _group_message(await self.read_rows(lane, place.lane), account)
+        account = address.account
+        await _wait_for_pieces(account, lane, rows)
+        rows = _group_message(await self._read_rows(lane), account)
         if not rows:
             return 0
         lane.is_slow = True
         try:
-            await self._wait_for_commands(lane, place.lane)
-            async with self._chat_sessions.hold_session(address) as chat_session:
+            await self._wait_for_commands(lane)
+            async with self._pool.hold_chat(address) as chat_session:
                 await chat_session.wait_for_capacity()
                 await self._post_message(chat_session, lane, address.person, rows)
         finally:
             lane.is_slow = False
         return len(rows)
 
-    async def _wait_for_commands(self, lane: ChatLane, name: str) -> None:
+    async def _wait_for_commands(self, lane: ChatLane) -> None:
         """Wait for earlier commands, as `/new` decides where the message goes; not for one that waits for an answer."""
-        while lane.commands and not any(one.questions.has_menus for one in self._chat_sessions.live_in_lane(name)):
+        while lane.commands and not any(one.questions.has_menus for one in self._pool.list_chats(lane.name)):
             await asyncio.wait(lane.commands, timeout=_RECHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _post_message(
@@ -205,7 +334,7 @@ class Router:
             return
         chat_session.reply_to = rows[-1].arrival.message_id
         mode = chat_session.account.plan.settings.busy or self._deps.app.services.settings.display.busy_input_mode
-        await self._chat_sessions.post_events(chat_session, rows, mode, observed=self._take_observed(lane))
+        await chat_session.post_events(rows, mode, observed=lane.take_observed())
         await self._write_audit(rows[0].arrival, person, "message", chat_session.binding.session_id)
 
     async def _claim_turn(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> str | None:
@@ -223,30 +352,8 @@ class Router:
             )
         )
 
-    async def _wait_for_pieces(
-        self, account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]
-    ) -> None:
-        """Wait until no further pieces of a person's message come."""
-        clock = asyncio.get_running_loop().time
-        given = account.plan.settings.batch_seconds
-        seconds = account.can.batch_seconds if given is None else given
-        until = clock() + seconds * _MAX_BATCH_WAITS
-        if is_complete(rows[-1].arrival) or len(rows) >= _BATCH_MESSAGES:
-            return
-        lane.complete.clear()
-        with contextlib.suppress(TimeoutError):
-            while (wait := min(lane.last_event_at + seconds, until) - clock()) > 0:
-                async with asyncio.timeout(wait):
-                    await lane.complete.wait()
-                return
-
-    def _take_observed(self, lane: ChatLane) -> str:
-        said = "\n".join(f"{who}: {text}" for who, text in lane.observed)
-        lane.observed.clear()
-        return said
-
     async def _press_button(self, event: InboundEvent, person: PersonIdentity) -> None:
-        for chat_session in self._chat_sessions.live_in_lane(event.place.lane):
+        for chat_session in self._pool.list_chats(event.place.lane):
             if chat_session.questions.has_token(event.press):
                 said = chat_session.questions.press_button(person, event.press)
                 await self._write_audit(
@@ -261,21 +368,21 @@ class Router:
         """
         if not event.verified:
             # An answer costs money: only senders whom the platform has verified get one, whatever name they give.
-            await self.pairing_codes.note_rejection(account.name, event, "sender not verified")
+            await self._pairing.note_rejection(account.name, event, "sender not verified")
             return "sender not verified"
-        paired = await self.pairing_codes.redeem_code(account.name, event) if _is_own_text(event) else None
+        paired = await self._pairing.redeem_code(account.name, event) if _is_own_text(event) else None
         if paired is None:
             where = event.place.lane
             self._deps.telemetry.log_event("turned_away", account=account.name, lane=where, text=event.sender.id[:100])
             return "unknown sender"
-        async with self._chat_sessions.hold_session(find_address(account, event.place, paired)) as chat_session:
+        async with self._pool.hold_chat(find_address(account, event.place, paired)) as chat_session:
             role = paired.role.value
             await chat_session.send_note(tr("You are known here now, as {role}. Write what you want.", role=role))
         return "paired"
 
     async def _run_command(self, chat_session: ChatSession, person: PersonIdentity, event: InboundEvent) -> None:
-        name, text = parse_command_line(event.text.strip()) or ("", "")
-        command_context = ChatCommandContext(self._chat_sessions, chat_session, person)
+        name, text = _read_command(event) or ("", "")
+        command_context = ChatCommandContext(self._pool, chat_session, person)
         try:
             if name in ("approve", "deny"):
                 command_context.tell(await self._answer_approval(chat_session, person, event, _parse_scope(name, text)))
@@ -303,11 +410,35 @@ class Router:
         """Answer the approval question that waits here: the person's own, else one of somebody else that they may
         answer.
         """
-        others = [one for one in self._chat_sessions.live_in_lane(event.place.lane) if one.can_answer(person)]
+        others = [one for one in self._pool.list_chats(event.place.lane) if one.can_answer(person)]
         asking = next((one for one in (chat_session, *others) if one.questions.has_approvals), chat_session)
         said = asking.questions.answer_approval(person, scope)
         await self._write_audit(event, person, "refused" if said else "answered", asking.binding.session_id)
         return said
+
+
+def _redact_event(event: InboundEvent, redact: Callable[[str], str]) -> InboundEvent:
+    """Return an event without secrets in its text and in the message that it quotes."""
+    reply = event.reply
+    if reply is not None and reply.text:
+        reply = structs.replace(reply, text=redact(reply.text))
+    return structs.replace(event, text=redact(event.text), reply=reply)
+
+
+async def _wait_for_pieces(account: PlatformAccount, lane: ChatLane, rows: Sequence[StoredInboundEvent]) -> None:
+    """Wait until no further pieces of a person's message come."""
+    clock = asyncio.get_running_loop().time
+    given = account.plan.settings.batch_seconds
+    seconds = account.can.batch_seconds if given is None else given
+    until = clock() + seconds * _MAX_BATCH_WAITS
+    if is_complete(rows[-1].arrival) or len(rows) >= _BATCH_MESSAGES:
+        return
+    lane.complete.clear()
+    with contextlib.suppress(TimeoutError):
+        while (wait := min(lane.last_event_at + seconds, until) - clock()) > 0:
+            async with asyncio.timeout(wait):
+                await lane.complete.wait()
+            return
 
 
 async def _wait_until_idle(chat_session: ChatSession, name: str) -> None:
@@ -343,106 +474,10 @@ def _group_message(rows: Sequence[StoredInboundEvent], account: PlatformAccount)
     for row in rows:
         event = row.arrival
         other = found and (event.sender.id, event.place) != (found[0].arrival.sender.id, found[0].arrival.place)
-        if other or not event.verified or is_complete(event) or addressing.ignore_reason(account.plan.settings, event):
+        if other or not event.verified or is_complete(event) or ignore_reason(account.plan.settings, event):
             break
         if found and (len(found) >= _BATCH_MESSAGES or size + len(event.text) > _BATCH_CHARACTERS):
             break
         found.append(row)
         size += len(event.text)
     return found
-
-
-_LOG = logging.getLogger(__name__)
-
-
-_BUSY_PAUSE = 2.0
-
-
-class LaneQueue:
-    """All inbound events that are not routed yet. One task at a time works on a lane."""
-
-    def __init__(self, deps: ChatSessionDeps, router: Router, accounts: Mapping[str, PlatformAccount]) -> None:
-        self._deps = deps
-        self._store = deps.app.services.store
-        self._router = router
-        self._accounts = accounts
-        self._lanes: dict[str, ChatLane] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._urgent: set[asyncio.Task[None]] = set()
-
-    def wake_lane(self, name: str, event: InboundEvent | None = None) -> None:
-        """Have a lane's events routed, where this one came in just now."""
-        lane = self._lanes.setdefault(name, ChatLane())
-        lane.is_read = False
-        if event is not None:
-            lane.last_event_at = asyncio.get_running_loop().time()
-            if is_complete(event):
-                lane.complete.set()
-            if lane.is_slow and is_urgent(event):
-                self._route_urgent(name, lane)
-        lane.news.set()
-        if name not in self._tasks:
-            self._tasks[name] = asyncio.create_task(self._run_lane(name, lane), name=f"lane {name}")
-
-    async def close(self) -> None:
-        """Stop routing; what is not routed stays in the journal."""
-        commands = [task for lane in self._lanes.values() for task in lane.commands]
-        tasks = [*self._tasks.values(), *commands, *self._urgent]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def _route_urgent(self, name: str, lane: ChatLane) -> None:
-        account = self._accounts.get(name.partition(":")[0])
-        if account is not None:
-            task = asyncio.create_task(self._router.route_urgent(account, lane, name), name=f"urgent {name}")
-            self._urgent.add(task)
-            task.add_done_callback(self._urgent.discard)
-
-    async def _run_lane(self, name: str, lane: ChatLane) -> None:
-        try:
-            while lane.news.is_set():
-                lane.news.clear()
-                try:
-                    await self._route_new(name, lane)
-                except StoreError as error:
-                    self._deps.report(f"{name}: {error}")
-                    await asyncio.sleep(_BUSY_PAUSE)
-                    lane.is_read = False
-                    lane.news.set()
-        finally:
-            del self._tasks[name]
-            if not lane.observed and not lane.commands:
-                self._lanes.pop(name, None)
-
-    async def _route_new(self, name: str, lane: ChatLane) -> None:
-        while rows := await self._router.read_rows(lane, name):
-            account = self._accounts.get(rows[0].arrival.place.platform)
-            if account is None:
-                return  # it is not set up now; what was said stays in the journal
-            first = rows[0]
-            try:
-                await self._router.route_next(account, lane)
-                lane.last_error = ""
-                continue
-            except (BusyError, StoreError) as error:
-                self._deps.report(f"{name}: {error}")
-                await asyncio.sleep(_BUSY_PAUSE)
-            except HermesError as error:
-                await self._answer_failure(lane, first, error)
-            except Exception as error:  # noqa: BLE001 - one message must not stop what comes behind it
-                _LOG.exception("a message could not be handled")
-                await self._answer_failure(lane, first, GatewayError(type(error).__name__))
-            lane.is_read = False  # the journal knows what became of the row
-
-    async def _answer_failure(self, lane: ChatLane, row: StoredInboundEvent, error: HermesError) -> None:
-        """Answer a message with an error; the same error is said once in a row."""
-        self._deps.report(f"{row.arrival.place.lane}: {error}")
-        await self._store.chats.dismiss_events([row.id], str(error))
-        if str(error) != lane.last_error:
-            lane.last_error = str(error)
-            key = f"note:{new_queued_message_id()}"
-            text = tr("(I cannot answer now: {why})", why=localize(str(error)))
-            message = Outgoing(place=row.arrival.place, text=text, key=key)
-            await self._deps.outbox.enqueue([OutboxItem(key=key, message=message)])

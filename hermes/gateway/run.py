@@ -17,13 +17,15 @@ from hermes.config.home import locate_home
 from hermes.gateway.gateway import Gateway, check_settings
 from hermes.sessions.app import App
 from hermes.sessions.options import SessionOptions
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import tune_garbage_collector
 
 MAX_FAILED_STARTS = 5
-
-
 WINDOW_SECONDS = 60.0
 """After so many failed starts within so many seconds, the next start is delayed."""
+Report = Callable[[str], None]
+_MAX_HANDLES = 65_536
+"""File handles that the process may have where the system allows it: one a live session, and connections."""
 
 
 class FailedStarts:
@@ -61,11 +63,6 @@ class FailedStarts:
             handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "w") as file:
                 file.write(" ".join(f"{one:.3f}" for one in times))
-
-
-Report = Callable[[str], None]
-_MAX_HANDLES = 65_536
-"""File handles that the process may have where the system allows it: one a live session, and connections."""
 
 
 def serve(environ: Mapping[str, str], options: SessionOptions, report: Report) -> int:
@@ -165,9 +162,7 @@ async def _drain_gateway(gateway: Gateway, seconds: float, hurry: asyncio.Event)
     draining = asyncio.create_task(gateway.drain(seconds))
     hurried = asyncio.create_task(hurry.wait())
     await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (draining, hurried):
-        task.cancel()
-    await asyncio.wait({draining, hurried})
+    await cancel_tasks([draining, hurried])
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from hermes.admin.home_services import HomeServices
 from hermes.config.environment import merge_dotenv
 from hermes.core.chats import Binding, ChatKind, MediaKind, OutboxItem, Outgoing, Place
-from hermes.core.errors import ConfigError, NotFoundError, UsageError
+from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.ids import new_queued_message_id
-from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_account
-from hermes.gateway.answer_text import split_text
+from hermes.gateway.accounts import AccountPlan, PlatformAccount, plan_accounts
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import Platform, PlatformContext
+from hermes.gateway.platform import Capabilities, Platform, PlatformContext
 from hermes.gateway.text.links import defuse_links
 from hermes.gateway.text.media import KINDS
+from hermes.gateway.text.split import split_text
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.app import App
 from hermes.sessions.http_client import create_client_session
@@ -84,14 +84,23 @@ def build_outbox_items(
         plan = plans[place.platform]
         if content.file and not plan.descriptor.can.media:
             raise UsageError(N_("{name} takes no files.", name=place.platform))
-        own = f"{base}:{place.lane}"
-        messages = [Outgoing(place=place, text=piece) for piece in split_text(content.text, plan.descriptor.can)]
+        items = _text_items(place, content.text, plan.descriptor.can, f"{base}:{place.lane}")
         if content.file:
-            messages.append(Outgoing(place=place, file=content.file, kind=_guess_kind(content.file)))
-        for number, message in enumerate(messages):
-            name = f"{own}:{number}"
-            found.append(OutboxItem(key=name, message=_with_key(message, name)))
+            message = Outgoing(place=place, file=content.file, kind=_guess_kind(content.file))
+            items.append(_make_item(message, f"{base}:{place.lane}:{len(items)}"))
+        found += items
     return found
+
+
+def _text_items(place: Place, text: str, can: Capabilities, key: str) -> list[OutboxItem]:
+    return [
+        _make_item(Outgoing(place=place, text=piece), f"{key}:{number}")
+        for number, piece in enumerate(split_text(text, can))
+    ]
+
+
+def _make_item(message: Outgoing, key: str) -> OutboxItem:
+    return OutboxItem(key=key, message=structs.replace(message, key=key))
 
 
 async def send_now(target: str, content: SendContent, plans: Mapping[str, AccountPlan], send_deps: HomeServices) -> str:
@@ -141,15 +150,8 @@ def describe_targets(items: Sequence[OutboxItem]) -> str:
 def load_plans(send_deps: HomeServices) -> dict[str, AccountPlan]:
     """Return the configured accounts. A wrong one is left out: it cannot be reached."""
     environ = merge_dotenv(send_deps.environ, send_deps.home.env_file)
-    found = {}
-    for name, given in send_deps.settings.platforms.items():
-        try:
-            plan = plan_account(name, given, environ)
-        except ConfigError:
-            continue
-        if plan is not None:
-            found[name] = plan
-    return found
+    plans, _ = plan_accounts(send_deps.settings.platforms, environ)
+    return {plan.name: plan for plan in plans}
 
 
 async def list_known_chats(send_deps: HomeServices) -> list[tuple[str, str, str]]:
@@ -196,12 +198,6 @@ def _guess_kind(file: str) -> MediaKind:
     return {"image": MediaKind.IMAGE, "video": MediaKind.VIDEO}.get(guessed, MediaKind.DOCUMENT)
 
 
-def _with_key(message: Outgoing, key: str) -> Outgoing:
-    from msgspec import structs
-
-    return structs.replace(message, key=key)
-
-
 class ChatJobDelivery:
     """The `Courier` of jobs in the gateway."""
 
@@ -224,14 +220,10 @@ class ChatJobDelivery:
         for place in found:
             can = self._accounts[place.platform].can
             own = f"{key}:{place.lane}"
-            items = [
-                OutboxItem(key=f"{own}:{number}", message=Outgoing(place=place, text=piece, key=f"{own}:{number}"))
-                for number, piece in enumerate(split_text(text, can))
-            ]
+            items = _text_items(place, text, can, own)
             for number, file in enumerate(files if can.media else ()):
-                name = f"{own}:file:{number}"
-                message = Outgoing(place=place, file=str(file), kind=MediaKind.DOCUMENT, key=name)
-                items.append(OutboxItem(key=name, message=message))
+                message = Outgoing(place=place, file=str(file), kind=MediaKind.DOCUMENT)
+                items.append(_make_item(message, f"{own}:file:{number}"))
             await self._outbox.enqueue(items)
 
     def _find_places(self, target: str) -> list[Place]:

@@ -1,29 +1,94 @@
-"""The pool of live sessions: opened when a message comes in, evicted when idle.
+"""The sessions in memory: opened when a message comes in, evicted when idle, recovered after a restart.
 
-Decide whether a live session may be evicted, and estimate the memory that it takes.
+A session of a chat is found by the key of its chat session, any other by its id.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
-from msgspec import Struct, field
+from msgspec import Struct, structs
 
-from hermes.core.errors import BusyError
+from hermes.admin.people.identity import PersonIdentity, group_identity
+from hermes.config.gateway import AccountSettings, ResetMode, ResetSettings, RoleSettings
+from hermes.core.chats import Binding, ChatKind, OutboxItem, Outgoing, Place, UnansweredEvents
+from hermes.core.errors import BusyError, HermesError, StoreError
 from hermes.core.events import Event, TurnEnded
-from hermes.gateway.telemetry import Telemetry
-from hermes.i18n.messages import N_
+from hermes.core.ids import new_session_id
+from hermes.core.outcomes import ExitReason
+from hermes.gateway.accounts import PlatformAccount, channel_settings
+from hermes.gateway.chat_session import ChatSession, GatewayDeps, is_shared
+from hermes.gateway.people import build_session_options
+from hermes.gateway.stream_renderer import build_answer, filter_answer
+from hermes.gateway.text.split import split_text
+from hermes.i18n.messages import N_, tr
+from hermes.ipc.remote_session import attach_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
+from hermes.sessions.options import SessionOptions
 from hermes.sessions.port import SessionPort
+from hermes.util.cancellation import cancel_tasks
 from hermes.util.garbage_collector import release_free_memory
 
 if TYPE_CHECKING:
     from hermes.sessions.session_builder import LiveSession
 
+SWEEP_SECONDS = 30.0
+SHED_SECONDS = 1.0
+MAX_IDLE_BYTES = 16_000_000
+"""Bytes of memory, estimated, that idle conversations may take."""
+RETRY_PAUSES = (1.0, 10.0, 60.0, 300.0, 1800.0)
+"""Seconds between attempts to enqueue an answer while the disk is full."""
 _MEMORY_PER_BYTE = 2
 """Bytes of memory per byte of the encoded conversation: the buffer with room to grow, and the packed messages."""
+_REOPEN_PAUSES = (0.5, 2.0, 10.0)
+"""Seconds to wait before each attempt to reopen a session that broke."""
+OpenSession = Callable[[], Awaitable[tuple[SessionPort, ChatSession | None]]]
+"""Opens a session, and the chat session that shows it where there is one."""
+
+
+class ChatAddress(Struct, frozen=True):
+    """A person in a place of an account, and the key of the chat session that this makes."""
+
+    account: PlatformAccount
+    place: Place
+    person: PersonIdentity
+    key: str
+
+
+def find_address(account: PlatformAccount, place: Place, person: PersonIdentity) -> ChatAddress:
+    """Return the address of a person's chat session in a place."""
+    return ChatAddress(account, place, person, chat_session_key(account.plan.settings, place, person))
+
+
+def chat_session_key(settings: AccountSettings, place: Place, person: PersonIdentity) -> str:
+    """Return the key of a chat session: a direct chat, a group's person, or a thread that all share.
+
+    In a shared place the role takes the place of the person: that keeps people of different roles apart.
+    """
+    key = f"agent:main:{place.platform}:{place.kind}:{place.chat}"
+    if place.thread:
+        key += f":{place.thread}"
+    if place.kind is not ChatKind.DM:
+        key += f":~{person.role}" if is_shared(settings, place) else f":{person.id}"
+    return key
+
+
+def is_expired(reset: ResetSettings, last_at: float, now: float) -> bool:
+    """Return whether a chat session whose last message was at `last_at` starts over `now`."""
+    if reset.mode in (ResetMode.IDLE, ResetMode.BOTH) and now - last_at > reset.idle_minutes * 60:
+        return True
+    if reset.mode not in (ResetMode.DAILY, ResetMode.BOTH):
+        return False
+    moment = datetime.fromtimestamp(now)
+    border = moment.replace(hour=reset.at_hour, minute=0, second=0, microsecond=0)
+    if border > moment:
+        border -= timedelta(days=1)
+    return last_at < border.timestamp()
 
 
 def has_live_state(live_session: "LiveSession") -> bool:
@@ -44,63 +109,149 @@ def is_evictable(live_session: "LiveSession", cwd: str) -> bool:
     return not elsewhere and not has_live_state(live_session)
 
 
-def memory_bytes(live_session: "LiveSession") -> int:
-    """Estimate the bytes of memory that its conversation takes."""
-    return live_session.actor.conversation.lineage.message_bytes * _MEMORY_PER_BYTE
+def memory_bytes(app: App, actor: SessionPort) -> int:
+    """Estimate the bytes of memory that a session's conversation takes; 0 where it lives in another process."""
+    live_session = find_live_session(app, actor)
+    return 0 if live_session is None else live_session.actor.conversation.lineage.message_bytes * _MEMORY_PER_BYTE
 
 
-OpenPort = Callable[[], Awaitable[SessionPort]]
-CloseCallback = Callable[[], Awaitable[None]]
-SWEEP_SECONDS = 30.0
-SHED_SECONDS = 1.0
-MAX_IDLE_BYTES = 16_000_000
-"""Bytes of memory, estimated, that idle conversations may take."""
+def find_live_session(app: App, actor: SessionPort) -> "LiveSession | None":
+    """Return a session with all its parts; None where it lives in another process."""
+    return app.live_session(actor) if isinstance(actor, SessionActor) else None
+
+
+def require_local(actor: SessionPort) -> SessionActor:
+    """Return a session's actor. Raises BusyError where it lives in another process that this one has joined."""
+    if not isinstance(actor, SessionActor):
+        raise BusyError(N_("Session {id} is open in a terminal.", id=actor.session_id), N_("Close it there."))
+    return actor
 
 
 class PooledSession(Struct, eq=False):
     """A live session. It stays while somebody holds it, while it works, and for a while after that."""
 
     actor: SessionPort
+    chat_session: ChatSession | None
+    """The chat that it answers; None for those of programs."""
     used_at: float
     """When it was last used, by the loop's clock."""
     cwd: str
     """The folder in which its tools began."""
     holders: int = 0
-    busy_checks: list[Callable[[], bool]] = field(default_factory=list)
-    """Callbacks that return whether somebody has work left with it."""
-    close_callbacks: list[CloseCallback] = field(default_factory=list)
-    """Callbacks that run before it is closed."""
-
-    @property
-    def local(self) -> SessionActor:
-        """The session's actor. Raises BusyError where it lives in another process that this one has joined."""
-        if not isinstance(self.actor, SessionActor):
-            raise BusyError(N_("Session {id} is open in a terminal.", id=self.actor.session_id), N_("Close it there."))
-        return self.actor
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody would lose anything if it left the memory now."""
-        used = self.holders or self.actor.busy or self.actor.unfinished
-        return not used and not any(works() for works in self.busy_checks)
+        is_used = self.holders or self.actor.busy or self.actor.unfinished
+        return not is_used and (self.chat_session is None or not self.chat_session.unfinished)
+
+
+class SessionEvictor:
+    """Evicts idle sessions: to make room for another, after a time, and where conversations take much memory."""
+
+    def __init__(self, app: App, sessions: Mapping[str, PooledSession], drop: Callable[[str], Awaitable[None]]) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._drop = drop
+        settings = app.services.settings.gateway
+        self._idle_seconds, self._max_live = settings.idle_minutes * 60, settings.max_live
+        self._tasks: list[asyncio.Task[None]] = []
+        self._recheck_memory = asyncio.Event()
+        """Set when a turn or holder has ended since memory use was last checked."""
+        self._dropped = asyncio.Condition()
+        self._memory_freed = False
+        """Whether a session has left the memory since it was returned to the system."""
+
+    def start(self) -> None:
+        """Start evicting."""
+        self._tasks = [
+            asyncio.create_task(self._evict_idle(), name="idle sessions"),
+            asyncio.create_task(self._evict_heavy(), name="heavy sessions"),
+        ]
+
+    async def close(self) -> None:
+        """Evict nothing more."""
+        await cancel_tasks(self._tasks)
+
+    def note_idle(self) -> None:
+        """Note that a session may have become idle."""
+        self._recheck_memory.set()
+
+    async def note_dropped(self) -> None:
+        """Note that a session has left the memory."""
+        self._memory_freed = True
+        async with self._dropped:
+            self._dropped.notify_all()
+
+    async def wait_for_room(self) -> None:
+        """Wait until one more session fits, evicting the idle one that was used longest ago. Raises BusyError."""
+        while len(self._sessions) >= self._max_live:
+            oldest = next(iter(self._list_idle()), None)
+            if oldest is not None:
+                await self._drop(oldest.actor.session_id)
+                continue
+            try:
+                async with asyncio.timeout(SWEEP_SECONDS), self._dropped:
+                    await self._dropped.wait()
+            except TimeoutError:
+                raise BusyError(
+                    N_("{max_live} sessions work already.", max_live=self._max_live), "Try later."
+                ) from None
+
+    def _list_idle(self) -> list[PooledSession]:
+        """Return the idle sessions, the one that was used longest ago first."""
+        return sorted((one for one in self._sessions.values() if one.is_idle), key=lambda one: one.used_at)
+
+    async def _evict_idle(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            late = asyncio.get_running_loop().time() - self._idle_seconds
+            for entry in self._list_idle():
+                live = find_live_session(self._app, entry.actor)
+                if entry.used_at < late and (live is None or not has_live_state(live)):
+                    await self._drop(entry.actor.session_id)
+            if self._memory_freed:
+                self._memory_freed = False
+                await asyncio.to_thread(release_free_memory)
+
+    async def _evict_heavy(self) -> None:
+        """Evict idle sessions once conversations take much memory: reopening one costs a few milliseconds, and memory
+        then grows with those who talk now, not with all that was ever said.
+        """
+        while True:
+            await self._recheck_memory.wait()
+            await asyncio.sleep(SHED_SECONDS)
+            self._recheck_memory.clear()
+            weights = {name: memory_bytes(self._app, entry.actor) for name, entry in self._sessions.items()}
+            total = sum(weights.values())
+            for entry in self._list_idle():
+                if total <= MAX_IDLE_BYTES:
+                    break
+                live = find_live_session(self._app, entry.actor)
+                if live is not None and entry.is_idle and is_evictable(live, entry.cwd):
+                    total -= weights.get(entry.actor.session_id, 0)
+                    await self._drop(entry.actor.session_id)
+            if total > MAX_IDLE_BYTES and len(self._list_idle()) < len(self._sessions):
+                self._recheck_memory.set()  # some still work: they are looked at once they do not
 
 
 class SessionPool:
-    """The live sessions by id. A session is opened once, however many ask for it at the same time."""
+    """The live sessions by id, and the chat sessions by key. A session is opened once, however many ask for it at the
+    same time.
+    """
 
-    def __init__(self, app: App, telemetry: Telemetry, *, idle_seconds: float, max_live: int) -> None:
-        self._app = app
-        self._telemetry = telemetry
-        self._idle_seconds = idle_seconds
-        self._max_live = max_live
+    def __init__(self, deps: GatewayDeps, accounts: Mapping[str, PlatformAccount]) -> None:
+        self._deps = deps
+        self._app = deps.app
+        self._store = deps.app.services.store
+        self._accounts = accounts
         self._entries: dict[str, PooledSession] = {}
-        self._memory_freed = False
-        """Whether a session has left the memory since it was returned to the system."""
-        self._opening: dict[str, asyncio.Lock] = {}
-        self._drop_condition = asyncio.Condition()
-        self._sweepers: list[asyncio.Task[None]] = []
-        self._recheck_memory = asyncio.Event()
-        """Set when a turn or holder has ended since memory use was last checked."""
+        self._chat_sessions: dict[str, ChatSession] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of session ids, for opening one, and of the keys of chat sessions, for changing the session behind one."""
+        self._reopening: set[asyncio.Task[None]] = set()
+        self._evictor = SessionEvictor(deps.app, self._entries, self.drop_session)
+        self.recovery = SessionRecovery(deps, self)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -121,134 +272,309 @@ class SessionPool:
 
     def start(self) -> None:
         """Start evicting idle sessions."""
-        self._sweepers = [
-            asyncio.create_task(self._evict_idle(), name="idle sessions"),
-            asyncio.create_task(self._evict_heavy(), name="heavy sessions"),
-        ]
+        self._evictor.start()
 
-    async def get_or_open(self, session_id: str, open_port: OpenPort) -> PooledSession:
-        """Return the live session of this id, opened with `open_port` where it is not. Raises what that raises."""
+    async def close(self) -> None:
+        """Close every session; turns that run stay open, and go on at the next start."""
+        await cancel_tasks(self._reopening)
+        await self._evictor.close()
+        for session_id, entry in list(self._entries.items()):
+            if isinstance(entry.actor, SessionActor):
+                entry.actor.stays_open = True
+            await self.drop_session(session_id)
+
+    # Sessions by id.
+
+    async def get_or_open(self, session_id: str, open_session: OpenSession) -> PooledSession:
+        """Return the live session of this id, opened where it is not. Raises what opening it raises."""
         entry = self._entries.get(session_id)
         if entry is None:
-            async with self._opening.setdefault(session_id, asyncio.Lock()):
+            async with self._locks.setdefault(session_id, asyncio.Lock()):
                 entry = self._entries.get(session_id)
                 if entry is None:
-                    await self._wait_for_room()
-                    actor = await open_port()
+                    await self._evictor.wait_for_room()
+                    actor, chat_session = await open_session()
                     actor.subscribe(self._on_event)
-                    actor.subscribe(self._telemetry.session_listener(session_id))
-                    entry = self._entries[session_id] = PooledSession(actor, 0.0, self._initial_cwd(actor))
-            self._opening.pop(session_id, None)
+                    actor.subscribe(self._deps.telemetry.session_listener(session_id))
+                    live = find_live_session(self._app, actor)
+                    cwd = "" if live is None else str(live.tools.state.cwd)
+                    entry = self._entries[session_id] = PooledSession(actor, chat_session, 0.0, cwd)
         entry.used_at = asyncio.get_running_loop().time()
         return entry
 
     @contextlib.asynccontextmanager
-    async def hold(self, session_id: str, open_port: OpenPort) -> AsyncIterator[PooledSession]:
+    async def hold(self, session_id: str, open_session: OpenSession) -> AsyncIterator[PooledSession]:
         """Keep a session in memory while the context lasts, opened where it is not live."""
-        entry = await self.get_or_open(session_id, open_port)
+        entry = await self.get_or_open(session_id, open_session)
         entry.holders += 1
         try:
             yield entry
         finally:
-            self.release(entry)
+            self._release(entry)
 
-    def release(self, entry: PooledSession) -> None:
-        """Release a held session."""
+    def _release(self, entry: PooledSession) -> None:
         entry.holders -= 1
         entry.used_at = asyncio.get_running_loop().time()
-        self._recheck_memory.set()
+        self._evictor.note_idle()
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            self._evictor.note_idle()
 
     async def drop_session(self, session_id: str) -> None:
         """Close a live session, even while it works; its unfinished work goes on when it is opened next."""
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return
-        self._telemetry.set_lane(session_id, "")
-        for close in reversed(entry.close_callbacks):
-            await close()
-        entry.close_callbacks.clear()
-        entry.busy_checks.clear()
-        self._memory_freed = True
-        """Whether a session has left the memory since it was returned to the system."""
+        self._deps.telemetry.set_lane(session_id, "")
+        chat_session, entry.chat_session = entry.chat_session, None
+        if chat_session is not None:
+            self._forget_chat(chat_session)
+            remote = chat_session.remote  # closing leaves the chat without its session
+            await chat_session.close()
+            if remote is not None:
+                await remote.close()
         if isinstance(entry.actor, SessionActor):
             await self._app.close_session(entry.actor)
-        async with self._drop_condition:
-            self._drop_condition.notify_all()
+        await self._evictor.note_dropped()
 
-    async def close(self) -> None:
-        """Close every session; turns that run stay open, and go on at the next start."""
-        for task in self._sweepers:
-            task.cancel()
-        if self._sweepers:
-            await asyncio.wait(self._sweepers)
-        for session_id, entry in list(self._entries.items()):
-            if isinstance(entry.actor, SessionActor):
-                entry.actor.stays_open = True
-            await self.drop_session(session_id)
+    # Sessions of chats.
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, TurnEnded):
-            self._recheck_memory.set()
+    @contextlib.asynccontextmanager
+    async def hold_chat(self, address: ChatAddress) -> AsyncIterator[ChatSession]:
+        """Keep the chat session of an address live while the context lasts. Raises what opening a session raises."""
+        async with self._locks.setdefault(address.key, asyncio.Lock()):
+            chat_session = await self._find_or_open(address)
+            entry = self._entries[chat_session.binding.session_id]
+            entry.holders += 1
+        try:
+            yield chat_session
+        finally:
+            self._release(entry)
 
-    async def _wait_for_room(self) -> None:
-        """Wait until one more session fits, evicting the idle one that was used longest ago."""
-        while len(self._entries) >= self._max_live:
-            oldest = next(iter(self._idle_sessions()), None)
-            if oldest is not None:
-                await self.drop_session(oldest.actor.session_id)
-                continue
-            try:
-                async with asyncio.timeout(SWEEP_SECONDS), self._drop_condition:
-                    await self._drop_condition.wait()
-            except TimeoutError:
-                raise BusyError(f"{self._max_live} sessions work already.", "Try later.") from None
+    def find_chat(self, address: ChatAddress) -> ChatSession | None:
+        """Return the live chat session of an address, or None."""
+        return self._chat_sessions.get(address.key)
 
-    async def _evict_idle(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            late = asyncio.get_running_loop().time() - self._idle_seconds
-            for entry in self._idle_sessions():
-                live = self._live_session(entry)
-                if entry.used_at < late and (live is None or not has_live_state(live)):
-                    await self.drop_session(entry.actor.session_id)
-            if self._memory_freed:
-                self._memory_freed = False
-                """Whether a session has left the memory since it was returned to the system."""
-                await asyncio.to_thread(release_free_memory)
+    def list_chats(self, lane: str) -> list[ChatSession]:
+        """Return the live chat sessions of one chat or thread."""
+        return [one for one in self._chat_sessions.values() if one.place.lane == lane]
 
-    def _live_session(self, entry: PooledSession) -> "LiveSession | None":
-        """Return the session with all its parts; None where it lives in another process."""
-        return self._app.live_session(entry.actor) if isinstance(entry.actor, SessionActor) else None
+    async def switch_session(self, chat_session: ChatSession, session_id: str | None) -> ChatSession:
+        """Bind a chat to another session from now on: a fresh one, or the one of this id."""
+        before, now = chat_session.binding, self._app.services.clock.now()
+        binding = structs.replace(before, session_id=session_id or new_session_id(now), last_at=now)
+        async with self._locks.setdefault(before.key, asyncio.Lock()):
+            await self.drop_session(before.session_id)
+            opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+            await self._store.chats.bind(binding)
+        return opened
 
-    def _initial_cwd(self, actor: SessionPort) -> str:
-        return str(self._app.live_session(actor).tools.state.cwd) if isinstance(actor, SessionActor) else ""
-
-    def _idle_sessions(self) -> list[PooledSession]:
-        """Return the idle sessions, the one that was used longest ago first."""
-        return sorted((one for one in self._entries.values() if one.is_idle), key=lambda one: one.used_at)
-
-    async def _evict_heavy(self) -> None:
-        """Evict idle sessions once conversations take much memory: reopening one costs a few milliseconds, and memory
-        then grows with those who talk now, not with all that was ever said.
+    async def drop_account(self, account: str) -> list[str]:
+        """Close every live session of an account that is about to change; return the ids of those with work left, which
+        goes on where they are opened next.
         """
-        while True:
-            await self._recheck_memory.wait()
-            await asyncio.sleep(SHED_SECONDS)
-            self._recheck_memory.clear()
-            lives = {
-                one.actor.session_id: live
-                for one in self.live_sessions
-                if (live := self._live_session(one)) is not None
-            }
-            weights = {name: memory_bytes(live) for name, live in lives.items()}
-            total = sum(weights.values())
-            del lives
-            for entry in self._idle_sessions():
-                if total <= MAX_IDLE_BYTES:
-                    break
-                rests = self._live_session(entry)
-                if rests is not None and entry.is_idle and is_evictable(rests, entry.cwd):
-                    total -= weights.get(entry.actor.session_id, 0)
-                    await self.drop_session(entry.actor.session_id)
-            if total > MAX_IDLE_BYTES and len(self._idle_sessions()) < len(self._entries):
-                self._recheck_memory.set()  # some still work: they are looked at once they do not
+        unfinished = []
+        for one in [each for each in self._chat_sessions.values() if each.account.name == account]:
+            session_id = one.binding.session_id
+            if one.actor.busy or one.actor.unfinished:
+                unfinished.append(session_id)
+            if one.local is not None:
+                one.local.stays_open = True
+            await self.drop_session(session_id)
+        return unfinished
+
+    async def open_bound(self, session_id: str) -> ChatSession | None:
+        """Open the chat session of a session that was at work; None where its account is not configured any more, and
+        where its person is unknown now: their unanswered messages are then closed.
+        """
+        for binding in await self._store.chats.list_session_bindings(session_id):
+            account = self._accounts.get(binding.place.platform)
+            if account is None:
+                continue
+            live = self._chat_sessions.get(binding.key)
+            if live is not None:
+                return live
+            person = await self._deps.people.find_person(binding.person, account.plan.settings)
+            if person is not None:
+                return await self._open_chat(account, binding, person)
+            await self._store.chats.abandon_session_events(session_id, "unknown sender")
+        return None
+
+    async def _find_or_open(self, address: ChatAddress) -> ChatSession:
+        account, place, person, key = address.account, address.place, address.person, address.key
+        settings, now = account.plan.settings, self._app.services.clock.now()
+        if is_shared(settings, place):
+            person = group_identity(person, place.lane)
+        live = self._chat_sessions.get(key)
+        if live is not None and (live.person.id, live.person.role) != (person.id, person.role):
+            # Somebody is in another role now, or the account is somebody else's: nothing of before is left to them.
+            await self.drop_session(live.binding.session_id)
+            live = None
+        reset = settings.session_reset or self._app.services.settings.gateway.session_reset
+        if live is not None and not is_expired(reset, live.binding.last_at, now):
+            return live
+        known = await self._store.chats.get_binding(key)
+        if known is not None and (known.person != person.id or is_expired(reset, known.last_at, now)):
+            known = None
+            if live is not None:
+                await self.drop_session(live.binding.session_id)
+        binding = known or Binding(key=key, session_id=new_session_id(now), place=place, person=person.id, last_at=now)
+        return await self._open_chat(account, structs.replace(binding, place=place), person)
+
+    async def _open_chat(self, account: PlatformAccount, binding: Binding, person: PersonIdentity) -> ChatSession:
+        async def open_session() -> tuple[SessionPort, ChatSession]:
+            chat_session = ChatSession(self._deps, account, binding, person, self._reopen_broken)
+            try:
+                actor = await self._open_or_join(chat_session)
+            except BaseException:
+                await chat_session.close()
+                raise
+            chat_session.attach_session(actor)
+            self._chat_sessions[binding.key] = chat_session
+            return actor, chat_session
+
+        found = (await self.get_or_open(binding.session_id, open_session)).chat_session
+        if found is None or self._chat_sessions.get(binding.key) is not found:
+            raise BusyError("This session is open for another conversation.", "Try again in a moment.")
+        return found
+
+    async def _open_or_join(self, chat_session: ChatSession) -> SessionPort:
+        """Open the session of a chat here, or join it where a terminal of this person holds it."""
+        session_id, person = chat_session.binding.session_id, chat_session.person
+        rights = self._deps.people.role_rights(person.role)
+        options = _make_options(self._app, chat_session, rights)
+        await asyncio.to_thread(os.makedirs, options.cwd, mode=0o700, exist_ok=True)
+        try:
+            return await self._app.open_session(session_id, create=True, asker=chat_session, options=options)
+        except BusyError:
+            remote = await attach_session(self._app.services.home, session_id, asks=bool(rights.approve))
+            if remote is None:
+                raise
+            remote.on_lost.append(lambda: self._reopen_broken(chat_session))
+            return remote
+
+    def _forget_chat(self, chat_session: ChatSession) -> bool:
+        """Forget a chat session; return False where another one has its key."""
+        if self._chat_sessions.get(chat_session.binding.key) is not chat_session:
+            return False
+        del self._chat_sessions[chat_session.binding.key]
+        return True
+
+    def _reopen_broken(self, chat_session: ChatSession) -> None:
+        """Reopen a session that cannot continue from memory; it goes on from the disk."""
+        if self._forget_chat(chat_session):
+            task = asyncio.create_task(self._reopen(chat_session), name=f"reopen {chat_session.binding.key}")
+            self._reopening.add(task)
+            task.add_done_callback(self._reopening.discard)
+
+    async def _reopen(self, chat_session: ChatSession) -> None:
+        binding = chat_session.binding
+        for pause in _REOPEN_PAUSES:
+            await asyncio.sleep(pause)
+            try:
+                async with self._locks.setdefault(binding.key, asyncio.Lock()):
+                    await self.drop_session(binding.session_id)
+                    opened = await self._open_chat(chat_session.account, binding, chat_session.person)
+                opened.reply_to = chat_session.reply_to
+                await self.recovery.settle_reopened(binding.session_id)
+                opened.actor.resume()
+                return
+            except HermesError as error:
+                self._deps.telemetry.report_line(f"{binding.key}: {error}")
+
+
+def _make_options(app: App, chat_session: ChatSession, rights: RoleSettings) -> SessionOptions:
+    """Return the options of a chat's session."""
+    account, place, person = chat_session.account, chat_session.place, chat_session.person
+    settings = account.plan.settings
+    options = build_session_options(
+        app,
+        settings,
+        person,
+        rights,
+        wishes=channel_settings(settings, place),
+        platform=settings.platform or account.name,
+    )
+    origin = ":".join(one for one in (place.platform, place.chat, place.thread) if one)
+    return structs.replace(options, origin=origin, reviews=person.is_owner)
+
+
+class SessionRecovery:
+    """Finishes what the store shows as unfinished."""
+
+    def __init__(self, deps: GatewayDeps, pool: SessionPool) -> None:
+        self._store = deps.app.services.store
+        self._pool = pool
+        self._outbox = deps.outbox
+        self._report = deps.telemetry.report_line
+
+    async def recover(self) -> None:
+        """Continue what the process before left.
+
+        That is answers not in the outbox, turns under way, queued messages and commands.
+        """
+        await self._store.chats.close_lost_events()
+        for row in await self._store.chats.list_begun_commands():
+            text = tr(
+                "(The gateway ended while it carried out {what}. Look whether it was done.)", what=row.arrival.text
+            )
+            key = f"begun:{row.id}"
+            await self._store.outbox.enqueue(
+                [OutboxItem(key=key, message=Outgoing(place=row.arrival.place, text=text, key=key))]
+            )
+            await self._store.chats.dismiss_events([row.id], "the process ended")
+        sessions: dict[str, None] = {}
+        for one in await self._store.chats.list_unanswered():
+            if one.over:
+                await self._settle_answer(one)
+            else:
+                sessions[one.session_id] = None
+        for session_id in sessions:
+            await self.resume_session(session_id)
+
+    async def resume_session(self, session_id: str) -> None:
+        """Reopen a session, and continue its work."""
+        try:
+            chat_session = await self._pool.open_bound(session_id)
+        except HermesError as error:
+            self._report(f"{session_id}: {error}")
+        else:
+            if chat_session is not None:
+                chat_session.actor.resume()
+
+    async def settle_reopened(self, session_id: str) -> None:
+        """Enqueue the answers that a session gave while another process held it, or before it broke."""
+        for one in await self._store.chats.list_unanswered():
+            if one.session_id == session_id and one.over:
+                await self._settle_answer(one, RETRY_PAUSES)
+                self._outbox.wake_lane(one.arrivals[-1].place.lane)
+
+    async def _settle_answer(self, one: UnansweredEvents, pauses: Sequence[float] = ()) -> None:
+        """Enqueue an answer; while the store takes nothing it is retried after each of these pauses."""
+        for pause in (*pauses, None):
+            try:
+                await self._enqueue_answer(one)
+            except HermesError as error:
+                self._report(f"{one.session_id}: {error}")
+                if pause is None or not isinstance(error, StoreError):
+                    return
+                await asyncio.sleep(pause)
+            else:
+                return
+
+    async def _enqueue_answer(self, one: UnansweredEvents) -> None:
+        """Enqueue the answer of a turn that ended before its answer was in the outbox."""
+        chat_session = await self._pool.open_bound(one.session_id)
+        if chat_session is None:
+            return
+        text = await self._store.chats.get_last_answer(one.turn_id)
+        ended = TurnEnded(turn_id=one.turn_id, reason=ExitReason(one.reason), text=text, error=one.error)
+        answer = filter_answer(build_answer(ended), chat_session.egress_filter, chat_session.account.can)
+        opened = await self._store.outbox.find_open(one.turn_id)
+        items = []
+        for number, piece in enumerate(split_text(answer.text, chat_session.account.can)):
+            key = opened.key if opened is not None and not number else f"{one.turn_id}:late:{number}"
+            message = Outgoing(place=one.arrivals[-1].place, text=piece, key=key)
+            items.append(OutboxItem(key=key, message=message, session_id=one.session_id, turn_id=one.turn_id))
+        await self._store.outbox.enqueue(items, answered=one.turn_id, outcome=answer.outcome)

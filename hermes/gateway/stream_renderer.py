@@ -11,20 +11,23 @@ from collections.abc import Callable
 
 from msgspec import Struct, field, structs
 
-from hermes.commands.views.tool_descriptions import describe_call
+from hermes.commands.event_descriptions import describe_call
 from hermes.config.gateway import Streaming
 from hermes.core.chats import DeliveryState, OutboxItem, Outgoing, Place
 from hermes.core.errors import StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded
+from hermes.core.outcomes import ExitReason
 from hermes.core.stream import TextDelta
 from hermes.gateway.accounts import PlatformAccount
-from hermes.gateway.answer_text import build_answer, filter_answer, split_text
 from hermes.gateway.outbox import Outbox
-from hermes.gateway.platform import PlatformError, SendError
+from hermes.gateway.platform import Capabilities, PlatformError, SendError
 from hermes.gateway.text.links import defuse_links
-from hermes.gateway.text.media import SendableFile
+from hermes.gateway.text.media import MediaRules, SendableFile, extract_media
+from hermes.gateway.text.split import split_text
+from hermes.i18n.messages import localize, tr
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import EgressFilter
+from hermes.util.cancellation import cancel_tasks
 
 _LOG = logging.getLogger(__name__)
 CURSOR = " ▉"
@@ -35,6 +38,8 @@ PROGRESS_AFTER = 1.5
 PROGRESS_WIDTH = 80
 _LIVE_SECONDS = 15.0
 """How long the platform may take with one edit of a streamed message."""
+SILENT = "[SILENT]"
+"""The answer of a model that has nothing to say."""
 
 
 class _StreamedMessage(Struct):
@@ -87,11 +92,8 @@ class StreamRenderer:
 
     def _filter_text(self, text: str) -> str:
         """Return a streamed text without what a platform would fetch unasked."""
-        out = self._egress_filter()
+        out = self._target.egress_filter()
         return defuse_links(text, out.is_host_allowed) if out.tainted else text
-
-    def _egress_filter(self) -> EgressFilter:
-        return self._target.egress_filter()
 
     async def start(self) -> None:
         """Start streaming; a message that a dead process has begun is continued."""
@@ -116,7 +118,6 @@ class StreamRenderer:
             case ToolStarted() if self._live:
                 self.end_segment()
                 self._earlier_text = ""
-                """The text in earlier segments of the message that the model is writing."""
                 if self._account.plan.settings.progress:
                     self._segment.progress = f"⚙ {describe_call(event, PROGRESS_WIDTH)}"
                     self._changed.set()
@@ -136,7 +137,7 @@ class StreamRenderer:
     async def finish(self, ended: TurnEnded) -> None:
         """Enqueue the rest of the answer; the turn counts as answered once that is on disk."""
         await self.close()
-        answer = filter_answer(build_answer(ended), self._egress_filter(), self._account.can)
+        answer = filter_answer(build_answer(ended), self._target.egress_filter(), self._account.can)
         items = [one for over in self._finished_segments for one in self._segment_items(over, over.text)]
         last = self._segment_items(
             self._segment, answer.text.lstrip().removeprefix(self._earlier_text.strip()).lstrip()
@@ -151,10 +152,7 @@ class StreamRenderer:
     async def close(self) -> None:
         """Stop streaming; what is shown stays as it is, and is continued when the turn is."""
         async with self._showing:  # what is on its way is waited for: its id tells it from a second message
-            for task in self._tasks:
-                task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+            await cancel_tasks(self._tasks)
         self._tasks.clear()
 
     def _segment_items(self, segment: _Segment, text: str) -> list[OutboxItem]:
@@ -243,3 +241,46 @@ class StreamRenderer:
                 async with asyncio.timeout(_LIVE_SECONDS):
                     await self._account.platform.typing(self._place)
                 await asyncio.sleep(self._account.can.typing)
+
+
+class ChatAnswer(Struct, frozen=True, kw_only=True):
+    """The answer to a turn as it goes to a chat. `outcome` is its name in the journal."""
+
+    text: str
+    outcome: str
+    files: tuple[SendableFile, ...] = ()
+
+
+def build_answer(ended: TurnEnded) -> ChatAnswer:
+    """Build the answer of a turn. One that did not complete says so, after its text."""
+    text = ended.text.strip()
+    if ended.reason.is_completed:
+        return ChatAnswer(text="" if text == SILENT else text, outcome=ended.reason.value)
+    if ended.reason is ExitReason.INTERRUPTED:
+        line = tr("(Stopped.)")
+    else:
+        why = localize(ended.error) if ended.error else ended.reason.value.replace("_", " ")
+        line = tr("(This was not finished: {why})", why=why)
+    return ChatAnswer(text=f"{text}\n\n{line}" if text else line, outcome=ended.reason.value)
+
+
+def filter_answer(answer: ChatAnswer, egress_filter: EgressFilter, can: Capabilities) -> ChatAnswer:
+    """Return the answer as it may leave the machine: with its files extracted and, while untrusted content stands in
+    the conversation, without anything that a platform would fetch from a host that is not allowed.
+    """
+    text, files = answer.text, answer.files
+    if can.media:
+        limit = can.media_limit
+        taken = extract_media(
+            text,
+            MediaRules(
+                roots=egress_filter.roots,
+                refusal_reason=egress_filter.find_refusal,
+                home=egress_filter.home,
+                limit=limit,
+            ),
+        )
+        text, files = taken.text, taken.files
+    if egress_filter.tainted:
+        text = defuse_links(text, egress_filter.is_host_allowed)
+    return structs.replace(answer, text=text, files=files)

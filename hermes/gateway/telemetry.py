@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from hermes.admin.service.gateway_log import GatewayLog, create_entry
 from hermes.core.chats import DeliveryState
 from hermes.core.events import Event, TurnEnded, TurnResumed, TurnStarted
+from hermes.util.cancellation import cancel_tasks
 
 HISTOGRAM_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -59,8 +60,7 @@ class Telemetry:
     async def close(self) -> None:
         """Stop measuring, and close the log."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await cancel_tasks([self._task])
         self._log.close()
 
     def report_line(self, line: str, account: str = "") -> None:
@@ -129,5 +129,4 @@ class Telemetry:
             before = clock()
             await asyncio.sleep(_LAG_EVERY)
             self.lag = max(clock() - before - _LAG_EVERY, 0.0)
-            """Seconds by which the event loop was late at the newest measurement."""
             self.max_lag = max(self.max_lag, self.lag)

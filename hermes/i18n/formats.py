@@ -50,3 +50,13 @@ def format_duration(seconds: float) -> str:
     if minutes:
         return f"{minutes} {marks[2]} {whole % MINUTE} {marks[3]}"
     return f"{whole} {marks[3]}"
+
+
+def format_bytes(count: int) -> str:
+    """Format a number of bytes in few characters: 812 B, 1.4 MB."""
+    value, units = float(count), ("B", "kB", "MB", "GB", "TB")
+    for unit in units:
+        if value < 1000 or unit == units[-1]:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError

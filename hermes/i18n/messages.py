@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 
 from hermes.i18n.catalog import load_translations
+from hermes.util.localizable import Localizable, fill_template
 
 ENGLISH = "en"
 CHINESE = "zh"
@@ -52,22 +53,32 @@ def tr_plural(one: str, many: str, count: int, /, **values: object) -> str:
 
 
 def N_(text: str, /, **values: object) -> str:  # noqa: N802 - the name that gettext gives it
-    """Mark a message for translation and return it in English, its places filled. It is translated when it is
-    shown, by `tr` of a name or by `localize`.
+    """Mark a message for translation and return it in English, its places filled. It remembers its template and
+    values, and is translated when it is shown, by `tr` of a name or by `localize`.
     """
-    return text.format(**values) if values else text
+    return fill_template(text, values) if values else text
 
 
 def localize(text: str, /) -> str:
-    """Translate a finished English text (an error's, a notice's, a reason) into the
-    person's language, for showing it.
+    """Translate a finished English text (an error's, a notice's, a reason) into the person's language, for showing
+    it. A text that has no template and is not in the catalogue stays as it is.
     """
     language = _language.get()
     if language == ENGLISH:
         return _PERSON_PHRASE.sub(r"you \1", text) if "the person " in text else text
-    from hermes.i18n.recognizer import translate_english
+    table = load_translations(language)
+    if not isinstance(text, Localizable):
+        return table.get(text, text)
+    if (template := table.get(text.template)) is None:
+        return text.plain
+    return template.format(**{name: _localize_value(name, one) for name, one in text.values.items()})
 
-    return translate_english(text, language)
+
+def _localize_value(name: str, value: str | float) -> str | float:
+    """Translate the value of a place: a message; a name stays as it is, unless the place is for words to translate."""
+    if isinstance(value, str) and (isinstance(value, Localizable) or " " in value or name.endswith(LIST_SUFFIX)):
+        return localize(value)
+    return value
 
 
 def join_sentences(*parts: str) -> str:
@@ -86,4 +97,6 @@ def full_stop() -> str:
 
 _PERSON_PHRASE = re.compile(r"\bthe person (said no|chose|switched)\b")
 """Phrases in which a model reads of "the person"; the person reads "you" instead."""
+LIST_SUFFIX = "_said"
+"""The suffix of the names of places that hold words to translate."""
 _WIDE_ENDS = ("。", "？", "！", "；", "：")

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import restore_messages, to_json, to_json_with_wordings
 from hermes.core.errors import BusyError, ConfigError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Event, TurnEnded
 from hermes.runtime.mailbox import InboundMessage
@@ -262,6 +263,22 @@ def response_decoder() -> "msgspec.json.Decoder[ResponseFrame]":
 FrameT = TypeVar("FrameT")
 
 
+def encode_frame(frame: object) -> bytes:
+    """Return the line of a frame. Its messages are English; `wordings` beside its fields holds what translates them.
+
+    A peer of an earlier version leaves that out, and shows the English.
+    """
+    line, wordings = to_json_with_wordings(frame)
+    return line[:-1] + b',"wordings":' + to_json(wordings) + b"}\n" if wordings else line + b"\n"
+
+
+def decode_frame(line: bytes, decoder: "msgspec.json.Decoder[FrameT]") -> FrameT:
+    """Return the frame of a line. Raises msgspec.MsgspecError or ValueError for what is none."""
+    frame = decoder.decode(line)
+    wordings = msgspec.json.decode(line).get("wordings") if b'"wordings":' in line else None
+    return restore_messages(frame, wordings) if isinstance(wordings, dict) else frame
+
+
 _MAX_UNREAD_BYTES = 64 << 20
 """Bytes that may wait for a peer that does not read; beyond that it is disconnected."""
 
@@ -281,7 +298,7 @@ class IpcConnection(Generic[FrameT]):
         """Send a frame; do nothing once the peer is gone."""
         if self.closed or self._writer.is_closing():
             return
-        self._writer.write(msgspec.json.encode(frame) + b"\n")
+        self._writer.write(encode_frame(frame))
         if self._writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             self.abort()
 
@@ -289,7 +306,7 @@ class IpcConnection(Generic[FrameT]):
         """Return the peer's next frame; None once it is gone, or sends what cannot be decoded."""
         with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # too long, not ours: it is cut off
             line = await self._reader.readline()
-            return self._decoder.decode(line) if line else None
+            return decode_frame(line, self._decoder) if line else None
         return None
 
     async def iterate_frames(self) -> AsyncIterator[FrameT]:

@@ -288,5 +288,9 @@ def _turn_ended_frame(number: int, done: "asyncio.Future[TurnEnded]") -> frames.
     error = done.exception()
     if error is None:
         return frames.TurnEndedFrame(id=number, ended=done.result())
-    known = error if isinstance(error, HermesError) else HermesError(f"{type(error).__name__}: {error}")
+    known = (
+        error
+        if isinstance(error, HermesError)
+        else HermesError(N_("{name}: {error}", name=type(error).__name__, error=error))
+    )
     return frames.TurnEndedFrame(id=number, error=frames.error_frame(known))

@@ -16,6 +16,7 @@ from hermes.ipc.session_host import serve_session
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App, resolve_session_id
 from hermes.sessions.port import SessionPort
+from hermes.tools.session import Asker
 
 
 class _AppSessionHost:
@@ -62,6 +63,18 @@ async def attach_named_session(
     """Attach to the session that is meant, where another process holds it; return None where that serves nobody."""
     session_id = await resolve_session_id(app, name, latest=latest)
     return await attach_session(app.services.home, session_id, asks=asks)
+
+
+async def open_or_join(app: App, name: str | None, *, latest: bool = False, asker: Asker | None) -> SessionPort:
+    """Open a session, or join it where another process holds it. Raises BusyError where that one serves nobody."""
+    try:
+        return await app.open_session(name, latest=latest, asker=asker)
+    except BusyError:
+        remote = await attach_named_session(app, name, latest=latest, asks=asker is not None)
+        if remote is None:
+            raise
+        remote.asker = asker
+        return remote
 
 
 def require_local(port: SessionPort) -> SessionActor:

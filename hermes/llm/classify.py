@@ -14,8 +14,10 @@ from msgspec import Struct, structs
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, WireError
-from hermes.util.text import redact_url, strip_control_characters, to_one_line
+from hermes.util.localizable import join_localizable
+from hermes.util.text import end_sentence, redact_url, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     from hermes.llm.error_report import ErrorReport
@@ -59,9 +61,11 @@ def failure_from_response(
     """Classify a response with an error status. `now` is wall time, for waiting times that are dates."""
     if status < 400:
         where = headers.get("location", "another address")
-        said = (
-            f"{endpoint.record.title} answered {status}: the API has moved to "
-            f"{to_one_line(redact_key(where, endpoint))}."
+        said = N_(
+            "{title} answered {status}: the API has moved to {redact_key}.",
+            title=endpoint.record.title,
+            status=status,
+            redact_key=to_one_line(redact_key(where, endpoint)),
         )
         hint = "Set `model.base_url` to the new address."
         failure = build_failure(FailureKind.BAD_RESPONSE, said, status=status, hint=hint)
@@ -70,8 +74,8 @@ def failure_from_response(
 
     # Before it is shortened: half a key at the cut would not be recognised any more.
     report = read_error_body(status, body, lambda text: redact_key(text, endpoint))
-    said = f"{endpoint.record.title} answered {status}"
-    said = f"{said}: {report.message}" if report.message else f"{said}."
+    said = N_("{title} answered {status}", title=endpoint.record.title, status=status)
+    said = join_localizable(": ", (said, report.message)) if report.message else end_sentence(said)
     return _classify_report(report, headers, redact_key(said, endpoint), now, size)
 
 
@@ -104,8 +108,10 @@ def failure_from_early_end(endpoint: Endpoint, *, began: bool, size: RequestSize
     """Classify a stream that ended by itself and too early."""
     title = endpoint.record.title
     if began:
-        return build_failure(FailureKind.CUT, f"{title} ended the stream before the answer was complete.", status=200)
-    failure = build_failure(FailureKind.BAD_RESPONSE, f"{title} sent an empty stream.", status=200)
+        return build_failure(
+            FailureKind.CUT, N_("{title} ended the stream before the answer was complete.", title=title), status=200
+        )
+    failure = build_failure(FailureKind.BAD_RESPONSE, N_("{title} sent an empty stream.", title=title), status=200)
     return _as_overflow(failure, retryable=True) if size.fills_window else failure
 
 

@@ -15,6 +15,7 @@ from hermes.core.messages import user_message
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, Failure
+from hermes.i18n.messages import N_
 from hermes.llm.classify import RequestSize
 from hermes.llm.context_length import find_context_length
 from hermes.llm.exchange import Emit, Meter, ProviderExchange, Unmetered, read_call_usage
@@ -287,4 +288,6 @@ def _only_pauses(emit: Emit) -> Emit:
 
 def _empty_answer_failure(client: ModelClient, answer: Answer) -> Failure:
     title = client.endpoint.record.title
-    return Failure(kind=FailureKind.BAD_RESPONSE, message=f"{title} gave an empty answer.", usage=answer.usage)
+    return Failure(
+        kind=FailureKind.BAD_RESPONSE, message=N_("{title} gave an empty answer.", title=title), usage=answer.usage
+    )

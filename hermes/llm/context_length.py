@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import TransportError
 from hermes.core.protocols import HttpTimeouts, HttpTransport
 from hermes.providers.wire import Endpoint, load_wire
@@ -36,7 +37,7 @@ async def find_context_length(endpoint: Endpoint, transport: HttpTransport) -> i
     root = base.removesuffix("/v1")
     probe = endpoint.record.quirks.probe
     if probe == "show":
-        body = msgspec.json.encode({"model": endpoint.model})
+        body = to_json({"model": endpoint.model})
         return _length_from_show(await _fetch_json(endpoint, transport, "POST", f"{root}/api/show", body))
     if probe == "props":
         length = _length_from_props(await _fetch_json(endpoint, transport, "GET", f"{root}/props"))

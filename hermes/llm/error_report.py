@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.util.text import to_one_line
 
 Table = Mapping[str, object]
@@ -222,7 +223,7 @@ def _format_value(value: object) -> str:
     """Return what there is to show of a value without words."""
     if isinstance(value, str):
         return value
-    return msgspec.json.encode(value).decode() if value else ""
+    return to_json(value).decode() if value else ""
 
 
 MAX_WAIT = 32 * 86_400.0

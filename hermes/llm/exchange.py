@@ -17,6 +17,7 @@ from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
 from hermes.core.stream import Answer, CallStarted, Failure, StreamDelta, TextDelta
 from hermes.core.usage import Cost, Price, Usage
+from hermes.i18n.messages import N_
 from hermes.llm.classify import (
     UNKNOWN_SIZE,
     RequestSize,
@@ -159,15 +160,25 @@ class AnswerWatchdog:
         self._bytes += size
         self._text += text
         if self._bytes > _MAX_STREAM or self._text > _MAX_TEXT:
-            limit = f"{_MAX_STREAM >> 20} MB" if self._bytes > _MAX_STREAM else f"{_MAX_TEXT:,} characters"
+            limit = (
+                f"{_MAX_STREAM >> 20} MB"
+                if self._bytes > _MAX_STREAM
+                else N_("{MAX_TEXT} characters", MAX_TEXT=format(_MAX_TEXT, ","))
+            )
             raise TransportError(
-                FailureKind.BAD_RESPONSE, f"{self._title} sent an answer of more than {limit}.", lasting=True
+                FailureKind.BAD_RESPONSE,
+                N_("{title} sent an answer of more than {limit}.", title=self._title, limit=limit),
+                lasting=True,
             )
         now = self._clock.monotonic()
         if progress:
             self._since = now
         elif now - self._since > self._quiet:
-            said = f"{self._title} kept the connection alive for {self._quiet:g} s and said nothing."
+            said = N_(
+                "{title} kept the connection alive for {quiet} s and said nothing.",
+                title=self._title,
+                quiet=format(self._quiet, "g"),
+            )
             raise TransportError(FailureKind.TIMEOUT, said)
 
 

@@ -21,9 +21,11 @@ from hermes.core.outcomes import FailureKind, Scope
 from hermes.core.protocols import KeyCooldown, KeyLedger
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.key_sources import KeySource
 from hermes.providers.records import is_valid_key
 from hermes.util.clock import Clock
+from hermes.util.localizable import join_localizable
 
 _MIN_SHOWN_LENGTH = 20
 """Of a shorter key nothing is shown or written down, not even a hash: it could be guessed."""
@@ -93,7 +95,7 @@ class KeySlot:
         return not self.key and clock.monotonic() - self._failed_at < _FAILED_SECONDS
 
     def _record_failure(self, why: str, clock: Clock) -> None:
-        self.reason = f"{self.label}: {why}"
+        self.reason = join_localizable(": ", (self.label, why))
         self._failed_at = clock.monotonic()
 
 
@@ -499,16 +501,22 @@ class KeyPool:
     def _no_key_failure(self, model: str, wait: float) -> Failure:
         """Return the failure that says why no key can be used; `wait` is the shortest of all waits."""
         many = len(self._slots) > 1
-        keys = f"All {len(self._slots)} keys of {self._title}" if many else f"The key of {self._title}"
+        keys = (
+            N_("All {slots} keys of {title}", slots=len(self._slots), title=self._title)
+            if many
+            else N_("The key of {title}", title=self._title)
+        )
         if wait < float("inf"):
             now = self._clock.now()
             found = [one for slot in self._slots for one in self._cooldowns.list_blocking(slot, model)]
             kind = min(found, key=lambda one: seconds_left(one, now)).kind
             at = format_clock_time(now + wait, now)
-            told = f"{keys} wait; the first can be used again at {at} ({kind.value})."
+            told = N_("{keys} wait; the first can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value)
             return Failure(
                 kind=kind,
-                message=told if many else f"{keys} waits; it can be used again at {at} ({kind.value}).",
+                message=told
+                if many
+                else N_("{keys} waits; it can be used again at {at} ({value}).", keys=keys, at=at, value=kind.value),
                 hint=_HINT,
                 retryable=wait <= _MAX_CALL_WAIT,
                 fall_back=True,
@@ -518,7 +526,7 @@ class KeyPool:
         reasons = [slot.reason for slot in self._slots if slot.reason]
         if reasons:
             return Failure(kind=FailureKind.AUTH, message=reasons[0], hint=_HINT, fall_back=True, scope=Scope.KEY)
-        message = f"{keys} {'are' if many else 'is'} refused for good."
+        message = N_("{keys} {many} refused for good.", keys=keys, many="are" if many else "is")
         return Failure(kind=FailureKind.AUTH_PERMANENT, message=message, hint=_HINT, fall_back=True, scope=Scope.KEY)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.util.text import strip_control_characters, to_one_line
 
 READ_SECONDS = 30.0
@@ -65,7 +66,9 @@ class VariableKeySource:
         """Return the variable's value."""
         found = (await asyncio.to_thread(self._current)).get(self._name, "").strip()
         if not found:
-            raise ConfigError(f"The variable {self._name} is not set.", f"Set {self._name}.")
+            raise ConfigError(
+                N_("The variable {name} is not set.", name=self._name), N_("Set {name}.", name=self._name)
+            )
         return found
 
 
@@ -95,7 +98,8 @@ class CommandKeySource:
             )
         except OSError as error:
             raise ConfigError(
-                f"The key's program `{name}` cannot be started: {error.strerror}.", "Install it, or give its path."
+                N_("The key's program `{name}` cannot be started: {strerror}.", name=name, strerror=error.strerror),
+                "Install it, or give its path.",
             ) from None
         try:
             async with asyncio.timeout(self._patience):
@@ -105,7 +109,12 @@ class CommandKeySource:
                     await answer.closed.wait()
         except TimeoutError:
             raise ConfigError(
-                f"The key's program `{name}` did not end within {self._patience:g} s.", "Does it wait for an answer?"
+                N_(
+                    "The key's program `{name}` did not end within {patience} s.",
+                    name=name,
+                    patience=format(self._patience, "g"),
+                ),
+                "Does it wait for an answer?",
             ) from None
         finally:
             _kill_session(transport.get_pid())
@@ -170,9 +179,15 @@ class KeyringKeySource:
             async with asyncio.timeout(self._patience):
                 found = await _run_in_own_thread(lambda: _read_keyring(self._service, self._user))
         except TimeoutError:
-            raise ConfigError(f"The keyring did not answer within {self._patience:g} s.", "Is it locked?") from None
+            raise ConfigError(
+                N_("The keyring did not answer within {patience} s.", patience=format(self._patience, "g")),
+                "Is it locked?",
+            ) from None
         if not found:
-            raise ConfigError(f"The keyring has no entry {where}.", f"Make one: keyring set {where.replace('/', ' ')}")
+            raise ConfigError(
+                N_("The keyring has no entry {where}.", where=where),
+                N_("Make one: keyring set {replace}", replace=where.replace("/", " ")),
+            )
         return found.strip()
 
 
@@ -181,7 +196,9 @@ def split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ConfigError(f"The command for a key cannot be read: {error}.", "Fix its quotes.") from None
+        raise ConfigError(
+            N_("The command for a key cannot be read: {error}.", error=error), "Fix its quotes."
+        ) from None
     if not words:
         raise ConfigError("The command for a key is empty.", "Give a program, such as `op read op://vault/item/key`.")
     return words
@@ -221,11 +238,19 @@ def _parse_output(name: str, code: int | None, out: bytes, complaint: bytes) -> 
     said = to_one_line(strip_control_characters(complaint.decode("utf-8", "replace")), 200)
     if code:
         raise ConfigError(
-            f"The key's program `{name}` failed ({code}){f': {said}' if said else '.'}", "Run it by hand to see why."
+            N_(
+                "The key's program `{name}` failed ({code}){said}",
+                name=name,
+                code=code,
+                said=f": {said}" if said else ".",
+            ),
+            "Run it by hand to see why.",
         )
     key = out.decode("utf-8", "replace").strip()
     if not key:
-        raise ConfigError(f"The key's program `{name}` printed nothing{f': {said}' if said else '.'}")
+        raise ConfigError(
+            N_("The key's program `{name}` printed nothing{said}", name=name, said=f": {said}" if said else ".")
+        )
     return key
 
 
@@ -241,5 +266,7 @@ def _read_keyring(service: str, user: str) -> str | None:
     try:
         found: str | None = keyring.get_password(service, user)
     except KeyringError as error:
-        raise ConfigError(f"The keyring cannot be read: {to_one_line(str(error))}.", "Unlock it.") from None
+        raise ConfigError(
+            N_("The keyring cannot be read: {error}.", error=to_one_line(str(error))), "Unlock it."
+        ) from None
     return found

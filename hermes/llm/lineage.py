@@ -14,10 +14,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct, structs
 
+from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
 from hermes.core.messages import PROGRAM, Message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
+from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire
 
 MIN_CACHED_PROMPT = 1_024
@@ -81,8 +83,17 @@ class PrefixFingerprint:
 
 def _describe_range(before: ChecksumPoint, point: ChecksumPoint) -> str:
     first, last = before.number + 1, point.number
-    which = f"message {last}" if first == last else f"one of the messages {first} to {last}"
-    return f"{which} (bytes {before.end:,} to {point.end:,} of the messages)"
+    which = (
+        N_("message {last}", last=last)
+        if first == last
+        else N_("one of the messages {first} to {last}", first=first, last=last)
+    )
+    return N_(
+        "{which} (bytes {end} to {end_2} of the messages)",
+        which=which,
+        end=format(before.end, ","),
+        end_2=format(point.end, ","),
+    )
 
 
 class AnsweredRequest(Struct):
@@ -147,13 +158,18 @@ class CacheWatch:
     def _format_warning(self, expected: int, usage: Usage, where: str) -> str:
         rate, hoped = usage.cache_read / usage.input, expected / usage.input
         why = (
-            f"The request differs from the one before at {where}."
+            N_("The request differs from the one before at {where}.", where=where)
             if where
-            else f"It began with the same bytes as the one before: {self._title} did not keep them."
+            else N_("It began with the same bytes as the one before: {title} did not keep them.", title=self._title)
         )
-        return (
-            f"Prompt cache: {rate:.0%} of the prompt came from {self._title}'s cache where {hoped:.0%} was expected, "
-            f"so {expected - usage.cache_read:,} tokens were paid for again. {why}"
+        return N_(
+            "Prompt cache: {rate} of the prompt came from {title}'s cache where {hoped} was "
+            "expected, so {expected} tokens were paid for again. {why}",
+            rate=format(rate, ".0%"),
+            title=self._title,
+            hoped=format(hoped, ".0%"),
+            expected=format(expected - usage.cache_read, ","),
+            why=why,
         )
 
 
@@ -168,10 +184,13 @@ def find_change(sent: AnsweredRequest, messages: bytearray, frame: EpochFrame) -
         pairs = zip(before.tools, frame.tools, strict=False)
         number = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
         if number is None:
-            return f"the tools ({len(frame.tools)}, there were {len(before.tools)})"
-        return f"tool {number + 1} ({frame.tools[number].name})"
+            return N_("the tools ({tools}, there were {tools_2})", tools=len(frame.tools), tools_2=len(before.tools))
+        return N_("tool {number} ({name})", number=number + 1, name=frame.tools[number].name)
     if before.system != frame.system:
-        return f"the system prompt (byte {_count_same_bytes(before.system, frame.system):,} of it)"
+        return N_(
+            "the system prompt (byte {count_same_bytes} of it)",
+            count_same_bytes=format(_count_same_bytes(before.system, frame.system), ","),
+        )
     return sent.fingerprint.find_difference(messages)
 
 
@@ -205,7 +224,7 @@ def simplify_schemas(tools: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
     are checked here all the same.
     """
     return tuple(
-        structs.replace(tool, parameters=msgspec.json.encode(_simplify_schema(msgspec.json.decode(tool.parameters))))
+        structs.replace(tool, parameters=to_json(_simplify_schema(msgspec.json.decode(tool.parameters))))
         for tool in tools
     )
 

@@ -1,6 +1,7 @@
 """Text in terminal cells: sanitizing, measuring and wrapping."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -19,9 +20,27 @@ _UNSEEN = re.compile(
 _LONE = re.compile("(?<![^\x00-\x7f\u200c\u200d\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d\ufe0f])")
 _SELECTOR = re.compile("(?<![#*0-9©®‼-㊙\U0001f000-\U0001faff])\ufe0f")
 _JOINED = re.compile("\ufe0f(?=\u200d)")
+_NARROW = re.compile(
+    "[ -~\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u0530\u1e00-\u1fbc\u2010-\u2027\u2030-\u205e\u20a0-\u20bf"
+    "\u2190-\u2199\u2200-\u22ff\u2500-\u259f]*"
+).fullmatch
+_CHINESE = re.compile("[\u2e80-\u303e\u3041-\u30ff\u4e00-\u9fff\uff01-\uff60]").fullmatch
+_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
+_NOT_LAST = frozenset("（「『【《〈〔“‘([{")
+_ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
+MAX_WHOLE_ADDRESS = 2_000
+"""The longest address in characters that is not broken though it is wider than the line."""
+_UNBREAKABLE = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]\s*|[^\s\u2e80-\u9fff\uff00-\uffef]+\s*")
+"""A Chinese letter or a word, with the spaces behind it."""
+_CLOSING = "，。；：？！）」”、"
+_MIN_FOLD_WIDTH = 20
+Range = tuple[int, int]
+_SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
+"""Finds what joins several characters to one grapheme, two cells wide at most: joiners, flags, skin tones."""
+_MAX_GRAPHEME_LENGTH = 16
 
 
-def sanitize_line(line: str, tab: int = 4) -> str:
+def sanitize_line(line: str) -> str:
     """Return the line without anything that a terminal obeys or that is invisible.
 
     Color sequences are removed as a whole, tabs are expanded, what would move the cursor or break the line becomes a
@@ -29,9 +48,7 @@ def sanitize_line(line: str, tab: int = 4) -> str:
     """
     if not _ODD.search(line):
         return line
-    line = clean_surrogates(_SEQUENCE.sub("", line))
-    if tab and "\t" in line:
-        line = line.expandtabs(tab)
+    line = clean_surrogates(_SEQUENCE.sub("", line)).expandtabs(4)
     line = _UNSEEN.sub("", _BREAK.sub(" ", line))
     if "\u200c" in line or "\u200d" in line or "\ufe0f" in line:
         line = _SELECTOR.sub("", line)
@@ -40,31 +57,17 @@ def sanitize_line(line: str, tab: int = 4) -> str:
     return line
 
 
-_NARROW = re.compile(
-    "[ -~\xa1-\xac\xae-\u02ff\u0370-\u0482\u048a-\u0530\u1e00-\u1fbc\u2010-\u2027\u2030-\u205e\u20a0-\u20bf"
-    "\u2190-\u2199\u2200-\u22ff\u2500-\u257f]*"
-).fullmatch
-_NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕”’…—,.!?:;)]}%")
-_NOT_LAST = frozenset("（「『【《〈〔“‘([{")
-_ADDRESS = re.compile("[(<\\[\"'`]?[a-zA-Z][a-zA-Z0-9+.-]*://[!-~]*")
-MAX_WHOLE_ADDRESS = 2_000
-"""The longest address in characters that is not broken though it is wider than the line."""
-
-Range = tuple[int, int]
-
-
 @lru_cache(maxsize=8192)
 def _character_width(letter: str) -> int:
     if letter == "\ufe0f":
         return 1  # it may make the emoji before it two cells wide; a line that is too short does no harm
+    if is_narrow(letter):
+        return 1
+    if _CHINESE(letter) and unicodedata.category(letter)[0] not in "CM":
+        return 2  # most letters that are not narrow; the table behind `wcwidth` takes 30 ms to load
     from wcwidth import wcwidth
 
     return max(wcwidth(letter), 0)
-
-
-_SEARCH_JOINER = re.compile("[\u200d\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]").search
-"""Finds what joins several characters to one grapheme, two cells wide at most: joiners, flags, skin tones."""
-_MAX_GRAPHEME_LENGTH = 16
 
 
 def _split_graphemes(text: str, start: int, end: int) -> Iterable[str]:
@@ -125,6 +128,30 @@ def pad_text(text: str, width: int, *, right: bool = False, centre: bool = False
     spare = max(width - measure_width(text), 0)
     left = spare if right else spare // 2 if centre else 0
     return f"{' ' * left}{text}{' ' * (spare - left)}"
+
+
+def fit_text(text: str, width: int) -> str:
+    """Return the text in exactly `width` cells: cut with `…`, or padded with spaces."""
+    return pad_text(truncate_text(text, width), width)
+
+
+def fold_line(text: str, columns: int) -> list[str]:
+    """Break a line into several of at most so many columns, indented like the first.
+
+    It breaks at spaces and between Chinese characters, but not before a closing mark; a longer word stays whole.
+    """
+    room = max(columns, _MIN_FOLD_WIDTH)
+    if measure_width(text) <= room:
+        return [text]
+    margin = text[: len(text) - len(text.lstrip())]
+    lines: list[str] = []
+    line = margin
+    for piece in _UNBREAKABLE.findall(text[len(margin) :]):
+        if line.strip() and measure_width(line) + measure_width(piece.rstrip()) > room and piece[0] not in _CLOSING:
+            lines.append(line.rstrip())
+            line = margin
+        line += piece
+    return [*lines, line.rstrip()]
 
 
 def wrap_text(text: str, width: int, *, whole: bool = False) -> list[Range]:

@@ -5,9 +5,16 @@ from itertools import pairwise
 
 from msgspec import Struct, structs
 
-from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock, split_table_row
+from hermes.markup.blocks import (
+    QUOTE,
+    BlockKind,
+    BlockSplitter,
+    MarkdownBlock,
+    fit_table_row,
+    parse_alignment,
+    split_table_row,
+)
 from hermes.markup.cells import measure_width, pad_text
-from hermes.markup.containers import QUOTE
 from hermes.markup.inline import Span, parse_spans
 
 
@@ -85,8 +92,8 @@ def _with_rows(part: MarkdownPart) -> MarkdownPart:
     rows = [split_table_row(row) for row in (head, *body)]
     return structs.replace(
         part,
-        rows=tuple(_fit_row(row, len(rows[0])) for row in rows),
-        sides="".join(map(_column_side, split_table_row(sides))),
+        rows=tuple(fit_table_row(row, len(rows[0])) for row in rows),
+        sides="".join(map(parse_alignment, split_table_row(sides))),
     )
 
 
@@ -104,18 +111,6 @@ def _merge_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
 def _block_spans(block: MarkdownBlock, more: bool) -> list[Span]:
     spans = parse_spans(block.text)
     return [(block.joint, "", ""), *spans] if more and block.joint else spans
-
-
-def _column_side(delimiter: str) -> str:
-    left, right = delimiter.startswith(":"), delimiter.endswith(":")
-    return "c" if left and right else "r" if right else "l"
-
-
-def _fit_row(row: Sequence[str], count: int) -> tuple[str, ...]:
-    """Return as many cells as there are columns; surplus text stays in the last one."""
-    if len(row) > count:
-        return (*row[: count - 1], " | ".join(row[count - 1 :]))
-    return (*row, *[""] * (count - len(row)))
 
 
 def is_marker(one: str) -> bool:

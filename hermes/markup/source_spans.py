@@ -68,7 +68,6 @@ class _LineReader:
         """Return whether code continues in this line; the end of a quote ends the code in it."""
         if self._mark and self._quoted and not line.lstrip().startswith(">"):
             self._mark, self._frame = "", NO_FRAME
-            """The marks that end the open code."""
         return self._mark != ""
 
     def read_code_line(self, at: int, line: str) -> SourceLine:
@@ -77,10 +76,8 @@ class _LineReader:
         ends = bare.startswith(self._mark) and not bare.strip(self._mark[0])
         found = SourceLine(at, NEVER if ends else self._cut, self._frame, self._frame)
         self._cut = LINE
-        """The quality of a cut before the next line."""
         if ends:
             self._mark, self._frame = "", NO_FRAME
-            """The marks that end the open code."""
         return found
 
     def read_line(self, at: int, number: int) -> SourceLine:
@@ -93,23 +90,19 @@ class _LineReader:
             return SourceLine(at, cut, NO_FRAME, BARE_FENCE)
         blank = not line.strip()
         self._cut = BLANK if blank else NEVER if line.startswith("#") else LINE
-        """The quality of a cut before the next line."""
         never = (blank or self._table_line in (2, 3)) and cut != BLANK
         return SourceLine(at, NEVER if never else cut, self._frame, NO_FRAME)
 
     def _begin_code(self, match: re.Match[str]) -> None:
         prefix, self._mark, self._quoted = match[1], match[2], ">" in match[1]
-        """The marks that end the open code."""
         left = re.sub(r"[^ \t>]", " ", prefix)
         self._frame = self._fit_frame(f"{left}{self._mark}{match[3].rstrip()}\n", f"\n{left}{self._mark}", BARE_FENCE)
         self._cut = NEVER
-        """The quality of a cut before the next line."""
 
     def _track_table(self, line: str, number: int) -> None:
         """Track the position within a table, and the frame that repeats its head."""
         if "|" not in line:
             self._table_line, self._frame = 0, NO_FRAME
-            """The number of the last line within its table; 0 outside of tables."""
         elif self._table_line:
             self._table_line += 1
             if self._table_line == 3:

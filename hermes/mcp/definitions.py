@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 from msgspec import Raw, Struct, field
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 
@@ -99,7 +100,7 @@ def _parse_definition(server: str, sent: bytes) -> McpToolDefinition | None:
         sent_tool = msgspec.json.decode(sent, type=_SentTool)
         schema = msgspec.json.decode(sent_tool.schema, type=_Schema)
         # In a fixed order, so that the same words have the same digest; everything counts, known to us or not.
-        whole = msgspec.json.encode(msgspec.json.decode(sent), order="sorted")
+        whole = to_json(msgspec.json.decode(sent), is_sorted=True)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     if schema.type != "object" or not sent_tool.name:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from hermes.core.errors import HermesError, ToolError, TransportError
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
+from hermes.i18n.messages import N_
 from hermes.mcp.rpc import MAX_MESSAGE_BYTES
 from hermes.providers.decoding import SseReader
 from hermes.providers.http_common import parse_target
@@ -125,17 +126,23 @@ class McpHttpTransport:
             await asyncio.sleep(pause)
 
 
-_MESSAGE_TOO_LONG = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB"
+_MESSAGE_TOO_LONG = N_(
+    "it sent a message of more than {MAX_MESSAGE_BYTES} MB", MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES >> 20
+)
 
 
 def _describe_refusal(stream: HttpStream) -> str:
-    status_text = f"it answered with status {stream.status}"
+    status_text = N_("it answered with status {status}", status=stream.status)
     if stream.status in (401, 403):
-        return f"{status_text}: it wants other credentials (`headers`); signing in by OAuth is not supported"
+        return N_(
+            "{status_text}: it wants other credentials (`headers`); signing in by OAuth is not supported",
+            status_text=status_text,
+        )
     if 300 <= stream.status < 400:
-        return (
-            f"{status_text}: it is elsewhere ({stream.headers.get('location', '')[:200]!r}); put that "
-            f"address into `url`"
+        return N_(
+            "{status_text}: it is elsewhere ({get}); put that address into `url`",
+            status_text=status_text,
+            get=repr(stream.headers.get("location", "")[:200]),
         )
     return status_text
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw, Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.tools.schema import join_surrogates
 from hermes.util.cancellation import wait_for_task
@@ -220,7 +221,7 @@ class McpConnection:
 
 
 def _encode_message(message: object) -> bytes:
-    return msgspec.json.encode(message)
+    return to_json(message)
 
 
 def _decode_message(data: bytes) -> _Message | None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from hermes.core.errors import ToolError
 from hermes.core.protocols import HttpTimeouts
 from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_
 from hermes.mcp.rpc import McpTransport
 from hermes.mcp.server import McpServer, McpServerSpec, describe_missing
 from hermes.mcp.tools import KnownMcpTools, make_mcp_tool, mcp_toolset_name
@@ -122,7 +123,11 @@ class McpServers:
 
 
 def _describe_failure(server: McpServer) -> str:
-    return f"The MCP server {server.spec.name} is not there: {server.problem}. `hermes mcp test` tries it."
+    return N_(
+        "The MCP server {name} is not available: {problem}. `hermes mcp test` tries it.",
+        name=server.spec.name,
+        problem=server.problem,
+    )
 
 
 def _make_stdio_transport(spec: McpServerSpec, environment: McpEnvironment) -> McpTransport:

@@ -15,6 +15,7 @@ from hermes.core.errors import ToolError
 from hermes.execution.local import ProcessTree
 from hermes.execution.process_tree import UnsupervisedProcess
 from hermes.execution.supervisor import LaunchRequest, Supervisors
+from hermes.i18n.messages import N_
 from hermes.mcp.rpc import MAX_MESSAGE_BYTES
 
 _READ_SIZE = 65_536
@@ -208,9 +209,16 @@ class McpStdioTransport:
 
     def _describe_end(self, code: int) -> str:
         if code in _START_ERRORS:
-            return f"its program {self._program.command} {_START_ERRORS[code]} (exit code {code})"
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        return f"its program {how}; what it said is in {self._program.log}"
+            return N_(
+                "its program {command} {START_ERRORS} (exit code {code})",
+                command=self._program.command,
+                START_ERRORS=_START_ERRORS[code],
+                code=code,
+            )
+        how = (
+            N_("was killed by signal {code}", code=-code) if code < 0 else N_("ended with exit code {code}", code=code)
+        )
+        return N_("its program {how}; its output is in {log}", how=how, log=self._program.log)
 
     def _read_output(self, handle: int) -> None:
         data = _read_available(handle)
@@ -221,7 +229,9 @@ class McpStdioTransport:
                 self._on_message(line)
         except ValueError:
             data = b""
-            self._on_lost(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
+            self._on_lost(
+                N_("it sent a message of more than {MAX_MESSAGE_BYTES} MB", MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES >> 20)
+            )
         if not data:
             self._loop.remove_reader(handle)
             self._loop.call_later(_EXIT_SECONDS, self._on_lost, "it closed its output")

@@ -21,6 +21,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from hermes.core.encoding import to_json
 from hermes.core.parts import ImagePart, Provenance, Source, ToolStatus
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import McpToolDefinition
@@ -80,7 +81,7 @@ class KnownMcpTools:
         seen.setdefault(server, {})[tool.name] = now
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomic(self._file, msgspec.json.encode(seen), mode=0o600, sync=False)
+            write_atomic(self._file, to_json(seen), mode=0o600, sync=False)
         except OSError as error:
             _LOG.warning("%s could not be written: %s", self._file, error)
 
@@ -95,7 +96,11 @@ def describe_change(before: RememberedTool, after: McpToolDefinition) -> str:
         return "its parameters or hints changed, its description did not"
     same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     start = max((min(len(old), len(new)) if same is None else same) - _CONTEXT_CHARS, 0)
-    return f"it said {_quote_excerpt(old, start)}, now {_quote_excerpt(new, start)}"
+    return N_(
+        "it said {quote_excerpt}, now {quote_excerpt_2}",
+        quote_excerpt=_quote_excerpt(old, start),
+        quote_excerpt_2=_quote_excerpt(new, start),
+    )
 
 
 def _quote_excerpt(text: str, start: int) -> str:
@@ -206,7 +211,11 @@ def _block_to_text(block: _ContentBlock | None) -> str:
     found = block.resource
     if found is not None:
         head = f"[resource {found.uri[:_MAX_URI]}]"
-        return f"{head}\n{found.text}" if found.text is not None else f"{head} [{found.media}, {len(found.blob)} bytes]"
+        return (
+            f"{head}\n{found.text}"
+            if found.text is not None
+            else N_("{head} [{media}, {blob} bytes]", head=head, media=found.media, blob=len(found.blob))
+        )
     if block.uri:
         return f"[link to {block.name[:_MAX_URI]}: {block.uri[:_MAX_URI]}]"
     return f"[{block.type[:40] or 'a part'}, {block.media[:80]}, {len(block.data)} characters that are not shown]"
@@ -306,15 +315,20 @@ class ExternalParameters:
 def _find_new_tool(server: McpServer, definition: McpToolDefinition, known_tools: KnownMcpTools) -> CommandFinding:
     """Return the finding that a tool needs approval as it is now: the pattern that allows it holds its digest."""
     name = server.spec.name
-    subject = f"mcp {name} {definition.name} {definition.digest}"
+    subject = N_("mcp {name} {name_2} {digest}", name=name, name_2=definition.name, digest=definition.digest)
     before = known_tools.find_changed(name, definition)
     if before is not None:
         change = describe_change(before, definition)
-        reason = f"the MCP server {name} has changed this tool since it was last called: {change}"
+        reason = N_(
+            "the MCP server {name} has changed this tool since it was last called: {change}", name=name, change=change
+        )
         return CommandFinding(Verdict.ASK, "mcp-changed-tool", reason, subject)
     description = to_one_line(escape_confusable_characters(definition.description), _MAX_DESCRIPTION)
     return CommandFinding(
-        Verdict.ASK, "mcp-new-tool", f'it is a tool of the MCP server {name}, which says: "{description}"', subject
+        Verdict.ASK,
+        "mcp-new-tool",
+        N_('it is a tool of the MCP server {name}, which says: "{description}"', name=name, description=description),
+        subject,
     )
 
 
@@ -331,8 +345,8 @@ def _find_tainted_arguments(
     if not others:
         return ()
     because = N_("untrusted content from {source} is in this conversation", source=others[-1].partition(":")[2])
-    reason = f"its arguments go to the MCP server {name} while {because}"
-    return (CommandFinding(Verdict.ASK, "tainted-egress", reason, f"connect mcp:{name}"),)
+    reason = N_("its arguments go to the MCP server {name} while {because}", name=name, because=because)
+    return (CommandFinding(Verdict.ASK, "tainted-egress", reason, N_("connect mcp:{name}", name=name)),)
 
 
 def _description_source(server: str) -> str:
@@ -343,7 +357,7 @@ def _description_source(server: str) -> str:
 def _format_arguments(arguments: Arguments) -> str:
     """Format the arguments as JSON. Never raises."""
     try:
-        return msgspec.json.encode(dict(arguments)).decode()
+        return to_json(dict(arguments)).decode()
     except (msgspec.MsgspecError, RecursionError, ValueError, TypeError):
         return "(arguments that cannot be shown)"
 
@@ -356,4 +370,9 @@ def _format_for_question(arguments: Mapping[str, object]) -> str:
     if len(text) <= _MAX_ARGUMENTS:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f"{text[:_MAX_ARGUMENTS]} [... {len(text) - _MAX_ARGUMENTS} characters more, sha256 {digest}]"
+    return N_(
+        "{text} [... {MAX_ARGUMENTS} characters more, sha256 {digest}]",
+        text=text[:_MAX_ARGUMENTS],
+        MAX_ARGUMENTS=len(text) - _MAX_ARGUMENTS,
+        digest=digest,
+    )

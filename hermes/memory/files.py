@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from hermes.context.prompt import PromptTier
 from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.atomic_write import write_atomic
 from hermes.util.text import clean_surrogates, to_one_line
@@ -115,8 +116,12 @@ class MemoryNotebook(Struct, frozen=True):
             mode = None if self.path.exists() else 0o600
             write_atomic(self.path, DELIMITER.join(entries).encode(), mode=mode, check=self._check_inside)
         except OSError as error:
-            said = f"{self.path} cannot be written: {_describe_os_error(error)}; nothing was changed."
-            raise StoreError(said, f"Make {self.folder} writable.") from None
+            said = N_(
+                "{path} cannot be written: {describe_os_error}; nothing was changed.",
+                path=self.path,
+                describe_os_error=_describe_os_error(error),
+            )
+            raise StoreError(said, N_("Make {folder} writable.", folder=self.folder)) from None
 
     def format_usage(self, entries: Sequence[str]) -> str:
         """Format how full the file is with these entries: `1,950/2,200`."""
@@ -128,9 +133,17 @@ class MemoryNotebook(Struct, frozen=True):
             return
         over = count_characters(entries) - self.limit
         raise UsageError(
-            f"{self.target.file} would hold {self.format_usage(entries)} characters, {over:,} too many; it holds"
-            f" {self.format_usage(before)} now.",
-            f"Shorten, merge or remove entries first, in the same call if you like. Entries: {format_entries(before)}",
+            N_(
+                "{file} would hold {format_usage} characters, {over} too many; it holds {format_usage_2} now.",
+                file=self.target.file,
+                format_usage=self.format_usage(entries),
+                over=format(over, ","),
+                format_usage_2=self.format_usage(before),
+            ),
+            N_(
+                "Shorten, merge or remove entries first, in the same call if you like. Entries: {format_entries}",
+                format_entries=format_entries(before),
+            ),
         )
 
     def _check_inside(self, real: str) -> None:
@@ -138,7 +151,10 @@ class MemoryNotebook(Struct, frozen=True):
             raise OSError(errno.ELOOP, "a link leads out of its folder")
 
     def _unusable_error(self, why: str) -> UsageError:
-        return UsageError(f"{self.path} {why}.", "Check it, then fix it or move it away; it was left unchanged.")
+        return UsageError(
+            N_("{path} {why}.", path=self.path, why=why),
+            "Check it, then fix it or move it away; it was left unchanged.",
+        )
 
 
 def split_entries(text: str) -> tuple[str, ...]:
@@ -158,7 +174,7 @@ def clean_entry(text: str) -> str:
     if not entry:
         raise UsageError("An entry needs words.")
     if _DELIMITER_LINE.search(entry):
-        raise UsageError("A line of nothing but § parts entries; it cannot stand in one.")
+        raise UsageError("A line of nothing but § separates entries; an entry cannot hold one.")
     return entry
 
 
@@ -168,9 +184,21 @@ def apply_change(entries: Sequence[str], change: EntryChange) -> tuple[str, ...]
     Raises UsageError when the entry it begins with is gone, or the one it ends with already exists.
     """
     if change.before is not None and change.before not in entries:
-        raise UsageError(f"{quote_entry(change.before)} does not stand in {change.target.file} any more.")
+        raise UsageError(
+            N_(
+                "{quote_entry} is no longer in {file}.",
+                quote_entry=quote_entry(change.before),
+                file=change.target.file,
+            )
+        )
     if change.after is not None and change.after != change.before and change.after in entries:
-        raise UsageError(f"{quote_entry(change.after)} stands in {change.target.file} already.")
+        raise UsageError(
+            N_(
+                "{quote_entry} stands in {file} already.",
+                quote_entry=quote_entry(change.after),
+                file=change.target.file,
+            )
+        )
     if change.before is None:
         return (*entries, change.after or "")
     at = entries.index(change.before)
@@ -187,9 +215,18 @@ def find_entry(entries: Sequence[str], old_text: str, name: str) -> str:
         return found[0]
     if found:
         raise UsageError(
-            f"{quote_entry(wanted)} stands in {len(found)} entries of {name}: {format_entries(found)} Give more of it."
+            N_(
+                "{quote_entry} is in {found} entries of {name}: {format_entries} Give more of it.",
+                quote_entry=quote_entry(wanted),
+                found=len(found),
+                name=name,
+                format_entries=format_entries(found),
+            )
         )
-    raise UsageError(f"{quote_entry(wanted)} stands in no entry of {name}.", f"Entries: {format_entries(entries)}")
+    raise UsageError(
+        N_("{quote_entry} is in no entry of {name}.", quote_entry=quote_entry(wanted), name=name),
+        N_("Entries: {format_entries}", format_entries=format_entries(entries)),
+    )
 
 
 def quote_entry(text: str) -> str:

@@ -12,10 +12,12 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import PROGRAM, Message, Role
 from hermes.core.parts import Provenance, Source, TextPart
+from hermes.i18n.messages import N_
 from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
 from hermes.mcp.tools import ExternalParameters
 from hermes.memory.files import EntryChange
@@ -52,7 +54,7 @@ class GuardedMemoryProvider:
 
     def __init__(self, provider: MemoryProvider, *, seconds: float, notify_user: Callable[[str], None]) -> None:
         self.name = to_one_line(reveal_hidden_text(show_control_characters(str(provider.name))).text, 60)
-        self._untrusted = Provenance(Source.OTHER, f"memory {self.name}")
+        self._untrusted = Provenance(Source.OTHER, N_("memory {name}", name=self.name))
         self._provider = provider
         self._seconds = seconds
         self._notify_user = notify_user
@@ -82,7 +84,10 @@ class GuardedMemoryProvider:
                 kept[one.name] = one
             else:
                 self.notify_user(
-                    f"Its tool {to_one_line(reveal_hidden_text(one.name).text, 60)!r} is left out: the name is taken."
+                    N_(
+                        "Its tool {text} is left out: the name is taken.",
+                        text=repr(to_one_line(reveal_hidden_text(one.name).text, 60)),
+                    )
                 )
         return list(kept.values())
 
@@ -191,7 +196,10 @@ class GuardedMemoryProvider:
                 self.disabled = True
                 """Whether the provider is left alone."""
                 self.notify_user(
-                    f"It failed {MAX_FAILURES} times in a row and is left alone for the rest of this session."
+                    N_(
+                        "It failed {MAX_FAILURES} times in a row and is left alone for the rest of this session.",
+                        MAX_FAILURES=MAX_FAILURES,
+                    )
                 )
             return otherwise
         self._failure_count = 0
@@ -204,7 +212,7 @@ class GuardedMemoryProvider:
             try:
                 return await call()
             except SystemExit as error:  # in a task it would end the program
-                raise RuntimeError(f"it wanted to end the program ({error})") from None
+                raise RuntimeError(N_("it wanted to end the program ({error})", error=error)) from None
 
         task = asyncio.create_task(run_call(), name=f"memory provider {self.name}")
         self._running.add(task)
@@ -239,11 +247,17 @@ class GuardedMemoryProvider:
         kind = f"{what} {type(error).__name__}"
         if kind not in self._notified:
             self._notified.add(kind)
-            self.notify_user(f"{what} failed: {_describe_error(error, seconds)}. It goes on without.")
+            self.notify_user(
+                N_(
+                    "{what} failed: {describe_error}. It goes on without.",
+                    what=what,
+                    describe_error=_describe_error(error, seconds),
+                )
+            )
 
     def notify_user(self, text: str) -> None:
         """Tell the user something about the provider."""
-        self._notify_user(f"Memory {self.name}: {text}")
+        self._notify_user(N_("Memory {name}: {text}", name=self.name, text=text))
 
 
 def _bind_call(call: Callable[[str, str], Awaitable[T]], first: str, second: str) -> Callable[[], Awaitable[T]]:
@@ -252,7 +266,7 @@ def _bind_call(call: Callable[[str, str], Awaitable[T]], first: str, second: str
 
 def _describe_error(error: BaseException, seconds: float) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer in time (at most {seconds:g} s)"
+        return N_("no answer in time (at most {seconds} s)", seconds=format(seconds, "g"))
     return to_one_line(reveal_hidden_text(show_control_characters(f"{type(error).__name__}: {error}")).text, 200)
 
 
@@ -306,7 +320,12 @@ def _iter_tools(memory: GuardedMemoryProvider) -> Iterator[Tool]:
     for schema in memory.tool_schemas(is_taken):
         shape = _parse_shape(schema.parameters)
         if shape is None:
-            memory.notify_user(f"Its tool {schema.name!r} is left out: its parameters are no JSON Schema of an object.")
+            memory.notify_user(
+                N_(
+                    "Its tool {name} is left out: its parameters are no JSON Schema of an object.",
+                    name=repr(schema.name),
+                )
+            )
         else:
             yield _build_tool(memory, schema, shape)
 
@@ -323,7 +342,7 @@ def _parse_shape(parameters: object) -> _SchemaShape | None:
 
 def _build_tool(memory: GuardedMemoryProvider, schema: ToolSchema, shape: _SchemaShape) -> Tool:
     name = schema.name
-    origin = Provenance(Source.OTHER, f"memory {memory.name}")
+    origin = Provenance(Source.OTHER, N_("memory {name}", name=memory.name))
     description = reveal_hidden_text(show_control_characters(str(schema.description))).text[:MAX_DESCRIPTION]
 
     async def call_tool(_context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -345,6 +364,6 @@ def _build_tool(memory: GuardedMemoryProvider, schema: ToolSchema, shape: _Schem
             )
         ),
         function=call_tool,
-        keeps=lambda _: f"something in the memory {memory.name}",
-        shown=lambda arguments: reveal_hidden_text(msgspec.json.encode(dict(arguments)).decode()).text,
+        keeps=lambda _: N_("something in the memory {name}", name=memory.name),
+        shown=lambda arguments: reveal_hidden_text(to_json(dict(arguments)).decode()).text,
     )

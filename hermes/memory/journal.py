@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes.core.errors import HermesError, NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.memory.files import (
     EntryChange,
     MemoryNotebook,
@@ -121,7 +122,9 @@ class MemoryJournal:
     def notebook_for(self, target: MemoryTarget) -> MemoryNotebook:
         """Return the notebook of a target. Raises UsageError when it is switched off."""
         if target not in self.notebooks:
-            raise UsageError(f"{target.file} is switched off.", "`memory.user_profile_enabled` switches it on.")
+            raise UsageError(
+                N_("{file} is switched off.", file=target.file), "`memory.user_profile_enabled` switches it on."
+            )
         return self.notebooks[target]
 
     async def read_entries(self, target: MemoryTarget) -> tuple[str, ...]:
@@ -152,7 +155,14 @@ class MemoryJournal:
         book = self.notebook_for(ready.target)
         apply_change(await asyncio.to_thread(book.read_entries), ready)
         if len(ready.after or "") > book.limit:
-            raise UsageError(f"It has {len(ready.after or ''):,} characters; {book.target.file} takes {book.limit:,}.")
+            raise UsageError(
+                N_(
+                    "It has {after} characters; {file} takes {limit}.",
+                    after=format(len(ready.after or ""), ","),
+                    file=book.target.file,
+                    limit=format(book.limit, ","),
+                )
+            )
         waiting = await self.list_pending()
         for one in waiting:
             if change_from_revision(one) == ready:
@@ -160,7 +170,8 @@ class MemoryJournal:
                 return one.id
         if len(waiting) >= MAX_PENDING:
             raise UsageError(
-                f"{MAX_PENDING} changes wait for a person's answer already.", "Let them be answered first."
+                N_("{MAX_PENDING} changes wait for a person's answer already.", MAX_PENDING=MAX_PENDING),
+                "Let them be answered first.",
             )
         return await self._store.revisions.add(self._to_revision(ready, origin), RevisionState.PENDING)
 
@@ -178,7 +189,10 @@ class MemoryJournal:
         """Return the change of this number. Raises NotFoundError."""
         found = await self._store.revisions.get(revision_id)
         if found is None or found.kind != self._kind:
-            raise NotFoundError(f"There is no change {revision_id} of a memory.", "`hermes memory log` lists them.")
+            raise NotFoundError(
+                N_("There is no change {revision_id} of a memory.", revision_id=revision_id),
+                "`hermes memory log` lists them.",
+            )
         return found
 
     async def approve_change(self, revision_id: int, by: str) -> Revision:
@@ -191,9 +205,17 @@ class MemoryJournal:
             revision = await self.get_revision(revision_id)
             if revision.state is not RevisionState.PENDING:
                 decided = f" ({revision.decided_by})" if revision.decided_by else ""
-                raise UsageError(f"Change {revision_id} does not wait: it is {revision.state}{decided}.")
+                raise UsageError(
+                    N_(
+                        "Change {revision_id} does not wait: it is {state}{decided}.",
+                        revision_id=revision_id,
+                        state=revision.state,
+                        decided=decided,
+                    )
+                )
             after = await self._entries_with_change(
-                change_from_revision(revision), f"`hermes memory reject {revision_id}` closes it."
+                change_from_revision(revision),
+                N_("`hermes memory reject {revision_id}` closes it.", revision_id=revision_id),
             )
             steps = (RevisionState.PENDING, RevisionState.APPLIED)
             await run_to_completion(self._write_decided(revision, change_from_revision(revision), after, steps, by))
@@ -204,7 +226,7 @@ class MemoryJournal:
         await self.get_revision(revision_id)
         expecting = (RevisionState.PENDING,)
         if not await self._store.revisions.transition(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
-            raise UsageError(f"Change {revision_id} does not wait for an answer.")
+            raise UsageError(N_("Change {revision_id} does not wait for an answer.", revision_id=revision_id))
         return await self.get_revision(revision_id)
 
     async def undo_change(self, revision_id: int, by: str) -> Revision:
@@ -215,7 +237,13 @@ class MemoryJournal:
         async with hold_write_lock(self._lock, "memories"):
             revision = await self.get_revision(revision_id)
             if revision.state is not RevisionState.APPLIED:
-                raise UsageError(f"Change {revision_id} cannot be undone: it is {revision.state}.")
+                raise UsageError(
+                    N_(
+                        "Change {revision_id} cannot be undone: it is {state}.",
+                        revision_id=revision_id,
+                        state=revision.state,
+                    )
+                )
             made = change_from_revision(revision)
             back = EntryChange(made.target, made.after, made.before)
             # What stood there before stands there again, whether or not it would be let in today.
@@ -283,7 +311,10 @@ class MemoryJournal:
             except UsageError as error:
                 if len(operations) == 1:
                     raise
-                raise UsageError(f"Operation {number}: {error.message}", f"Nothing was done. {error.hint}") from None
+                raise UsageError(
+                    N_("Operation {number}: {message}", number=number, message=error.message),
+                    N_("Nothing was done. {hint}", hint=error.hint),
+                ) from None
         return plan
 
     async def _entries_with_change(self, change: EntryChange, hint: str, *, limited: bool = True) -> tuple[str, ...]:
@@ -311,7 +342,7 @@ class MemoryJournal:
         under_way = f"{_UNDOING}{by}" if last is RevisionState.UNDONE else by
         move = self._store.revisions.transition
         if not await move(revision.id, RevisionState.APPLYING, expecting=(first,), by=under_way):
-            raise UsageError(f"Change {revision.id} was answered elsewhere.")
+            raise UsageError(N_("Change {id} was answered elsewhere.", id=revision.id))
         try:
             await asyncio.to_thread(self.notebook_for(change.target).write_entries, entries)
         except HermesError:
@@ -338,7 +369,7 @@ class MemoryJournal:
             return None
         found = self._redactor.restore_placeholders(text, before or "")
         if not isinstance(found, str):
-            raise UsageError(f"A placeholder of a secret cannot be kept: {found.reason}")
+            raise UsageError(N_("A placeholder of a secret cannot be kept: {reason}", reason=found.reason))
         return clean_entry(self._redactor.redact(found))
 
 
@@ -350,10 +381,14 @@ def change_from_revision(revision: Revision) -> EntryChange:
 def describe_change(change: EntryChange) -> str:
     """Describe a change in a few words, for lists and notices."""
     if change.before is None:
-        return f"add {quote_entry(change.after or '')}"
+        return N_("add {quote_entry}", quote_entry=quote_entry(change.after or ""))
     if change.after is None:
-        return f"remove {quote_entry(change.before)}"
-    return f"replace {quote_entry(change.before)} by {quote_entry(change.after)}"
+        return N_("remove {quote_entry}", quote_entry=quote_entry(change.before))
+    return N_(
+        "replace {quote_entry} by {quote_entry_2}",
+        quote_entry=quote_entry(change.before),
+        quote_entry_2=quote_entry(change.after),
+    )
 
 
 def _decode_text(raw: bytes | None) -> str | None:

@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from hermes.core.frame import ToolSchema
 from hermes.core.messages import Message
+from hermes.i18n.messages import N_
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.store.store import Store
+from hermes.util.localizable import join_localizable
 from hermes.util.renamed import renamed_names
 
 
@@ -121,7 +123,9 @@ def open_memory_provider(named: str, setup: MemoryProviderSetup) -> tuple[Memory
     """Open the provider of that name, or return None with a line for the user when there is none or more than one."""
     wanted = named.replace(",", " ").split()
     if len(wanted) != 1:
-        return None, f"`memory.provider` names {len(wanted)} providers; there is at most one, so none is used."
+        return None, N_(
+            "`memory.provider` names {wanted} providers; there is at most one, so none is used.", wanted=len(wanted)
+        )
     name = wanted[0]
     package = importlib.import_module("hermes.memory.providers")
     if name in list_builtin_names(package):
@@ -131,12 +135,18 @@ def open_memory_provider(named: str, setup: MemoryProviderSetup) -> tuple[Memory
             found = load_entry_point("memory_providers", name)
             made = found(setup) if callable(found) else found
         except Exception as error:  # noqa: BLE001 - somebody else's code: said, and gone on without
-            return None, f"The memory provider {name!r} cannot be used: {type(error).__name__}: {error}."
+            return None, N_(
+                "The memory provider {name} cannot be used: {name_2}: {error}.",
+                name=repr(name),
+                name_2=type(error).__name__,
+                error=error,
+            )
         if made is None:
             near = suggest_name(name, list_memory_providers())
-            return None, f"There is no memory provider {name!r}; none is used. {near}".strip()
+            missing = N_("There is no memory provider {name}; none is used.", name=repr(name))
+            return None, join_localizable(" ", (missing, near))
     if not isinstance(made, MemoryProvider):
-        return None, f"{name!r} is not a memory provider of this version; none is used."
+        return None, N_("{name} is not a memory provider of this version; none is used.", name=repr(name))
     return made, ""
 
 

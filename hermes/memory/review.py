@@ -16,6 +16,7 @@ from hermes.core.messages import Message, Role
 from hermes.core.outcomes import FailureKind
 from hermes.core.parts import TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Emit
 from hermes.util.text import to_one_line, truncate_middle
@@ -108,7 +109,7 @@ async def review_work(material: ReviewMaterial, task: SideTask, emit: Emit) -> R
     try:
         findings = msgspec.json.decode(found[0] if found else answer, type=ReviewFindings)
     except msgspec.MsgspecError as error:
-        said = f"The review's answer is not what was asked for ({to_one_line(str(error), 100)})."
+        said = N_("The review's answer is not what was asked for ({error}).", error=to_one_line(str(error), 100))
         return Failure(kind=FailureKind.BAD_RESPONSE, message=said)
     flat = _normalize_text(collect_quotable(material.messages))
     memory = [wish for wish in findings.memory if _is_quoted(wish.evidence, flat)]

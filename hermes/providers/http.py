@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
 from hermes.core.protocols import HttpStream, HttpTimeouts, HttpTransport
+from hermes.i18n.messages import N_
 from hermes.providers.http_common import (
     BodyDecoder,
     BodyFraming,
@@ -502,10 +503,14 @@ async def _read_response_head(connection: _Connection, where: HttpTarget, second
                 return _ResponseStream(connection, where, head, arrived, seconds)
             interim += 1
             if interim > _MAX_INTERIM:
-                raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless interim answers.")
+                raise TransportError(
+                    FailureKind.BAD_RESPONSE, N_("{authority} sent endless interim answers.", authority=where.authority)
+                )
             continue
         if len(arrived) > _MAX_HEAD:
-            raise TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent endless header fields.")
+            raise TransportError(
+                FailureKind.BAD_RESPONSE, N_("{authority} sent endless header fields.", authority=where.authority)
+            )
         left = deadline - loop.time()
         try:
             data = await connection.read_data(left) if left > 0 else None

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from hermes.core.errors import TransportError
 from hermes.core.outcomes import FailureKind
+from hermes.i18n.messages import N_
 from hermes.util.text import redact_url
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def parse_target(url: str) -> HttpTarget:
     if parts.scheme not in ("http", "https") or not host:
         raise TransportError(
             FailureKind.UNREACHABLE,
-            f"`{redact_url(url)}` is not an http or https address.",
+            N_("`{redact_url}` is not an http or https address.", redact_url=redact_url(url)),
             "Check `model.base_url`.",
         )
     default = 443 if parts.scheme == "https" else 80
@@ -141,18 +142,26 @@ def connect_failure(error: BaseException, where: HttpTarget, seconds: float, *, 
         if isinstance(cause, ssl.SSLError):
             return _tls_failure(cause, name)
         if isinstance(cause, socket.gaierror):
-            said, hint = f"The host {where.host} cannot be found.", "Check `model.base_url` and the network."
+            said, hint = (
+                N_("The host {host} cannot be found.", host=where.host),
+                "Check `model.base_url` and the network.",
+            )
             return TransportError(FailureKind.UNREACHABLE, said, hint, lasting=cause.errno == socket.EAI_NONAME)
         if isinstance(cause, TimeoutError):
-            return TransportError(FailureKind.TIMEOUT, f"{name} did not answer within {seconds:g} s of connecting.")
+            return TransportError(
+                FailureKind.TIMEOUT,
+                N_("{name} did not answer within {seconds} s of connecting.", name=name, seconds=format(seconds, "g")),
+            )
         if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
             # A server on this machine is there in a moment (it restarts) or not at all.
             wait = _LOCAL_WAIT if uds or is_loopback(where.host) else None
-            said, hint = f"Nothing answers at {name}.", "Is the server running?"
+            said, hint = N_("Nothing answers at {name}.", name=name), "Is the server running?"
             return TransportError(FailureKind.UNREACHABLE, said, hint, wait=wait)
     reason = next((cause.strerror for cause in chain if isinstance(cause, OSError) and cause.strerror), str(error))
     return TransportError(
-        FailureKind.UNREACHABLE, f"{name} cannot be reached: {reason}.", "Check `model.base_url` and the network."
+        FailureKind.UNREACHABLE,
+        N_("{name} cannot be reached: {reason}.", name=name, reason=reason),
+        "Check `model.base_url` and the network.",
     )
 
 
@@ -160,27 +169,45 @@ def _tls_failure(error: ssl.SSLError, name: str) -> TransportError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return TransportError(
             FailureKind.TLS,
-            f"The certificate of {name} is not trusted: {error.verify_message or error.reason}.",
+            N_(
+                "The certificate of {name} is not trusted: {verify_message}.",
+                name=name,
+                verify_message=error.verify_message or error.reason,
+            ),
             "If a company's proxy inspects traffic, set SSL_CERT_FILE to its CA file.",
         )
     reason = (error.reason or str(error)).replace("_", " ").lower()
-    return TransportError(FailureKind.TLS, f"TLS with {name} failed: {reason}.", "Is it really https?")
+    return TransportError(
+        FailureKind.TLS, N_("TLS with {name} failed: {reason}.", name=name, reason=reason), "Is it really https?"
+    )
 
 
 def cut_failure(where: HttpTarget, *, answered: bool) -> TransportError:
     """Return the error of a connection that ended too early."""
     what = "before the answer was complete" if answered else "without an answer"
-    return TransportError(FailureKind.CUT, f"{where.authority} closed the connection {what}.")
+    return TransportError(
+        FailureKind.CUT, N_("{authority} closed the connection {what}.", authority=where.authority, what=what)
+    )
 
 
 def slow_failure(where: HttpTarget, seconds: float) -> TransportError:
     """Return the error when nothing came for too long."""
-    return TransportError(FailureKind.TIMEOUT, f"{where.authority} sent nothing for {seconds:g} s.")
+    return TransportError(
+        FailureKind.TIMEOUT,
+        N_("{authority} sent nothing for {seconds} s.", authority=where.authority, seconds=format(seconds, "g")),
+    )
 
 
 def late_failure(where: HttpTarget, seconds: float) -> TransportError:
     """Return the error when something came, but no whole head of an answer."""
-    return TransportError(FailureKind.TIMEOUT, f"{where.authority} did not begin its answer within {seconds:g} s.")
+    return TransportError(
+        FailureKind.TIMEOUT,
+        N_(
+            "{authority} did not begin its answer within {seconds} s.",
+            authority=where.authority,
+            seconds=format(seconds, "g"),
+        ),
+    )
 
 
 def _list_causes(error: BaseException) -> list[BaseException]:
@@ -205,7 +232,12 @@ class BodyDecoder:
         wanted = name.strip().lower()
         if wanted not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise TransportError(
-                FailureKind.BAD_RESPONSE, f"{where.authority} answered in an encoding nobody asked for: {wanted}."
+                FailureKind.BAD_RESPONSE,
+                N_(
+                    "{authority} used an encoding that was not requested: {wanted}.",
+                    authority=where.authority,
+                    wanted=wanted,
+                ),
             )
         self._decoder = zlib.decompressobj(47) if wanted not in ("", "identity") else None
 
@@ -224,7 +256,12 @@ class BodyDecoder:
                 yield plain
         except zlib.error as error:
             raise TransportError(
-                FailureKind.BAD_RESPONSE, f"{self._where.authority} sent a body that cannot be unpacked: {error}."
+                FailureKind.BAD_RESPONSE,
+                N_(
+                    "{authority} sent a body that cannot be unpacked: {error}.",
+                    authority=self._where.authority,
+                    error=error,
+                ),
             ) from error
 
 
@@ -261,8 +298,12 @@ def _load_certificates(context: ssl.SSLContext, file: str, folder: str, source: 
     except (OSError, ssl.SSLError) as error:
         raise TransportError(
             FailureKind.TLS,
-            f"The certificates at {file or folder} cannot be read: {error.strerror or error}.",
-            f"Check {source}.",
+            N_(
+                "The certificates at {file} cannot be read: {strerror}.",
+                file=file or folder,
+                strerror=error.strerror or error,
+            ),
+            N_("Check {source}.", source=source),
         ) from error
 
 
@@ -377,7 +418,10 @@ class ChunkedFraming:
 
 
 def _framing_error(where: HttpTarget) -> TransportError:
-    return TransportError(FailureKind.BAD_RESPONSE, f"{where.authority} sent a body that breaks the rules of HTTP.")
+    return TransportError(
+        FailureKind.BAD_RESPONSE,
+        N_("{authority} sent a body that breaks the rules of HTTP.", authority=where.authority),
+    )
 
 
 class ResponseHead(Struct, frozen=True):
@@ -410,7 +454,9 @@ def parse_head(raw: bytes, where: HttpTarget) -> ResponseHead:
     version, _, rest = first.partition(" ")
     code = rest[:3]
     if not version.startswith("HTTP/1.") or not (code.isascii() and code.isdigit()):
-        raise TransportError(FailureKind.BAD_RESPONSE, f"What answers at {where.authority} does not speak HTTP.")
+        raise TransportError(
+            FailureKind.BAD_RESPONSE, N_("What answers at {authority} does not speak HTTP.", authority=where.authority)
+        )
     fields: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")

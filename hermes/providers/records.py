@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.plugins import list_builtin_names, load_builtin, load_entry_point, suggest_name
 from hermes.providers import catalog
 from hermes.providers.wire import ProviderRecord
@@ -105,8 +106,10 @@ def load_record(name: str) -> ProviderRecord:
     known = list_provider_names()
     found = load_builtin(catalog, wanted).RECORD if wanted in known else load_entry_point("providers", wanted)
     if not isinstance(found, ProviderRecord):
-        near = suggest_name(wanted, [*known, *ALIASES]) or f"Known are: {', '.join(known)}."
-        raise ConfigError(f"There is no provider `{name}`.", f"{near} Set it in `model.provider`.")
+        near = suggest_name(wanted, [*known, *ALIASES]) or N_("Known are: {known}.", known=", ".join(known))
+        raise ConfigError(
+            N_("There is no provider `{name}`.", name=name), N_("{near} Set it in `model.provider`.", near=near)
+        )
     return found
 
 

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from hermes.core.errors import ConfigError
 from hermes.core.secret import KeyHolder
+from hermes.i18n.messages import N_
 from hermes.providers.http_common import is_loopback
 from hermes.providers.records import (
     ALIASES,
@@ -58,7 +59,7 @@ def resolve_endpoint(choice: ModelChoice, environ: Mapping[str, str]) -> Endpoin
     found = _choose_provider(choice, environ)
     base_url = _resolve_base_url(choice, found, environ)
     if found.name == "custom":
-        found = structs.replace(found, title=f"The server at {_format_host(base_url)}")
+        found = structs.replace(found, title=N_("The server at {format_host}", format_host=_format_host(base_url)))
     wire = _choose_wire(choice, found, base_url)
     model = _resolve_model(choice, found)
     return Endpoint(
@@ -122,7 +123,9 @@ def _split_address(url: str) -> tuple[str, int | None]:
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"`{redact_url(url)}` is not an http or https address.", "Check `model.base_url`.")
+        raise ConfigError(
+            N_("`{redact_url}` is not an http or https address.", redact_url=redact_url(url)), "Check `model.base_url`."
+        )
     return host, port
 
 
@@ -159,7 +162,7 @@ def _resolve_base_url(choice: ModelChoice, found: ProviderRecord, environ: Mappi
     if not base_url:
         if found.name == "local":
             return ""
-        raise ConfigError(f"The provider `{found.name}` needs an address.", "Set `model.base_url`.")
+        raise ConfigError(N_("The provider `{name}` needs an address.", name=found.name), "Set `model.base_url`.")
     _split_address(base_url)
     return base_url
 
@@ -187,7 +190,9 @@ def _resolve_model(choice: ModelChoice, found: ProviderRecord) -> str:
     """Return the model's name as this provider knows it: without the prefix that only names the provider."""
     model = choice.model.strip() or found.default_model
     if not model:
-        raise ConfigError(f"No model is named for {found.title}.", "Set `model.default` or give `-m MODEL`.")
+        raise ConfigError(
+            N_("No model is named for {title}.", title=found.title), "Set `model.default` or give `-m MODEL`."
+        )
     quirks = found.quirks
     if quirks.native_prefix and model.startswith(quirks.native_prefix):
         return model.removeprefix(quirks.native_prefix)
@@ -224,13 +229,16 @@ def _resolve_key(choice: ModelChoice, found: ProviderRecord, base_url: str, envi
             return ""
         names = " or ".join(found.key_variables)
         raise ConfigError(
-            f"No API key for {found.title}.",
-            f"Set {names}, or `model.api_key`. `hermes auth add {found.name}` keeps one.",
+            N_("No API key for {title}.", title=found.title),
+            N_("Set {names}, or `model.api_key`. `hermes auth add {name}` keeps one.", names=names, name=found.name),
         )
     if not is_valid_key(key):
         raise ConfigError(
-            f"The API key for {found.title} holds a space, a line break or a typographic sign, which no key does.",
-            f"Check {' or '.join([*found.key_variables, '`model.api_key`'])}.",
+            N_(
+                "The API key for {title} holds a space, a line break or a typographic sign, which no key does.",
+                title=found.title,
+            ),
+            N_("Check {key_variables}.", key_variables=" or ".join([*found.key_variables, "`model.api_key`"])),
         )
     return key
 
@@ -243,5 +251,7 @@ def _resolve_reference(value: str, environ: Mapping[str, str]) -> str:
     name = match[1] or match[2]
     key = environ.get(name, "").strip()
     if not key:
-        raise ConfigError(f"`model.api_key` names the variable {name}, which is not set.", f"Set {name}.")
+        raise ConfigError(
+            N_("`model.api_key` names the variable {name}, which is not set.", name=name), N_("Set {name}.", name=name)
+        )
     return key

@@ -12,6 +12,7 @@ from hermes.core.messages import Message
 from hermes.core.secret import KeyHolder
 from hermes.core.stream import Answer, StreamDelta
 from hermes.core.usage import Price
+from hermes.i18n.messages import N_
 from hermes.util.renamed import renamed_names
 
 
@@ -237,8 +238,8 @@ def resolve_wire_name(name: str) -> str:
     wanted = _ALIASES.get(wanted, wanted)
     if wanted not in _MODULES:
         raise ConfigError(
-            f"There is no API mode `{name}`.",
-            f"Set `model.api_mode` to one of: {', '.join(_MODULES)} (or codex_responses).",
+            N_("There is no API mode `{name}`.", name=name),
+            N_("Set `model.api_mode` to one of: {MODULES} (or codex_responses).", MODULES=", ".join(_MODULES)),
         )
     return wanted
 

@@ -15,6 +15,7 @@ from hermes.core.ids import new_queued_message_id, new_turn_id
 from hermes.core.messages import PERSON, Message, Role, user_message
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ImagePart, TextPart
+from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress
 from hermes.runtime.conversation import LiveConversation
@@ -429,7 +430,11 @@ def _make_turn_state(
 def _wrap_failure(error: Exception) -> HermesError:
     if isinstance(error, HermesError):
         return error
-    said = f"This session failed by an error of Hermes' own ({type(error).__name__}: {error})."
+    said = N_(
+        "This session failed with an internal error of Hermes ({name}: {error}).",
+        name=type(error).__name__,
+        error=error,
+    )
     return StoreError(said, "Open it again: it goes on from what is on disk.")
 
 

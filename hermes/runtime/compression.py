@@ -22,6 +22,7 @@ from hermes.context.engine import (
 from hermes.core.events import Level, Notice
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.runtime.conversation import LiveConversation
@@ -212,13 +213,29 @@ class SessionCompression:
             self._conversation.lineage if state is None else state.lineage, self._get_client(state)
         )
         covered = sum(len(change.covered) for change in found.changes)
-        what = "1 message was" if covered == 1 else f"{covered} messages were"
-        said = [f"{what} made shorter: about {load.estimated:,} tokens before, {now.estimated:,} now."]
+        what = "1 message was" if covered == 1 else N_("{covered} messages were", covered=covered)
+        said = [
+            N_(
+                "{what} made shorter: about {estimated} tokens before, {estimated_2} now.",
+                what=what,
+                estimated=format(load.estimated, ","),
+                estimated_2=format(now.estimated, ","),
+            )
+        ]
         said += [found.notice] if found.notice else []
         if not self._in_place and (row := await self._store.sessions.get(self._conversation.session_id)) is not None:
-            said.append(f"The originals are kept as session {row.parent_id}, from which this one goes on.")
+            said.append(
+                N_(
+                    "The originals are kept as session {parent_id}, from which this one goes on.",
+                    parent_id=row.parent_id,
+                )
+            )
         level = Level.WARNING if found.warning else Level.INFO
-        await emit(Notice(level=level, text=f"{' '.join(said)} `/compress --undo` puts back what stood there."))
+        await emit(
+            Notice(
+                level=level, text=N_("{said} `/compress --undo` restores the original messages.", said=" ".join(said))
+            )
+        )
         return True
 
     def _get_client(self, state: TurnState | None) -> ModelClient:
@@ -254,7 +271,10 @@ class SessionCompression:
                     text = await hook(messages)
             except Exception as error:  # noqa: BLE001 - somebody else's code: logged, and said
                 _LOG.warning("a hook before compression failed", exc_info=True)
-                said = f"Memory could not look at what is condensed ({type(error).__name__}); it is condensed anyway."
+                said = N_(
+                    ("The memory provider could not read what is condensed ({name}); it is condensed anyway."),
+                    name=type(error).__name__,
+                )
                 await emit(Notice(level=Level.WARNING, text=said))
             else:
                 if text.strip():
@@ -316,17 +336,20 @@ class SessionCompression:
 
 def _explain_unchanged(trigger: CompactionTrigger, reason: str) -> str:
     if trigger is CompactionTrigger.OVERFLOW:
-        return f"The conversation is too long. {reason} Everything is kept."
-    return f"The conversation was not condensed. {reason} Everything is kept."
+        return N_("The conversation is too long. {reason} Everything is kept.", reason=reason)
+    return N_("The conversation was not condensed. {reason} Everything is kept.", reason=reason)
 
 
 def _explain_small_window(load: ContextLoad) -> str:
     """Return the message for a window that no conversation would fit; empty where one does."""
     if load.window is None or load.frame < load.window:
         return ""
-    return (
-        f"The model's window ({load.window:,} tokens) is smaller than what each request begins with (about"
-        f" {load.frame:,}). Fewer tool sets (`-t`), or another model; `hermes prompt-size` shows the parts."
+    return N_(
+        "The model's window ({window} tokens) is smaller than what each request begins with "
+        "(about {frame}). Fewer tool sets (`-t`), or another model; `hermes prompt-size` shows "
+        "the parts.",
+        window=format(load.window, ","),
+        frame=format(load.frame, ","),
     )
 
 

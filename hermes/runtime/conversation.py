@@ -21,6 +21,7 @@ from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import Part, Source, TextPart, ToolResultPart, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage
 from hermes.store.messages import encode_message
@@ -147,7 +148,9 @@ async def open_conversation(
     NotFoundError for an unknown session.
     """
     if await store.sessions.get(session_id) is None:
-        raise NotFoundError(f"There is no session {session_id!r}.", "`hermes sessions list` shows them.")
+        raise NotFoundError(
+            N_("There is no session {session_id}.", session_id=repr(session_id)), "`hermes sessions list` shows them."
+        )
     stored = await store.epochs.get_open(session_id)
     frame = wanted
     reason = "a new session" if stored is None else _find_epoch_end(stored.frame, frame, system)

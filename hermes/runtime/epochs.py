@@ -14,6 +14,7 @@ from hermes.core.events import EpochBegan, FellBack, Level, Notice
 from hermes.core.frame import EpochFrame, Rewrite
 from hermes.core.messages import Message
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient
 from hermes.llm.lineage import Lineage, simplify_schemas
 from hermes.runtime.compression import CompressionDeps, SessionCompression
@@ -84,7 +85,9 @@ class SessionEpochs:
             try:
                 found = await self._route.candidate(place)
             except ConfigError as error:
-                await emit(Notice(level=Level.WARNING, text=f"A fallback model cannot be used: {error}"))
+                await emit(
+                    Notice(level=Level.WARNING, text=N_("A fallback model cannot be used: {error}", error=error))
+                )
                 continue
             if not await found.client.has_usable_key():
                 continue

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from hermes.core.errors import BusyError, StoreError
+from hermes.i18n.messages import N_
 
 _POLL = 0.02
 _MAX_WAIT = 10.0
@@ -36,7 +37,12 @@ async def session_lock(folder: Path, session_id: str) -> AsyncIterator[int]:
         handle = await _acquire_lock(file, session_id)
     except OSError as error:
         raise StoreError(
-            f"The lock of session {session_id} cannot be made: {error.strerror}.", f"Make {folder} writable."
+            N_(
+                "The lock of session {session_id} cannot be made: {strerror}.",
+                session_id=session_id,
+                strerror=error.strerror,
+            ),
+            N_("Make {folder} writable.", folder=folder),
         ) from None
     try:
         with contextlib.suppress(OSError):  # a full disk takes no name; the lock itself holds
@@ -59,9 +65,11 @@ async def _acquire_lock(file: Path, session_id: str) -> int:
             if waited > _UNNAMED_SECONDS:
                 raise _make_busy_error(session_id, "open in another process (pid unknown)")
         elif _is_alive(*owner):
-            raise _make_busy_error(session_id, f"open in another process (pid {owner[0]})")
+            raise _make_busy_error(session_id, N_("open in another process (pid {owner})", owner=owner[0]))
         elif waited > _MAX_WAIT:
-            raise _make_busy_error(session_id, f"held by what process {owner[0]}, which died, has left running")
+            raise _make_busy_error(
+                session_id, N_("held by a process that {owner}, which died, left running", owner=owner[0])
+            )
         elif waited > help_at:
             help_at += _WAKE_INTERVAL
             await asyncio.to_thread(_wake_supervisors, file, owner, by_hand=help_at > 3 * _WAKE_INTERVAL)
@@ -162,4 +170,6 @@ def _read_start_time(pid: int) -> str:
 
 
 def _make_busy_error(session_id: str, how: str) -> BusyError:
-    return BusyError(f"Session {session_id} is {how}.", "Close it there, or start a new session.")
+    return BusyError(
+        N_("Session {session_id} is {how}.", session_id=session_id, how=how), "Close it there, or start a new session."
+    )

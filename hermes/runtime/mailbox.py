@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError
 from hermes.core.events import TurnEnded
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import ImagePart, TextPart
+from hermes.i18n.messages import N_
 from hermes.safety.fencing import reveal_hidden_text, show_control_characters
 from hermes.util.cancellation import wait_for_task
 from hermes.util.text import to_one_line
@@ -32,7 +34,7 @@ class InboundMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def encode(self) -> bytes:
         """Encode the message for the store's inbox."""
-        return msgspec.json.encode(self)
+        return to_json(self)
 
     @staticmethod
     def decode(body: bytes) -> "InboundMessage":
@@ -103,7 +105,7 @@ class SessionMailbox:
     def check_room(self) -> None:
         """Raise BusyError when the queue is full; called before a message is stored."""
         if len(self) >= LIMIT:
-            raise BusyError(f"{LIMIT} messages are waiting in this session already.", "Try later.")
+            raise BusyError(N_("{LIMIT} messages are waiting in this session already.", LIMIT=LIMIT), "Try later.")
 
     def steer(self, queued: QueuedMessage) -> None:
         """Queue a message for the next boundary of the running turn."""
@@ -166,7 +168,7 @@ class AttachmentCollector:
                 parts.extend(await provider(inbound))
 
         if self.providers:
-            self._task = asyncio.create_task(ask_providers(), name="bring along")
+            self._task = asyncio.create_task(ask_providers(), name="ask memory providers")
             try:
                 await wait_for_task(self._task)
                 if not self._task.cancelled():

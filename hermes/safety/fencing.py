@@ -10,6 +10,7 @@ import re
 from msgspec import Struct
 
 from hermes.core.parts import Provenance, Source
+from hermes.i18n.messages import N_
 
 TAG = "untrusted"
 _MAX_LABEL = 300
@@ -45,8 +46,8 @@ class RevealedText(Struct, frozen=True):
     @property
     def note(self) -> str:
         """Return a note on what was changed; empty when nothing was."""
-        notes = [f"{self.removed} invisible characters taken out"] if self.removed else []
-        notes += [f"{self.revealed} shown in another way"] if self.revealed else []
+        notes = [N_("{removed} invisible characters taken out", removed=self.removed)] if self.removed else []
+        notes += [N_("{revealed} shown in another way", revealed=self.revealed)] if self.revealed else []
         return "; ".join(notes)
 
 

@@ -257,8 +257,8 @@ _TOP_FOLDERS = _split_words(
     """
 )
 _KEYS_REASON = "it holds keys or passwords"
-OWN_STATE_REASON = "it is Hermes' own: settings, keys and what was said in other sessions"
-CONFINED_REASON = "it lies outside of the folder that is this person's"
+OWN_STATE_REASON = "it is Hermes' own: settings, keys and the conversations of other sessions"
+CONFINED_REASON = "it is outside this person's folder"
 _WORKSPACE_FOLDERS = ("workspace", "people")
 """Folders of Hermes' own in which sessions work: of its owner, and of each person who talks from a chat."""
 

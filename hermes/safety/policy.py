@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.safety.globs import concerns_subject, covers_subject, quote_argv
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, CommandJudgement, Verdict
 
@@ -31,13 +32,16 @@ def check_rules(rules: Sequence[PolicyRule], where: str) -> tuple[PolicyRule, ..
     for number, rule in enumerate(rules, 1):
         place = f"{where}, rule {number} ({rule.pattern!r})"
         if not rule.pattern.strip():
-            raise ConfigError(f"{place} has no pattern.", "Give it one, or take the rule out.")
+            raise ConfigError(N_("{place} has no pattern.", place=place), "Give it one, or take the rule out.")
         about = covers_subject if rule.verdict is Verdict.ALLOW else concerns_subject
         wrong = [one for one in rule.match if not about(rule.pattern, one)]
         wrong += [one for one in rule.no_match if about(rule.pattern, one)]
         if wrong:
             said = "does not cover" if wrong[0] in rule.match else "covers"
-            raise ConfigError(f"{place} {said} its example {wrong[0]!r}.", "Change the pattern or the example.")
+            raise ConfigError(
+                N_("{place} {said} its example {wrong}.", place=place, said=said, wrong=repr(wrong[0])),
+                "Change the pattern or the example.",
+            )
     return tuple(rules)
 
 
@@ -65,7 +69,10 @@ def find_policy_findings(rules: Iterable[PolicyRule], subjects: Iterable[str]) -
         return []
     return [
         CommandFinding(
-            rule.verdict, POLICY_RULE_NAME, rule.reason or f"your rule `{rule.pattern}` is about it", subject
+            rule.verdict,
+            POLICY_RULE_NAME,
+            rule.reason or N_("your rule `{pattern}` is about it", pattern=rule.pattern),
+            subject,
         )
         for subject in subjects
         for rule in strict

@@ -23,8 +23,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import Verdict
 from hermes.safety.shell.words import word_set
+from hermes.util.localizable import join_localizable
 
 
 class AddressJudgement(Struct, frozen=True):
@@ -61,7 +63,7 @@ _V4 = (
     ("198.18.0.0/15", "private", "it is reserved for measuring inner networks"),
     ("198.51.100.0/24", "reserved", "it is reserved for examples"),
     ("203.0.113.0/24", "reserved", "it is reserved for examples"),
-    ("224.0.0.0/4", "multicast", "it is no single machine"),
+    ("224.0.0.0/4", "multicast", "it is not the address of a single machine"),
     ("240.0.0.0/4", "reserved", "it is reserved"),
 )
 
@@ -81,7 +83,7 @@ _V6_OUTSIDE = (
     ("fc00::/7", "private", "it is in a private network"),
     ("fe80::/10", "link-local", "it is on the local link"),
     ("fec0::/10", "private", "it is in a private network"),
-    ("ff00::/8", "multicast", "it is no single machine"),
+    ("ff00::/8", "multicast", "it is not the address of a single machine"),
 )
 
 
@@ -149,7 +151,9 @@ def _judge_text(ip: str) -> AddressJudgement:
 def _judge_ipv4(address: ipaddress.IPv4Address) -> AddressJudgement:
     shown = str(address)
     if shown in _METADATA:
-        return AddressJudgement(shown, "metadata", "a cloud hands out its keys there", metadata=True)
+        return AddressJudgement(
+            shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
+        )
     for network, rule, reason in _IPV4_RANGES:
         if address in network:
             return AddressJudgement(shown, rule, reason)
@@ -162,16 +166,23 @@ def _judge_ipv6(address: ipaddress.IPv6Address) -> AddressJudgement:
     if inner is not None:
         found = _judge_ipv4(inner)
         if not found.is_public:
-            return AddressJudgement(shown, found.rule, f"it leads to {inner}, and {found.reason}", found.metadata)
+            return AddressJudgement(
+                shown,
+                found.rule,
+                N_("it leads to {inner}, and {reason}", inner=inner, reason=found.reason),
+                found.metadata,
+            )
         if address in _MAPPED or address in _TRANSLATED:
             return AddressJudgement(shown)
     if shown in _METADATA:
-        return AddressJudgement(shown, "metadata", "a cloud hands out its keys there", metadata=True)
+        return AddressJudgement(
+            shown, "metadata", "it is a cloud's metadata service, which hands out keys", metadata=True
+        )
     for network, rule, reason in _IPV6_RANGES if address in _IPV6_GLOBAL else _IPV6_OUTSIDE_RANGES:
         if address in network:
             return AddressJudgement(shown, rule, reason)
     if address not in _IPV6_GLOBAL:
-        return AddressJudgement(shown, "reserved", "it is in no range that was given out")
+        return AddressJudgement(shown, "reserved", "it is in no allocated range")
     return AddressJudgement(shown)
 
 
@@ -316,17 +327,28 @@ async def resolve_pinned(
         async with asyncio.timeout(seconds):
             found = [host] if _is_address(host) else list(await (resolver or resolve_host)(host, port))
     except TimeoutError:
-        raise UrlRefusedError("unresolved", f"the name {host} could not be looked up within {seconds:g} s") from None
+        raise UrlRefusedError(
+            "unresolved",
+            N_("the name {host} could not be looked up within {seconds} s", host=host, seconds=format(seconds, "g")),
+        ) from None
     except (OSError, UnicodeError):
-        raise UrlRefusedError("unresolved", f"the name {host} cannot be looked up") from None
+        raise UrlRefusedError("unresolved", N_("the name {host} cannot be looked up", host=host)) from None
     if not found:
-        raise UrlRefusedError("unresolved", f"there is no host called {host}")
+        raise UrlRefusedError("unresolved", N_("there is no host called {host}", host=host))
     opened = policy.is_opened(host, port)
     for address in found:
         judged = judge_address(address)
         if judged.is_public or (not judged.metadata and (opened or policy.is_opened(judged.address, port))):
             continue
-        raise UrlRefusedError(judged.rule, f"{host} leads to {judged.address or address}, and {judged.reason}")
+        raise UrlRefusedError(
+            judged.rule,
+            N_(
+                "{host} leads to {address}, and {reason}",
+                host=host,
+                address=judged.address or address,
+                reason=judged.reason,
+            ),
+        )
     return tuple(dict.fromkeys(found))[:_MAX_ADDRESSES]
 
 
@@ -360,7 +382,9 @@ class _ParsedUrl(Struct, frozen=True):
 def _parse_url(url: str) -> _ParsedUrl:
     """Parse a URL. Raises `_UnreadableError` for text that programs are known to read in more than one way."""
     if not url or len(url) > MAX_URL_CHARS:
-        raise _UnreadableError("malformed", f"a URL has 1 to {MAX_URL_CHARS} characters")
+        raise _UnreadableError(
+            "malformed", N_("a URL has 1 to {MAX_URL_CHARS} characters", MAX_URL_CHARS=MAX_URL_CHARS)
+        )
     scheme, rest = _split_scheme(url)
     end = next((at for at, char in enumerate(rest) if char in "/?#"), len(rest))
     authority, tail = rest[:end], rest[end:]
@@ -392,7 +416,7 @@ def _split_scheme(url: str) -> tuple[str, str]:
     if scheme not in _PORTS:
         raise _UnreadableError("scheme", f"{scheme}: is not fetched, only http and https are")
     if not url.startswith("//", match.end()):
-        raise _UnreadableError("confusing", f"there is no // after {scheme}:")
+        raise _UnreadableError("confusing", N_("there is no // after {scheme}:", scheme=scheme))
     return scheme, url[match.end() + 2 :]
 
 
@@ -402,7 +426,7 @@ def _check_user(user: str) -> None:
         raise _UnreadableError("confusing", "more than one host could be read in it")
     name = user.partition(":")[0].lower()
     if ends_in_number(name) or "." in name or "[" in name or name == "localhost":
-        raise _UnreadableError("confusing", "what stands before its @ looks like a host")
+        raise _UnreadableError("confusing", "the part before its @ looks like a host")
 
 
 def _check_other_reading(text: str) -> None:
@@ -448,7 +472,7 @@ def _normalize_ipv6(text: str) -> str:
     try:
         return str(ipaddress.IPv6Address(text)) if "%" not in text else _refuse_zone()
     except ValueError:
-        raise _UnreadableError("malformed", "what stands in its brackets is no IPv6 address") from None
+        raise _UnreadableError("malformed", "the text in its brackets is no IPv6 address") from None
 
 
 def _refuse_zone() -> str:
@@ -458,7 +482,7 @@ def _refuse_zone() -> str:
 def _host_to_ascii(host: str) -> str:
     plain = unicodedata.normalize("NFKC", host).replace("\u3002", ".")
     if plain.isascii() or any(unicodedata.category(char) in ("Cf", "Cc", "Zs", "Mn") for char in host):
-        raise _UnreadableError("confusing", "its host is written with characters that stand for others, or for none")
+        raise _UnreadableError("confusing", "its host is written with characters that represent others, or none")
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:
@@ -474,7 +498,7 @@ def _normalize_tail(tail: str) -> str:
 def _judge_host(read: _ParsedUrl, policy: UrlPolicy) -> UrlJudgement:
     rule, reason, metadata = _host_refusal(read.host)
     if not rule and read.port in _FOREIGN_PORTS:
-        rule, reason = "port", f"port {read.port} belongs to another protocol than the web's"
+        rule, reason = "port", N_("port {port} is not a port of the web", port=read.port)
     verdict = Verdict.DENY if rule else Verdict.ALLOW
     if rule and not metadata and policy.is_opened(read.host, read.port):
         verdict, rule, reason = Verdict.ALLOW, "opened", "the person opened it in security.allow_private_urls"
@@ -485,11 +509,19 @@ def _host_refusal(host: str) -> tuple[str, str, bool]:
     """Return the reason against a host: (rule, reason, whether nothing opens it)."""
     if _is_address(host):
         judged = judge_address(host)
-        return judged.rule, f"{host} is not open to everybody: {judged.reason}" if judged.rule else "", judged.metadata
+        return (
+            judged.rule,
+            N_("{host} is not a public host: {reason}", host=host, reason=judged.reason) if judged.rule else "",
+            judged.metadata,
+        )
     if local := _local_name_refusal(host):
-        return local[0], f"{host} is not open to everybody: {local[1]}", local[0] == "metadata"
+        return (
+            local[0],
+            N_("{host} is not a public host: {local}", host=host, local=local[1]),
+            local[0] == "metadata",
+        )
     if inner := _embedded_address_refusal(host):
-        return inner[0], f"{host} stands for {inner[1]}", inner[2]
+        return inner[0], N_("{host} stands for {inner}", host=host, inner=inner[1]), inner[2]
     return "", "", False
 
 
@@ -498,7 +530,7 @@ def _local_name_refusal(host: str) -> tuple[str, str] | None:
     if host in ("metadata", "instance-data") or host.startswith(
         ("metadata.google.", "instance-data.", "metadata.azure.")
     ):
-        return "metadata", "a cloud hands out its keys there"
+        return "metadata", "it is a cloud's metadata service, which hands out keys"
     if last_two in _LOCAL_NAMES:
         return ("private" if last_two == "home.arpa" else "metadata"), "it is an inner name"
     if host.rpartition(".")[2] in _LOCAL_TLDS:
@@ -525,7 +557,7 @@ def _embedded_address_refusal(host: str) -> tuple[str, str, bool] | None:
     for text in found:
         judged = judge_address(text)
         if judged.rule not in ("", "not-an-address"):
-            return judged.rule, f"{text}, and {judged.reason}", judged.metadata
+            return judged.rule, join_localizable(", and ", (text, judged.reason)), judged.metadata
     return None
 
 

@@ -199,7 +199,7 @@ class App:
         """
         session_id = actor if isinstance(actor, str) else actor.session_id
         if session_id not in self._live:
-            raise NotFoundError(f"The session {session_id} is not open in this process.")
+            raise NotFoundError(N_("The session {session_id} is not open in this process.", session_id=session_id))
         return self._live[session_id][0]
 
     @property
@@ -290,7 +290,7 @@ async def _resolve_session_id(
     if name is not None and create:
         if not _SESSION_ID.fullmatch(name):
             raise UsageError(
-                f"{name[:80]!r} cannot be a session's id.",
+                N_("{name} cannot be a session's id.", name=repr(name[:80])),
                 "Use letters, digits, `_`, `-`, `.` and `:`, 128 at most.",
             )
         row = await store.sessions.get(name)
@@ -316,7 +316,11 @@ def _check_foreign_home(home: HermesHome, *, agreed: bool) -> None:
     other = "" if agreed else home.find_foreign_file()
     if other:
         raise ConfigError(
-            f"{home.root} is also another program's home ({other} is not ours); nothing in it was touched.",
+            N_(
+                "{root} is also another program's home ({other} is not ours); nothing in it was touched.",
+                root=home.root,
+                other=other,
+            ),
             "`hermes home share` lets Hermes keep its own files there; HERMES_HOME names another folder.",
         )
 

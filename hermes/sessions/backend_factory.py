@@ -11,6 +11,7 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError
 from hermes.execution.base import BackendHandle, NetworkMode, TerminalBackend
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ class BackendFactory:
         terminal = self._settings.terminal
         if terminal.backend in PLANNED_BACKENDS:
             raise ConfigError(
-                f"The terminal back end {terminal.backend} comes later.",
-                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+                N_("The terminal back end {backend} comes later.", backend=terminal.backend),
+                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
             )
         if terminal.backend not in BACKENDS:
             raise ConfigError(
-                f"There is no terminal back end {terminal.backend!r}.",
-                f"Set terminal.backend to one of: {', '.join(BACKENDS)}.",
+                N_("There is no terminal back end {backend}.", backend=repr(terminal.backend)),
+                N_("Set terminal.backend to one of: {BACKENDS}.", BACKENDS=", ".join(BACKENDS)),
             )
         if terminal.backend == "ssh":
             return BackendHandle.from_backend(self._create_ssh(places, lock)), ""
@@ -108,7 +109,8 @@ class BackendFactory:
         network = {"False": "off", "True": "on"}.get(str(given.network), str(given.network))
         if network not in ("off", "on"):
             raise ConfigError(
-                f"There is no network mode {given.network!r}.", "Set terminal.docker.network to off or on."
+                N_("There is no network mode {network}.", network=repr(given.network)),
+                "Set terminal.docker.network to off or on.",
             )
         place = DockerOptions(
             image=given.image,
@@ -183,7 +185,8 @@ def parse_network_mode(name: object) -> NetworkMode:
         return NetworkMode({"False": "off", "True": "on"}.get(str(name), str(name).lower()))
     except ValueError:
         raise ConfigError(
-            f"There is no network mode {name!r}.", "Set terminal.sandbox.network to off, allowlist or on."
+            N_("There is no network mode {name}.", name=repr(name)),
+            "Set terminal.sandbox.network to off, allowlist or on.",
         ) from None
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ToolResultPart
 from hermes.i18n.messages import N_
@@ -43,7 +43,7 @@ def estimate_shares(
     for message in messages:
         kind = _classify_message(message)
         for part in message.parts:
-            found[RESULTS if isinstance(part, ToolResultPart) else kind] += len(msgspec.json.encode(part))
+            found[RESULTS if isinstance(part, ToolResultPart) else kind] += len(to_json(part))
     tokens = {kind: -(-amount // 4) for kind, amount in found.items() if amount}
     total = sum(tokens.values())
     scale = counted / total if counted and total else 1.0

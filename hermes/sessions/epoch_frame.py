@@ -21,6 +21,7 @@ from hermes.context.prompt import (
     join_parts,
     read_identity,
 )
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.frame import EpochFrame, Sampling, ToolSchema, TransientContext
 from hermes.core.messages import Message
@@ -93,7 +94,7 @@ def measure_frame(parts: Sequence[PromptPart], frame: EpochFrame) -> list[Prompt
         PromptPartSize(N_("tool: {name}", name=tool.name), len(tool.description.encode()) + len(tool.parameters))
         for tool in frame.tools
     ]
-    prefill = sum(len(msgspec.json.encode(message)) for message in frame.aside.prefill)
+    prefill = sum(len(to_json(message)) for message in frame.aside.prefill)
     return told + ([PromptPartSize("messages that come first", prefill)] if prefill else [])
 
 
@@ -119,9 +120,9 @@ def _read_prefill(file: Path) -> list[Message]:
         rows = msgspec.json.decode(raw, type=list[dict[str, object]])
         return history_for_prompt(rows)
     except OSError as error:
-        said = f"{file} cannot be read: {error.strerror}."
+        said = N_("{file} cannot be read: {strerror}.", file=file, strerror=error.strerror)
     except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:
-        said = f"{file} is no list of messages: {error}."
+        said = N_("{file} is no list of messages: {error}.", file=file, error=error)
     raise ConfigError(said, "`prefill_messages_file` names a JSON list of objects with `role` and `content`.")
 
 
@@ -223,7 +224,9 @@ class FrameBuilder:
         )
         clean = tuple(PromptPart(part.name, self._redact(part.text)) for part in parts)
         found = [part.name for part, other in zip(parts, clean, strict=True) if part != other]
-        self.remarks = [f"A secret was taken out of the prompt ({name}): keep it somewhere else." for name in found]
+        self.remarks = [
+            N_("A secret was taken out of the prompt ({name}): keep it somewhere else.", name=name) for name in found
+        ]
         """What the person should know about the last prompt that was built."""
         return clean
 

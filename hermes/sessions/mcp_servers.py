@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hermes.config.home import HermesHome
 from hermes.config.settings import McpServerSettings, McpTrust, Settings
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 from hermes.safety.environment import is_secret_variable
 from hermes.safety.secrets.redactor import Redactor
 from hermes.sessions.backend_factory import filter_trusted_path
@@ -42,7 +43,8 @@ def _check_mcp_toolsets(toolset_names: Sequence[str], names: Sequence[str]) -> N
     for one in toolset_names:
         if is_mcp_toolset(one) and one != MCP_TOOLSET and one.removeprefix(f"{MCP_TOOLSET}-") not in names:
             raise ConfigError(
-                f"There is no toolset {one!r}.", f"MCP servers are: {', '.join(names) or 'none'} (`mcp_servers`)."
+                N_("There is no toolset {one}.", one=repr(one)),
+                N_("MCP servers are: {names} (`mcp_servers`).", names=", ".join(names) or "none"),
             )
 
 
@@ -92,7 +94,7 @@ def _server_names(settings: Settings) -> dict[str, str]:
         if not name or name in found:
             other = f" beside {found[name]!r}" if name else ""
             raise ConfigError(
-                f"mcp_servers: {given!r} cannot be a server's name{other}.",
+                N_("mcp_servers: {given} cannot be a server's name{other}.", given=repr(given), other=other),
                 "Use up to 24 letters, digits, `_` and `-`, different from the others'.",
             )
         found[name] = given
@@ -112,7 +114,9 @@ def _build_spec(given: str, name: str, server: McpServerSettings, environ: Mappi
     from hermes.mcp.server import McpServerSpec
 
     if bool(server.command) == bool(server.url):
-        raise ConfigError(f"mcp_servers.{given} needs a `command` or a `url`, one of them.", "Fix it in config.yaml.")
+        raise ConfigError(
+            N_("mcp_servers.{given} needs a `command` or a `url`, one of them.", given=given), "Fix it in config.yaml."
+        )
 
     def expand_variables(text: str) -> str:
         return _VARIABLE_PATTERN.sub(lambda match: _variable_value(match[1], given, environ), text)
@@ -152,5 +156,8 @@ def _expand_home(path: str, home: str) -> str:
 def _variable_value(name: str, server: str, environ: Mapping[str, str]) -> str:
     value = environ.get(name)
     if value is None:
-        raise ConfigError(f"mcp_servers.{server} names the variable {name}, which is not set.", f"Set {name}.")
+        raise ConfigError(
+            N_("mcp_servers.{server} names the variable {name}, which is not set.", server=server, name=name),
+            N_("Set {name}.", name=name),
+        )
     return value

@@ -8,6 +8,7 @@ from pathlib import Path
 from hermes.core.errors import UsageError
 from hermes.core.messages import PERSON
 from hermes.core.parts import ImagePart
+from hermes.i18n.messages import N_
 
 MAX_PICTURE_BYTES = 20 << 20
 """The largest picture in bytes; providers refuse larger ones."""
@@ -24,17 +25,19 @@ def read_picture(file: Path) -> ImagePart:
         # Opening a pipe or a terminal would wait for somebody to write.
         with open(file, "rb", opener=_open_nonblocking) as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                raise UsageError(f"The picture {file} is not a regular file.")
+                raise UsageError(N_("The picture {file} is not a regular file.", file=file))
             data = source.read(MAX_PICTURE_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"The picture {file} cannot be read: {error.strerror}.") from None
+        raise UsageError(
+            N_("The picture {file} cannot be read: {strerror}.", file=file, strerror=error.strerror)
+        ) from None
     if len(data) > MAX_PICTURE_BYTES:
-        raise UsageError(f"The picture {file} is larger than 20 MB.", "Make it smaller.")
+        raise UsageError(N_("The picture {file} is larger than 20 MB.", file=file), "Make it smaller.")
     kind = next((kind for start, kind in _SIGNATURES if data.startswith(start)), "")
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
     if not kind:
-        raise UsageError(f"{file} is not a PNG, JPEG, GIF or WebP picture.")
+        raise UsageError(N_("{file} is not a PNG, JPEG, GIF or WebP picture.", file=file))
     return ImagePart(media_type=kind, data=base64.b64encode(data).decode(), provenance=PERSON)
 
 

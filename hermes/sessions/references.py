@@ -14,13 +14,14 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 
-import msgspec
 from msgspec import Struct, structs
 
+from hermes.core.encoding import to_json
 from hermes.core.events import Level
 from hermes.core.messages import PROGRAM
 from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.protocols import Intent
+from hermes.i18n.messages import N_
 from hermes.runtime.mailbox import InboundMessage
 from hermes.tools.executor import CallBatch, Executor
 from hermes.tools.permissions.gate import PermissionGate
@@ -149,7 +150,7 @@ def _command_reference(written: str, command: str) -> MessageReference:
 
 
 def _to_json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return to_json(value).decode()
 
 
 _CHARACTERS_PER_TOKEN = 4
@@ -198,7 +199,10 @@ class ReferenceResolver:
         if not found:
             return []
         if len(found) > MAX_REFERENCES:
-            self._notify(Level.WARNING, f"Only the first {MAX_REFERENCES} references were brought along.")
+            self._notify(
+                Level.WARNING,
+                N_("Only the first {MAX_REFERENCES} references were included.", MAX_REFERENCES=MAX_REFERENCES),
+            )
         found = [self._check_git_safety(one) for one in found[:MAX_REFERENCES]]
         calls = {number: one.to_tool_call(number) for number, one in enumerate(found) if not one.wrong}
         batch = CallBatch(tuple(calls.values()))
@@ -238,11 +242,11 @@ class ReferenceResolver:
     def _failure_part(self, reference: MessageReference, result: ToolResultPart | None) -> TextPart:
         """Tell the user why a reference failed, and return what the model is told."""
         why = reference.wrong if result is None else _failure_reason(result.text)
-        self._notify(Level.WARNING, f"{reference.written} was not brought along: {why}")
+        self._notify(Level.WARNING, N_("{written} was not included: {why}", written=reference.written, why=why))
         if result is None:
-            return TextPart(f"[{reference.written} could not be brought along: {why}]", PROGRAM)
+            return TextPart(f"[{reference.written} could not be included: {why}]", PROGRAM)
         text = truncate_middle(result.text, 2_000)
-        return TextPart(f"[{reference.written} could not be brought along]\n{text}", result.provenance or PROGRAM)
+        return TextPart(f"[{reference.written} could not be included]\n{text}", result.provenance or PROGRAM)
 
 
 def _has_failed(result: ToolResultPart, batch: CallBatch) -> bool:

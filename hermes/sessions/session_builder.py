@@ -20,6 +20,7 @@ from hermes.core.events import Level, TurnEnded
 from hermes.core.frame import EpochFrame
 from hermes.core.messages import Message
 from hermes.core.parts import ImagePart, TextPart
+from hermes.i18n.messages import N_
 from hermes.llm.client import SideTask
 from hermes.llm.exchange import Meter
 from hermes.providers.resolve import ModelChoice
@@ -427,7 +428,10 @@ def _make_trajectory_hook(folder: Path, actor: SessionActor) -> Callable[[TurnSt
                 ended=ended,
             )
         except OSError as error:
-            actor.notify(Level.WARNING, f"The trajectory of this turn could not be written: {error.strerror}.")
+            actor.notify(
+                Level.WARNING,
+                N_("The trajectory of this turn could not be written: {strerror}.", strerror=error.strerror),
+            )
 
     return save_trajectory
 

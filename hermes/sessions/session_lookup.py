@@ -1,8 +1,8 @@
 """Looking up stored sessions by what a person types, and their rows as plain values."""
 
-import msgspec
-
+from hermes.core.encoding import to_plain
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.records import SessionRow
 from hermes.store.store import Store
@@ -17,13 +17,16 @@ async def find_session(store: Store, name: str) -> SessionRow:
     exact = [row for row in found if row.id == name]
     if len(found) > 1 and not exact:
         ids = ", ".join(row.id for row in found[:5])
-        raise UsageError(f"{name!r} could be {len(found)} sessions: {ids}.", "Type more of the id.")
+        raise UsageError(
+            N_("{name} could be {found} sessions: {ids}.", name=repr(name), found=len(found), ids=ids),
+            "Type more of the id.",
+        )
     if not found:
-        raise NotFoundError(f"There is no session {name!r}.", "`hermes sessions list` shows them.")
+        raise NotFoundError(N_("There is no session {name}.", name=repr(name)), "`hermes sessions list` shows them.")
     return (exact or found)[0]
 
 
 def row_to_dict(row: object) -> Plain:
     """Return a stored row as a dict with its column names."""
-    plain: Plain = msgspec.to_builtins(row)
+    plain: Plain = to_plain(row)
     return plain

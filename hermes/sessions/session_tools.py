@@ -27,6 +27,7 @@ from hermes.tools.session import Asker, ToolContext, ToolLimits, ToolState, WebA
 from hermes.tools.taint import TaintMarks, TrustedFolders
 from hermes.tools.toolsets import MCP_TOOLSET, without_mcp_toolsets
 from hermes.util.clock import Clock
+from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 
 APPROVAL_MODES = ("ask", "smart", "off")
@@ -47,14 +48,18 @@ def approval_mode(settings: Settings) -> str:
     named = settings.approvals.mode
     mode = _LEGACY_MODES.get(named, named)
     if mode not in APPROVAL_MODES:
-        raise ConfigError(f"There is no mode {named!r} of approvals.", "Set approvals.mode to ask, smart or off.")
+        raise ConfigError(
+            N_("There is no mode {named} of approvals.", named=repr(named)), "Set approvals.mode to ask, smart or off."
+        )
     where = settings.approvals.off_in
     if where and where not in BACKEND_NAMES:
         from hermes.plugins import suggest_name
 
         raise ConfigError(
-            f"approvals.off_in: no back end is called {where!r}.",
-            f"{suggest_name(where, BACKEND_NAMES)} Possible: {', '.join(BACKEND_NAMES)}.".strip(),
+            N_("approvals.off_in: no back end is called {where}.", where=repr(where)),
+            join_localizable(
+                " ", (suggest_name(where, BACKEND_NAMES), N_("Possible: {names}.", names=", ".join(BACKEND_NAMES)))
+            ),
         )
     if mode == "off" and not settings.approvals.off_in:
         raise ConfigError(
@@ -92,7 +97,8 @@ def _parse_rule(one: RuleSettings) -> PolicyRule:
         verdict = Verdict(one.verdict)
     except ValueError:
         raise ConfigError(
-            f"approvals.rules: there is no verdict {one.verdict!r}.", "It is allow, ask or deny."
+            N_("approvals.rules: there is no verdict {verdict}.", verdict=repr(one.verdict)),
+            "It is allow, ask or deny.",
         ) from None
     return PolicyRule(pattern=one.pattern, verdict=verdict, reason=one.reason, match=one.match, no_match=one.no_match)
 
@@ -147,8 +153,13 @@ class SessionTools(Struct, frozen=True):
         running = started.list_running() if started is not None else ()
         if not running:
             return ""
-        count = "1 background process was" if len(running) == 1 else f"{len(running)} background processes were"
-        return f"{count} ended: " + ", ".join(f"{to_one_line(one.command, 60)} ({one.process_id})" for one in running)
+        count = (
+            "1 background process was"
+            if len(running) == 1
+            else N_("{running} background processes were", running=len(running))
+        )
+        commands = ", ".join(f"{to_one_line(one.command, 60)} ({one.process_id})" for one in running)
+        return N_("{count} ended: {commands}", count=count, commands=commands)
 
     async def stop_processes(self) -> list[str]:
         """End the background processes; return a line for each, and whether it is known to be gone."""
@@ -249,8 +260,13 @@ def _select_tools(
     named = ", ".join(asked)
     if not toolbox.size and not options.person:
         left = "is left" if registry.select_tools(ours).size else "exists in this version"
-        raise ConfigError(f"No tool of the set(s) {named} {left}.", registry.describe_filled_toolsets())
-    remarks = [f"The tool set {name} holds no tools in this version." for name in registry.list_empty_toolsets(ours)]
+        raise ConfigError(
+            N_("No tool of the set(s) {named} {left}.", named=named, left=left), registry.describe_filled_toolsets()
+        )
+    remarks = [
+        N_("The tool set {name} holds no tools in this version.", name=name)
+        for name in registry.list_empty_toolsets(ours)
+    ]
     return toolbox, tuple(remarks), servers
 
 

@@ -276,8 +276,8 @@ class SessionUndo:
         brought = await self._actor.exclusive(self._actor.epochs.turn_undo.redo_turns)
         if brought is None:
             raise NotFoundError(
-                N_("There is nothing that could be brought back."),
-                N_("It can be brought back until something new is said."),
+                N_("There is nothing to redo."),
+                N_("It can be restored until the next message is sent."),
             )
         restored = RestoreResult()
         number = brought.checkpoint_id if files and self._live.checkpoints is not None else None
@@ -465,7 +465,7 @@ def _restore_result(steps: Sequence[tuple[str, RestoreStep]], number: int | None
 
 def _skip_reason(step: RestoreStep) -> str:
     if step.outcome is RestoreOutcome.FAILED:
-        return tr("it could not be put back: {error}", error=step.why)
+        return tr("it could not be restored: {error}", error=step.why)
     if step.wanted.kind is Kind.LARGE:
         return tr(_LARGE_REASON)
     if step.wanted.kind is Kind.HIDDEN:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, structs
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.skills.files import FILE_LIMIT, MAIN_FILE, decode_text, read_file
 from hermes.util.atomic_write import write_atomic
@@ -87,7 +89,7 @@ def split_head(text: str) -> tuple[str, str]:
     if found is None:
         raise SkillHeadError("it must begin with a head between two lines of ---")
     if len(found[1]) > _HEAD_LIMIT:
-        raise SkillHeadError(f"its head is longer than {_HEAD_LIMIT:,} characters")
+        raise SkillHeadError(N_("its head is longer than {HEAD_LIMIT} characters", HEAD_LIMIT=format(_HEAD_LIMIT, ",")))
     return found[1], text[found.end() :].strip()
 
 
@@ -100,7 +102,13 @@ def read_head(text: str, folder: str) -> SkillHead:
         return SkillHead(name=folder, wrong=(str(error),))
     wrong = list(_iter_problems(fields, folder))
     if len(body) > BODY_LIMIT:
-        wrong.append(f"its instructions have {len(body):,} characters; {BODY_LIMIT:,} are the most")
+        wrong.append(
+            N_(
+                "its instructions have {body} characters; {BODY_LIMIT} are the most",
+                body=format(len(body), ","),
+                BODY_LIMIT=format(BODY_LIMIT, ","),
+            )
+        )
     if not body:
         wrong.append("it has no instructions")
     more = fields.get("metadata")
@@ -128,7 +136,7 @@ def read_head(text: str, folder: str) -> SkillHead:
             fields.get("required_environment_variables"),
         ),
         wrong=tuple(wrong),
-        odd=(*odd, *(f"the specification has no field {name!r}" for name in unknown)),
+        odd=(*odd, *(N_("the specification has no field {name}", name=repr(name)) for name in unknown)),
     )
 
 
@@ -151,16 +159,31 @@ def _iter_problems(fields: Mapping[str, Value], folder: str) -> Iterable[str]:
     if not isinstance(name, str) or not name:
         yield "its head has no `name`"
     elif not is_skill_name(name):
-        yield f"its name {name[:80]!r} is not {NAME_LIMIT} lower-case letters, digits and single hyphens at the most"
+        yield N_(
+            "its name {name} is not {NAME_LIMIT} lower-case letters, digits and single hyphens at the most",
+            name=repr(name[:80]),
+            NAME_LIMIT=NAME_LIMIT,
+        )
     elif name != folder:
-        yield f"its name is {name!r} and its folder's is {folder!r}: they must be the same"
+        yield N_(
+            "its name is {name} and its folder's is {folder}: they must be the same",
+            name=repr(name),
+            folder=repr(folder),
+        )
     if not isinstance(description, str) or not description.strip():
         yield "its head has no `description`"
     elif len(description) > DESCRIPTION_LIMIT:
-        yield f"its description has {len(description):,} characters; {DESCRIPTION_LIMIT:,} are the most"
+        yield N_(
+            "its description has {description} characters; {DESCRIPTION_LIMIT} are the most",
+            description=format(len(description), ","),
+            DESCRIPTION_LIMIT=format(DESCRIPTION_LIMIT, ","),
+        )
     compatibility = fields.get("compatibility", "")
     if not isinstance(compatibility, str) or len(compatibility) > COMPATIBILITY_LIMIT:
-        yield f"its `compatibility` is not a text of {COMPATIBILITY_LIMIT} characters at the most"
+        yield N_(
+            "its `compatibility` is not a text of {COMPATIBILITY_LIMIT} characters at the most",
+            COMPATIBILITY_LIMIT=COMPATIBILITY_LIMIT,
+        )
 
 
 def _parse_fields(head: str) -> tuple[dict[str, Value], list[str]]:
@@ -173,10 +196,14 @@ def _parse_fields(head: str) -> tuple[dict[str, Value], list[str]]:
         node = yaml.compose(head, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f" in line {mark.line + 2}" if mark else ""
-        raise SkillHeadError(f"its head is not valid YAML{where}: {error.problem}") from None
+        where = N_(" in line {line}", line=mark.line + 2) if mark else ""
+        raise SkillHeadError(
+            N_("its head is not valid YAML{where}: {problem}", where=where, problem=error.problem)
+        ) from None
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
-        raise SkillHeadError(f"its head is not valid YAML: {str(error).splitlines()[0][:160]}") from None
+        raise SkillHeadError(
+            N_("its head is not valid YAML: {splitlines}", splitlines=str(error).splitlines()[0][:160])
+        ) from None
     reader = _NodeReader()
     found = reader.read_node(node, 0) if node is not None else {}
     if not isinstance(found, dict):
@@ -230,7 +257,7 @@ class _NodeReader:
             if not name:
                 raise SkillHeadError("a key of its head is no plain text")
             if name in found:
-                raise SkillHeadError(f"its head has {name[:60]!r} twice")
+                raise SkillHeadError(N_("its head has {name} twice", name=repr(name[:60])))
             found[name] = self.read_node(value, depth + 1)
         return found
 
@@ -369,11 +396,13 @@ class SkillCatalog:
         if found and found[0].head.wrong:
             first = found[0]  # the faults of an untrusted skill quote its content
             why = "; ".join(first.head.wrong) if first.trusted else "`hermes skills list` says why"
-            raise UsageError(f"The skill {name!r} cannot be used: {why}.")
+            raise UsageError(N_("The skill {name} cannot be used: {why}.", name=repr(name), why=why))
         if found:
-            raise UsageError(f"The skill {name!r} is not used: {found[0].hidden_by}.")
+            raise UsageError(
+                N_("The skill {name} is not used: {hidden_by}.", name=repr(name), hidden_by=found[0].hidden_by)
+            )
         near = suggest_name(name[:100], [skill.name for skill in skills if skill.is_usable])
-        raise NotFoundError(f"There is no skill {name[:80]!r}.", near)
+        raise NotFoundError(N_("There is no skill {name}.", name=repr(name[:80])), near)
 
     def _list_roots(self) -> list[tuple[SkillTier, str]]:
         roots = self._roots
@@ -410,7 +439,10 @@ class SkillCatalog:
         try:
             status = os.lstat(os.path.join(folder, MAIN_FILE))
         except OSError as error:
-            return SkillHead(name=name, wrong=(f"its {MAIN_FILE} cannot be read: {error.strerror}",))
+            return SkillHead(
+                name=name,
+                wrong=(N_("its {MAIN_FILE} cannot be read: {strerror}", MAIN_FILE=MAIN_FILE, strerror=error.strerror),),
+            )
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         known = entries.get(folder)
         if known is not None and known.stamp == stamp:
@@ -428,8 +460,8 @@ class SkillCatalog:
         for skill in sorted(found, key=lambda skill: not skill.trusted):  # an untrusted one replaces no other
             first = taken.get(skill.name)
             if first is not None and not skill.hidden_by:
-                where = first.folder if first.tier is skill.tier else f"the {first.tier} one"
-                skill = structs.replace(skill, hidden_by=f"{where} of that name goes before it")  # noqa: PLW2901
+                where = first.folder if first.tier is skill.tier else N_("the {tier} one", tier=first.tier)
+                skill = structs.replace(skill, hidden_by=N_("{where} of that name goes before it", where=where))  # noqa: PLW2901
             elif skill.is_usable:
                 taken[skill.name] = skill
                 missing = tuple(self._iter_missing(skill.head, have))
@@ -440,15 +472,15 @@ class SkillCatalog:
     def _iter_missing(self, head: SkillHead, have: dict[str, bool]) -> Iterator[str]:
         here = _PLATFORMS.get(sys.platform, sys.platform)
         if head.platforms and here not in head.platforms and sys.platform not in head.platforms:
-            yield f"it is for {', '.join(head.platforms)}"
+            yield N_("it is for {platforms}", platforms=", ".join(head.platforms))
         for program in head.programs:
             if program not in have:
                 have[program] = shutil.which(program, path=self._environ.get("PATH", "")) is not None
             if not have[program]:
-                yield f"the program {program}"
+                yield N_("the program {program}", program=program)
         for name in head.env:
             if not self._environ.get(name):
-                yield f"the variable {name}"
+                yield N_("the variable {name}", name=name)
 
     def _known_programs(self) -> dict[str, bool]:
         """Return which programs are known to be there or not; looked for again every few seconds."""
@@ -470,7 +502,7 @@ class SkillCatalog:
     def _save_cache(self) -> None:
         with contextlib.suppress(OSError):  # a home that cannot be written is reported where it matters, not here
             self._roots.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-            raw = msgspec.json.encode(_Cache(_CACHE_VERSION, self._entries or {}))
+            raw = to_json(_Cache(_CACHE_VERSION, self._entries or {}))
             write_atomic(self._roots.cache / "skills.json", raw, mode=0o600, sync=False)
 
 
@@ -492,18 +524,30 @@ def _iter_skill_folders(root: str, depth: int = 0) -> Iterator[str]:
 def _read_changed_head(folder: str, name: str, status: os.stat_result) -> SkillHead:
     """Read the head of a SKILL.md that has changed."""
     if not is_skill_name(name):
-        said = f"its folder's name {name[:80]!r} is not made of lower-case letters, digits and single hyphens"
+        said = N_(
+            "its folder's name {name} is not made of lower-case letters, digits and single hyphens",
+            name=repr(name[:80]),
+        )
         return SkillHead(name=name, wrong=(said,))
     if os.path.islink(folder) or stat.S_ISLNK(status.st_mode):
         return SkillHead(name=name, wrong=("it is a link; name its real folder in `skills.external_dirs`",))
     if status.st_size > FILE_LIMIT:
-        return SkillHead(name=name, wrong=(f"its {MAIN_FILE} has {status.st_size:,} bytes; 1 MiB is the most",))
+        return SkillHead(
+            name=name,
+            wrong=(
+                N_(
+                    "its {MAIN_FILE} has {st_size} bytes; 1 MiB is the most",
+                    MAIN_FILE=MAIN_FILE,
+                    st_size=format(status.st_size, ","),
+                ),
+            ),
+        )
     try:
         text = decode_text(read_file(folder, MAIN_FILE))
     except UsageError as error:
         return SkillHead(name=name, wrong=(error.message.rstrip("."),))
     return (
-        SkillHead(name=name, wrong=(f"its {MAIN_FILE} is not text in UTF-8",))
+        SkillHead(name=name, wrong=(N_("its {MAIN_FILE} is not text in UTF-8", MAIN_FILE=MAIN_FILE),))
         if text is None
         else read_head(text, name)
     )

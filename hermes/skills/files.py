@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_
 from hermes.util.atomic_write import sync_folder
 
 MAIN_FILE = "SKILL.md"
@@ -45,7 +47,7 @@ def encode_files(files: Files | None) -> bytes | None:
     """Encode a skill as a revision stores it: a JSON object of path and text; binary contents are in base64."""
     if files is None:
         return None
-    return msgspec.json.encode({path: _to_stored(files[path]) for path in sorted(files)})
+    return to_json({path: _to_stored(files[path]) for path in sorted(files)})
 
 
 def decode_files(raw: bytes | None) -> Files | None:
@@ -80,8 +82,12 @@ def check_path(path: str) -> str:
     )
     if wrong:
         raise UsageError(
-            f"{path[:80]!r} cannot be a file of a skill.",
-            f"Use a plain path below it: {MAIN_FILE}, or a file in {', '.join(EXTRA_FOLDERS)}.",
+            N_("{path} cannot be a file of a skill.", path=repr(path[:80])),
+            N_(
+                "Use a plain path below it: {MAIN_FILE}, or a file in {EXTRA_FOLDERS}.",
+                MAIN_FILE=MAIN_FILE,
+                EXTRA_FOLDERS=", ".join(EXTRA_FOLDERS),
+            ),
         )
     return path
 
@@ -89,22 +95,36 @@ def check_path(path: str) -> str:
 def check_extra_path(path: str) -> str:
     """Return the path of a file beside SKILL.md, which is in one of `EXTRA_FOLDERS`. Raises UsageError."""
     if check_path(path).partition("/")[0] not in EXTRA_FOLDERS or "/" not in path:
-        raise UsageError(f"{path!r} is not in one of the folders {', '.join(EXTRA_FOLDERS)}.")
+        raise UsageError(
+            N_(
+                "{path} is not in one of the folders {EXTRA_FOLDERS}.",
+                path=repr(path),
+                EXTRA_FOLDERS=", ".join(EXTRA_FOLDERS),
+            )
+        )
     return path
 
 
 def check_files(files: Files) -> None:
     """Raise UsageError when files are too many, too large, or have names that cannot be."""
     if len(files) > MOST_FILES:
-        raise UsageError(f"A skill has {MOST_FILES} files at the most, not {len(files)}.")
+        raise UsageError(
+            N_("A skill has {MOST_FILES} files at the most, not {files}.", MOST_FILES=MOST_FILES, files=len(files))
+        )
     for path, data in files.items():
         check_path(path)
         if len(data) > FILE_LIMIT:
-            raise UsageError(f"{path} has {len(data):,} bytes; a file of a skill has 1 MiB at the most.")
+            raise UsageError(
+                N_(
+                    "{path} has {data} bytes; a file of a skill has 1 MiB at the most.",
+                    path=path,
+                    data=format(len(data), ","),
+                )
+            )
         above = path.rpartition("/")[0]
         while above:
             if above in files:
-                raise UsageError(f"{above!r} cannot be a file and a folder.")
+                raise UsageError(N_("{above} cannot be a file and a folder.", above=repr(above)))
             above = above.rpartition("/")[0]
     if sum(map(len, files.values())) > ALL_LIMIT:
         raise UsageError("The files of a skill have 8 MiB at the most together.")
@@ -126,12 +146,18 @@ def read_file(folder: str, path: str) -> bytes:
             opened.callback(os.close, handle)
         except OSError as error:
             why = _describe_os_error(error)
-            raise UsageError(f"{path} cannot be read: {why}.") from None
+            raise UsageError(N_("{path} cannot be read: {why}.", path=path, why=why)) from None
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{path} is not a regular file.")
+            raise UsageError(N_("{path} is not a regular file.", path=path))
         if status.st_size > FILE_LIMIT:
-            raise UsageError(f"{path} has {status.st_size:,} bytes; a file of a skill has 1 MiB at the most.")
+            raise UsageError(
+                N_(
+                    "{path} has {st_size} bytes; a file of a skill has 1 MiB at the most.",
+                    path=path,
+                    st_size=format(status.st_size, ","),
+                )
+            )
         with open(handle, "rb", closefd=False) as file:
             return file.read(FILE_LIMIT + 1)
 
@@ -149,22 +175,22 @@ def list_files(folder: str) -> list[str]:
             entries = sorted(os.scandir(os.path.join(folder, below)), key=lambda entry: entry.name)
         except OSError as error:
             why = _describe_os_error(error)
-            raise UsageError(f"{below or folder} cannot be read: {why}.") from None
+            raise UsageError(N_("{below} cannot be read: {why}.", below=below or folder, why=why)) from None
         for entry in entries:
             if entry.name.startswith(".") or entry.name == "__pycache__":
                 continue
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.is_symlink():
-                raise UsageError(f"{path} is a link, which a skill may not have.")
+                raise UsageError(N_("{path} is a link, which a skill may not have.", path=path))
             if entry.is_dir():
                 check_path(f"{path}/x")
                 waiting.append(path)
             elif entry.is_file():
                 found.append(check_path(path))
             else:
-                raise UsageError(f"{path} is neither a file nor a folder.")
+                raise UsageError(N_("{path} is neither a file nor a folder.", path=path))
             if len(found) > MOST_FILES:
-                raise UsageError(f"A skill has {MOST_FILES} files at the most.")
+                raise UsageError(N_("A skill has {MOST_FILES} files at the most.", MOST_FILES=MOST_FILES))
     return sorted(found)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_
 from hermes.safety.injection import find_injections
 from hermes.skills.catalog import read_head
 from hermes.skills.diff import hash_files
@@ -93,18 +94,22 @@ def package_from_path(path: Path) -> SkillPackage:
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{path} is neither a file nor a folder.")
+                raise UsageError(N_("{path} is neither a file nor a folder.", path=path))
             raw = file.read(ARCHIVE_LIMIT + 1)
     except OSError as error:
         hint = "Name a folder, a .zip or .tar.gz, a SKILL.md, or an https address."
-        raise UsageError(f"{str(path)[:300]} cannot be read: {error.strerror}.", hint) from None
+        raise UsageError(
+            N_("{path} cannot be read: {strerror}.", path=str(path)[:300], strerror=error.strerror), hint
+        ) from None
     return package_from_bytes(raw, str(path))
 
 
 def package_from_bytes(raw: bytes, source: str) -> SkillPackage:
     """Read a skill in the bytes of an archive (zip, tar.gz), or of a SKILL.md. Raises UsageError."""
     if len(raw) > ARCHIVE_LIMIT:
-        raise UsageError(f"{source} has more than {ARCHIVE_LIMIT:,} bytes.")
+        raise UsageError(
+            N_("{source} has more than {ARCHIVE_LIMIT} bytes.", source=source, ARCHIVE_LIMIT=format(ARCHIVE_LIMIT, ","))
+        )
     try:
         if raw.startswith(b"PK\x03\x04"):
             files = _collect_skill_files(_iter_zip(raw))
@@ -113,14 +118,18 @@ def package_from_bytes(raw: bytes, source: str) -> SkillPackage:
         else:
             files = {MAIN_FILE: raw}
     except _ARCHIVE_ERRORS as error:
-        raise UsageError(f"{source} is damaged: {to_one_line(str(error), 200)}.") from None
+        raise UsageError(
+            N_("{source} is damaged: {error}.", source=source, error=to_one_line(str(error), 200))
+        ) from None
     return _build_package(files, source, hashlib.sha256(raw).hexdigest())
 
 
 def _build_package(files: Files, source: str, sha256: str) -> SkillPackage:
     text = decode_text(files.get(MAIN_FILE, b"\0"))
     if text is None or not text.lstrip("\ufeff").startswith("---"):
-        raise UsageError(f"{source} is no skill: it has no {MAIN_FILE} that begins with ---.")
+        raise UsageError(
+            N_("{source} is no skill: it has no {MAIN_FILE} that begins with ---.", source=source, MAIN_FILE=MAIN_FILE)
+        )
     name = read_head(text, "").name
     check_skill(files, name)
     return SkillPackage(name=name, files=files, source=source, sha256=sha256, findings=tuple(_iter_findings(files)))
@@ -129,11 +138,15 @@ def _build_package(files: Files, source: str, sha256: str) -> SkillPackage:
 def _iter_zip(raw: bytes) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         if len(archive.infolist()) > _MAX_MEMBERS:
-            raise UsageError(f"The archive has more than {_MAX_MEMBERS:,} entries.")
+            raise UsageError(
+                N_("The archive has more than {MAX_MEMBERS} entries.", MAX_MEMBERS=format(_MAX_MEMBERS, ","))
+            )
         for entry in archive.infolist():
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise UsageError(f"The archive holds a link or device: {entry.filename[:80]!r}.")
+                raise UsageError(
+                    N_("The archive holds a link or device: {filename}.", filename=repr(entry.filename[:80]))
+                )
             if entry.flag_bits & 1:
                 raise UsageError("The archive is encrypted.")
             if entry.is_dir():
@@ -151,12 +164,14 @@ def _iter_tar(raw: bytes) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for number, entry in enumerate(archive):
             if number >= _MAX_MEMBERS:
-                raise UsageError(f"The archive has more than {_MAX_MEMBERS:,} entries.")
+                raise UsageError(
+                    N_("The archive has more than {MAX_MEMBERS} entries.", MAX_MEMBERS=format(_MAX_MEMBERS, ","))
+                )
             if entry.isdir():
                 continue
             file = archive.extractfile(entry) if entry.isreg() else None
             if file is None:
-                raise UsageError(f"The archive holds a link or device: {entry.name[:80]!r}.")
+                raise UsageError(N_("The archive holds a link or device: {name}.", name=repr(entry.name[:80])))
             yield entry.name, file.read(FILE_LIMIT + 1)
 
 
@@ -169,14 +184,20 @@ def _collect_skill_files(entries: Iterator[tuple[str, bytes]]) -> Files:
         if not path:
             continue
         if path in files:
-            raise UsageError(f"The archive holds {path[:80]!r} twice.")
+            raise UsageError(N_("The archive holds {path} twice.", path=repr(path[:80])))
         files[path] = data
         room -= len(data)
         if room < 0 or len(files) > 2 * MOST_FILES:
             raise UsageError("The archive holds more than a skill may have.")
     mains = [path for path in files if path.rpartition("/")[2] == MAIN_FILE]
     if len(mains) != 1:
-        raise UsageError(f"The archive holds {len(mains) or 'no'} {MAIN_FILE}; it must hold one skill.")
+        raise UsageError(
+            N_(
+                "The archive holds {mains} {MAIN_FILE}; it must hold one skill.",
+                mains=len(mains) or "no",
+                MAIN_FILE=MAIN_FILE,
+            )
+        )
     root = mains[0].removesuffix(MAIN_FILE)
     return {check_path(path.removeprefix(root)): data for path, data in files.items() if path.startswith(root)}
 
@@ -186,7 +207,7 @@ def _parse_entry_path(name: str) -> str:
     path = name.removeprefix("./")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or "\\" in path:
-        raise UsageError(f"The archive holds a path that leads out of it: {name[:80]!r}.")
+        raise UsageError(N_("The archive holds a path that leads out of it: {name}.", name=repr(name[:80])))
     nobodys = any(part.startswith(".") or part in ("__MACOSX", "__pycache__") for part in parts)
     return "" if nobodys else path
 

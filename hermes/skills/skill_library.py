@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.core.errors import NotFoundError, StoreError, UsageError
+from hermes.i18n.messages import N_
 from hermes.skills import files as folders
 from hermes.skills.catalog import Skill, SkillCatalog, SkillHead, SkillTier, is_skill_name, read_head, split_head
 from hermes.skills.files import MAIN_FILE, Files, check_files, decode_text, read_folder
@@ -32,10 +33,10 @@ from hermes.store.store import Store
 def inspect_files(files: Files, name: str) -> SkillHead:
     """Return the head of a skill that is about to have this name, with all that is wrong with its files."""
     if MAIN_FILE not in files:
-        return SkillHead(name=name, wrong=(f"it has no {MAIN_FILE}",))
+        return SkillHead(name=name, wrong=(N_("it has no {MAIN_FILE}", MAIN_FILE=MAIN_FILE),))
     text = decode_text(files[MAIN_FILE])
     if text is None:
-        return SkillHead(name=name, wrong=(f"{MAIN_FILE} is not text in UTF-8",))
+        return SkillHead(name=name, wrong=(N_("{MAIN_FILE} is not text in UTF-8", MAIN_FILE=MAIN_FILE),))
     try:
         check_files(files)
     except UsageError as error:
@@ -47,7 +48,7 @@ def check_skill(files: Files, name: str) -> SkillHead:
     """Return the head of a skill that is to be stored. Raises UsageError with all that is wrong."""
     head = inspect_files(files, name)
     if head.wrong:
-        raise UsageError(f"The skill {name!r} cannot be used: {'; '.join(head.wrong)}.")
+        raise UsageError(N_("The skill {name} cannot be used: {wrong}.", name=repr(name), wrong="; ".join(head.wrong)))
     return head
 
 
@@ -104,7 +105,15 @@ class SkillLibrary:
         raw = await asyncio.to_thread(folders.read_file, skill.folder, path)
         text = folders.decode_text(raw)
         if text is None:
-            raise UsageError(f"{path} of {name} is no text ({len(raw):,} bytes); it lies in {skill.folder}.")
+            raise UsageError(
+                N_(
+                    "{path} of {name} is no text ({raw} bytes); it is in {folder}.",
+                    path=path,
+                    name=name,
+                    raw=format(len(raw), ","),
+                    folder=skill.folder,
+                )
+            )
         return text
 
     async def list_files(self, name: str) -> list[str]:
@@ -152,18 +161,20 @@ class SkillLibrary:
         """
         if not is_skill_name(change.name):
             raise UsageError(
-                f"{change.name[:80]!r} cannot be a skill's name.", "Use lower-case letters, digits and single hyphens."
+                N_("{name} cannot be a skill's name.", name=repr(change.name[:80])),
+                "Use lower-case letters, digits and single hyphens.",
             )
         if change.after is not None:
             check_skill(change.after, change.name)
         async with hold_write_lock(self._lock, "skills"):  # nothing is taken away or put there while it is read
             before = await asyncio.to_thread(_read_own_files, self.catalog, change.name)
         if before == change.after:
-            raise UsageError(f"That would change nothing of {change.name}.")
+            raise UsageError(N_("That would change nothing of {name}.", name=change.name))
         earlier = await self._find_pending(change.name, session_id)
         if earlier is None and len(await self.list_pending()) >= _MAX_PENDING:
             raise UsageError(
-                f"{_MAX_PENDING} changes wait for a person's answer already.", "Let them be answered first."
+                N_("{MAX_PENDING} changes wait for a person's answer already.", MAX_PENDING=_MAX_PENDING),
+                "Let them be answered first.",
             )
         reasons, given = (earlier.reason, earlier.sources) if earlier is not None else ("", ())
         revision_id = await self._store.revisions.add(
@@ -181,7 +192,7 @@ class SkillLibrary:
             RevisionState.PENDING,
         )
         if earlier is not None:
-            by = f"part of {revision_id} now"
+            by = N_("part of {revision_id} now", revision_id=revision_id)
             await self._store.revisions.transition(
                 earlier.id, RevisionState.REJECTED, expecting=(RevisionState.PENDING,), by=by
             )
@@ -195,7 +206,10 @@ class SkillLibrary:
         """Return the change of this number. Raises NotFoundError."""
         found = await self._store.revisions.get(revision_id) if 0 < revision_id < 1 << 63 else None
         if found is None or found.kind != KIND:
-            raise NotFoundError(f"There is no change {revision_id} of a skill.", "`hermes skills pending` lists them.")
+            raise NotFoundError(
+                N_("There is no change {revision_id} of a skill.", revision_id=revision_id),
+                "`hermes skills pending` lists them.",
+            )
         return found
 
     async def list_revisions(self, name: str) -> list[Revision]:
@@ -226,13 +240,24 @@ class SkillLibrary:
             revision = await self.get_revision(revision_id)
             if revision.state is not RevisionState.PENDING:
                 decided = f" ({revision.decided_by})" if revision.decided_by else ""
-                raise UsageError(f"Change {revision_id} does not wait: it is {revision.state}{decided}.")
+                raise UsageError(
+                    N_(
+                        "Change {revision_id} does not wait: it is {state}{decided}.",
+                        revision_id=revision_id,
+                        state=revision.state,
+                        decided=decided,
+                    )
+                )
             after = folders.decode_files(revision.after)
             now = await asyncio.to_thread(_read_own_files, self.catalog, revision.name)
             if now != folders.decode_files(revision.before) and now != after:
                 raise UsageError(
-                    f"The skill {revision.name} has changed since change {revision_id} was proposed.",
-                    f"Run `hermes skills reject {revision_id}` and have it proposed again.",
+                    N_(
+                        "The skill {name} has changed since change {revision_id} was proposed.",
+                        name=revision.name,
+                        revision_id=revision_id,
+                    ),
+                    N_("Run `hermes skills reject {revision_id}` and have it proposed again.", revision_id=revision_id),
                 )
             await self._write_approved(revision, after, by)
         return await self.get_revision(revision_id)
@@ -242,7 +267,7 @@ class SkillLibrary:
         await self.get_revision(revision_id)
         expecting = (RevisionState.PENDING,)
         if not await self._store.revisions.transition(revision_id, RevisionState.REJECTED, expecting=expecting, by=by):
-            raise UsageError(f"Change {revision_id} does not wait for an answer.")
+            raise UsageError(N_("Change {revision_id} does not wait for an answer.", revision_id=revision_id))
         return await self.get_revision(revision_id)
 
     async def roll_back(self, name: str, to: int | None = None, *, by: str = "person") -> Revision:
@@ -252,19 +277,30 @@ class SkillLibrary:
         """
         applied = [one for one in await self.list_revisions(name) if one.state is RevisionState.APPLIED]
         if not applied:
-            raise NotFoundError(f"No change of a skill {name[:80]!r} is known.", "`hermes skills log NAME` lists them.")
+            raise NotFoundError(
+                N_("No change of a skill {name} is known.", name=repr(name[:80])),
+                "`hermes skills log NAME` lists them.",
+            )
         if to is None and applied[0].before is None and await self._has_only_own(name):
-            raise UsageError(f"There is no earlier version of {name}.", f"`hermes skills remove {name}` takes it away.")
+            raise UsageError(
+                N_("There is no earlier version of {name}.", name=name),
+                N_("`hermes skills remove {name}` takes it away.", name=name),
+            )
         if to is None:
-            after, what = applied[0].before, f"as before change {applied[0].id}"
+            after, what = applied[0].before, N_("as before change {id}", id=applied[0].id)
         else:
             meant = next((one for one in applied if one.id == to), None)
             if meant is None:
                 known = ", ".join(str(one.id) for one in applied[:20])
-                raise UsageError(f"Change {to} is none that was applied to {name}.", f"Applied are: {known}.")
-            after, what = meant.after, f"as change {to} left it"
+                raise UsageError(
+                    N_("Change {to} is none that was applied to {name}.", to=to, name=name),
+                    N_("Applied are: {known}.", known=known),
+                )
+            after, what = meant.after, N_("as change {to} left it", to=to)
         change = SkillChange(name, folders.decode_files(after))
-        revision_id = await self.propose_change(change, author=RevisionAuthor.PERSON, reason=f"rolled back: {what}")
+        revision_id = await self.propose_change(
+            change, author=RevisionAuthor.PERSON, reason=N_("rolled back: {what}", what=what)
+        )
         return await self.approve_change(revision_id, by)
 
     async def _has_only_own(self, name: str) -> bool:
@@ -300,11 +336,12 @@ class SkillLibrary:
             if not await self._store.revisions.transition(
                 revision.id, RevisionState.APPLYING, expecting=waiting, by=by
             ):
-                raise UsageError(f"Change {revision.id} was answered elsewhere.")
+                raise UsageError(N_("Change {id} was answered elsewhere.", id=revision.id))
             await asyncio.to_thread(folders.swap_folder, staged, target, gone=after is None)
         except OSError as error:
             raise StoreError(
-                f"The skill {revision.name} cannot be written: {error.strerror}.", f"Make {self._own} writable."
+                N_("The skill {name} cannot be written: {strerror}.", name=revision.name, strerror=error.strerror),
+                N_("Make {own} writable.", own=self._own),
             ) from None
         await self._store.revisions.transition(
             revision.id, RevisionState.APPLIED, expecting=(RevisionState.APPLYING,), by=by

@@ -174,7 +174,7 @@ class ApiRepository(Repository):
 
 def _check_digest(tx: Transaction, known: RunRow | None, digest: bytes) -> None:
     if known is not None and tx.execute("SELECT digest FROM api_runs WHERE id = ?", (known.id,)).get != digest:
-        raise BusyError("Something else was asked under this Idempotency-Key.", "Use another one.")
+        raise BusyError("Another request was made with this Idempotency-Key.", "Use another one.")
 
 
 def _query_text(tx: Transaction, query: str, *values: str) -> str | None:

@@ -11,6 +11,7 @@ import json
 import msgspec
 
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.store import compactions, sessions, undo
 from hermes.store.records import ARCHIVED, MessageState, NewSession, SessionRow
 from hermes.store.repository import Repository, Transaction, reads, writes
@@ -35,11 +36,13 @@ class BranchRepository(Repository):
         """
         row = sessions.get_session(tx, session_id)
         if row is None:
-            raise NotFoundError(f"There is no session {session_id}.")
+            raise NotFoundError(N_("There is no session {session_id}.", session_id=session_id))
         there = len(undo.list_last_turns(tx, session_id, _ALL_TURNS))
         kept_turns = there if turns is None else turns
         if not 0 < kept_turns <= there:
-            raise UsageError(f"The conversation has {there} turns.", "Name one of them, counted from 1.")
+            raise UsageError(
+                N_("The conversation has {there} turns.", there=there), "Name one of them, counted from 1."
+            )
         fields = {one: getattr(row, one) for one in NewSession.__struct_fields__}
         own = {
             "id": name,

@@ -13,6 +13,7 @@ from hermes.core.chats import (
     StoredInboundEvent,
     UnansweredEvents,
 )
+from hermes.core.encoding import to_json
 from hermes.core.messages import Message
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 from hermes.store.turns import enqueue_message
@@ -35,7 +36,7 @@ class ChatRepository(Repository):
             row = tx.execute(
                 "INSERT INTO arrivals (platform, event_id, lane, body, at) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING RETURNING id",
-                (platform, one.event_id, one.place.lane, msgspec.json.encode(one), tx.now),
+                (platform, one.event_id, one.place.lane, to_json(one), tx.now),
             ).get
             if row is not None:
                 fresh.append(StoredInboundEvent(int(row), one))
@@ -199,7 +200,7 @@ def _decode_event(body: bytes) -> InboundEvent:
 def _upsert_binding(tx: Transaction, binding: Binding) -> None:
     tx.execute(
         "REPLACE INTO chat_sessions (key, session_id, place, person, last_at) VALUES (?, ?, ?, ?, ?)",
-        (binding.key, binding.session_id, msgspec.json.encode(binding.place).decode(), binding.person, tx.now),
+        (binding.key, binding.session_id, to_json(binding.place).decode(), binding.person, tx.now),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame
 from hermes.core.ids import new_session_id
 from hermes.store import sessions
@@ -61,7 +62,7 @@ def record_compaction(
     covered = [one for change in changes for one in change.covered]
     tx.execute(
         "INSERT INTO compactions (session_id, epoch, covered, made, memo) VALUES (?, ?, ?, ?, ?)",
-        (session_id, epoch, msgspec.json.encode(covered).decode(), msgspec.json.encode(made).decode(), memo),
+        (session_id, epoch, to_json(covered).decode(), to_json(made).decode(), memo),
     )
 
 

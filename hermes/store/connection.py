@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from hermes.core.errors import StoreError, StoreFullError
+from hermes.i18n.messages import N_
 
 BUSY_SECONDS = 30.0
 """Seconds for which a write waits for other processes before it fails."""
@@ -86,13 +87,13 @@ def explain_error(error: apsw.Error, path: Path, system_errno: int = 0) -> Store
     """Return the error in plain words. `system_errno` is the connection's, read before it is used again."""
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):
         return StoreFullError(
-            f"There is no room to write {path}.",
+            N_("There is no room to write {path}.", path=path),
             "Free some disk space, or raise the process's file size limit; nothing of this was stored.",
         )
     for kind, what, hint in _MESSAGES:
         if isinstance(error, kind):
             return StoreError(what.format(path=path), hint)
-    return StoreError(f"The database {path} cannot be used: {error}")
+    return StoreError(N_("The database {path} cannot be used: {error}", path=path, error=error))
 
 
 _MESSAGES: tuple[tuple[type[apsw.Error], str, str], ...] = (

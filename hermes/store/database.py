@@ -19,6 +19,7 @@ import apsw
 from msgspec import Struct
 
 from hermes.core.errors import BusyError, HermesError, StoreError
+from hermes.i18n.messages import N_
 from hermes.store.connection import enable_wal, explain_error, open_connection
 
 CAPACITY = 8192
@@ -76,11 +77,18 @@ def _read_version(connection: apsw.Connection, path: Path, schema: DatabaseSchem
         version = connection.pragma("user_version")
     if identity != schema.application_id:
         if identity or version or filled:
-            raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
+            raise StoreError(
+                N_("{path} is a database of another program.", path=path), "Move it away, or choose another folder."
+            )
         return 0
     if not isinstance(version, int) or version > len(schema.steps):
         raise StoreError(
-            f"{path} was written by a newer Hermes (version {version}, this one knows {len(schema.steps)}).",
+            N_(
+                "{path} was written by a newer Hermes (version {version}, this one knows {steps}).",
+                path=path,
+                version=version,
+                steps=len(schema.steps),
+            ),
             "Update Hermes, or put back a copy from the folder `backups`.",
         )
     return version

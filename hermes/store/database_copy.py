@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from hermes.core.errors import BusyError, StoreError
+from hermes.i18n.messages import N_
 from hermes.store.connection import explain_error, open_connection
 from hermes.store.database import transaction
 from hermes.store.schema import HERMES
@@ -61,10 +62,15 @@ def require_usable_database(path: Path) -> int:
     except apsw.Error as error:
         raise explain_error(error, path) from error
     if identity != HERMES.application_id or not isinstance(version, int):
-        raise StoreError(f"{path.name} is no database of Hermes.")
+        raise StoreError(N_("{name} is no database of Hermes.", name=path.name))
     if version > len(HERMES.steps):
         raise StoreError(
-            f"{path.name} was written by a newer Hermes (version {version}, this one knows {len(HERMES.steps)}).",
+            N_(
+                "{name} was written by a newer Hermes (version {version}, this one knows {steps}).",
+                name=path.name,
+                version=version,
+                steps=len(HERMES.steps),
+            ),
             "Update Hermes first.",
         )
     return version
@@ -80,7 +86,7 @@ def merge_log(path: Path) -> None:
             connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
             connection.pragma("journal_mode", "delete")
     except apsw.BusyError:
-        raise BusyError(f"{path} is open in another process.", "End it, and try again.") from None
+        raise BusyError(N_("{path} is open in another process.", path=path), "End it, and try again.") from None
     except apsw.Error as error:
         raise explain_error(error, path) from error
 

@@ -11,6 +11,7 @@ import apsw
 
 from hermes.core.errors import NotFoundError, UsageError
 from hermes.core.messages import Message
+from hermes.i18n.messages import N_
 from hermes.store import compactions, messages, sessions
 from hermes.store.database import Database
 from hermes.store.messages import SearchRepository
@@ -96,9 +97,14 @@ def _vacuum_database(connection: apsw.Connection) -> None:
 def _replace_message(tx: Transaction, session_id: str, message_id: int, message: Message) -> int:
     session_id = sessions.find_tip(tx, session_id)
     if not messages.filter_owned(tx, sessions.list_lineage(tx, session_id), [message_id]):
-        raise NotFoundError(f"Session {session_id} has no message {message_id}.")
+        raise NotFoundError(
+            N_("Session {session_id} has no message {message_id}.", session_id=session_id, message_id=message_id)
+        )
     if any(message_id in one.made for one in compactions.list_compactions(tx, session_id)):
-        raise UsageError(f"Message {message_id} stands for others.", "Redact those; it is made again from them.")
+        raise UsageError(
+            N_("Message {message_id} is a summary of others.", message_id=message_id),
+            "Redact those; it is made again from them.",
+        )
     _erase_copies(tx, session_id, [message_id])
     tx.execute(
         "UPDATE messages SET body = ?, role = ? WHERE id = ?",

@@ -9,6 +9,7 @@ from msgspec import Struct
 from hermes.core.errors import UsageError
 from hermes.i18n.messages import N_
 from hermes.store.repository import Repository, Transaction, reads, writes
+from hermes.util.localizable import pack_message, unpack_message
 
 MAX_JOBS = 1_000
 """The number of jobs in a home, done ones included; the oldest of these are deleted first."""
@@ -307,7 +308,14 @@ class JobRepository(Repository):
             " output = :output, delivery = :delivery, ended_at = :now, owner = :deliverer, until = :until"
             " WHERE job_id = :job_id AND at = :at AND fence = :fence AND state = 'claimed'",
             msgspec.structs.asdict(end)
-            | {"delivery": delivery, "now": tx.now, "job_id": job_id, "at": at, "fence": fence},
+            | {
+                "reason": pack_message(end.reason),
+                "delivery": delivery,
+                "now": tx.now,
+                "job_id": job_id,
+                "at": at,
+                "fence": fence,
+            },
         )
 
     @writes
@@ -325,17 +333,19 @@ class JobRepository(Repository):
         tx.execute(
             "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ?"
             " WHERE job_id = ? AND at = ? AND state = 'due'",
-            (why, tx.now, job_id, at),
+            (pack_message(why), tx.now, job_id, at),
         )
 
     @writes
     def request_stop(self, tx: Transaction, job_id: str, why: str) -> int:
         """Ask the job's run to end, and skip what waits behind it; return the number of instants."""
-        tx.execute("UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (why, job_id))
+        tx.execute(
+            "UPDATE job_instants SET stop = ? WHERE job_id = ? AND state = 'claimed'", (pack_message(why), job_id)
+        )
         stopped = tx.changes()
         tx.execute(
             "UPDATE job_instants SET state = 'skipped', reason = ?, ended_at = ? WHERE job_id = ? AND state = 'due'",
-            (why, tx.now, job_id),
+            (pack_message(why), tx.now, job_id),
         )
         return stopped + tx.changes()
 
@@ -433,7 +443,7 @@ def _insert_instant(tx: Transaction, job_id: str, row: NewInstant, *, by_hand: b
     tx.execute(
         "INSERT OR IGNORE INTO job_instants (job_id, at, through, instants, state, reason, by_hand, delivery)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (job_id, row.at, through, row.instants, row.state, row.reason, by_hand, delivery),
+        (job_id, row.at, through, row.instants, row.state, pack_message(row.reason), by_hand, delivery),
     )
 
 
@@ -451,4 +461,7 @@ def _select_jobs(tx: Transaction, where: str, values: tuple[object, ...]) -> lis
 
 
 def _select_instants(tx: Transaction, where: str, values: tuple[object, ...]) -> list[InstantRow]:
-    return tx.select_all(InstantRow, f"SELECT {_INSTANT} FROM job_instants {where}", values)
+    rows = tx.select_all(InstantRow, f"SELECT {_INSTANT} FROM job_instants {where}", values)
+    return [
+        msgspec.structs.replace(row, reason=unpack_message(row.reason), stop=unpack_message(row.stop)) for row in rows
+    ]

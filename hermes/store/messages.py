@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
+from hermes.core.encoding import to_json, to_plain
 from hermes.core.errors import NotFoundError, StoreError
 from hermes.core.messages import Message, Role
 from hermes.core.parts import Provenance, Source
 from hermes.core.usage import Usage
+from hermes.i18n.messages import N_
 from hermes.store.database import Database
 from hermes.store.records import (
     IndexReport,
@@ -71,9 +73,9 @@ class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
 def encode_message(message: Message) -> bytes:
     """Return the message as it is stored: JSON, lone surrogates replaced."""
     try:
-        return msgspec.json.encode(message)
+        return to_json(message)
     except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(to_plain(message), ensure_ascii=False, separators=(",", ":"))
         return clean_surrogates(text).encode()
 
 
@@ -180,7 +182,9 @@ def set_message_state(tx: Transaction, session_id: str, ids: Sequence[int], stat
     """Make messages active, compacted or undone. Raises `NotFoundError` when one of them is not the session's."""
     known = filter_owned(tx, [session_id], ids)
     if len(known) != len(set(ids)):
-        raise NotFoundError(f"Session {session_id} has no message {min(set(ids) - known)}.")
+        raise NotFoundError(
+            N_("Session {session_id} has no message {min}.", session_id=session_id, min=min(set(ids) - known))
+        )
     listed = json.dumps(sorted(known))
     tx.execute("UPDATE messages SET state = ? WHERE id IN (SELECT value FROM json_each(?))", (int(state), listed))
     note_changes(tx, listed, erase=False)

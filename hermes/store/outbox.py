@@ -10,6 +10,7 @@ from hermes.core.chats import (
     OutboxItem,
     Outgoing,
 )
+from hermes.core.encoding import to_json
 from hermes.store.repository import Repository, Transaction, reads, to_value, writes
 
 _DUE = "state IN ('pending', 'attempting')"
@@ -47,7 +48,7 @@ class OutboxRepository(Repository):
                     one.message.place.lane,
                     one.session_id,
                     one.turn_id,
-                    msgspec.json.encode(one.message),
+                    to_json(one.message),
                     one.state,
                     tx.now,
                     tx.now,
@@ -128,7 +129,7 @@ class OutboxRepository(Repository):
         """Schedule the next attempt for `until`, with the message in this form. It stays `attempting` where it may have
         arrived.
         """
-        body = msgspec.json.encode(message)
+        body = to_json(message)
         tx.execute(
             "UPDATE deliveries SET state = ?, next_at = ?, error = ?, body = ? WHERE id = ?",
             (state, until, error, body, number),

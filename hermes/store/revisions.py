@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import BusyError, StoreError
+from hermes.i18n.messages import N_
 from hermes.store.repository import Repository, Transaction, reads, writes
 
 _POLL_SECONDS = 0.01
@@ -92,7 +94,7 @@ class RevisionRepository(Repository):
     @writes
     def add(self, tx: Transaction, change: NewRevision, state: RevisionState) -> int:
         """Store a change, and return its id. It is on disk when this returns."""
-        values = msgspec.structs.asdict(change) | {"sources": msgspec.json.encode(change.sources).decode()}
+        values = msgspec.structs.asdict(change) | {"sources": to_json(change.sources).decode()}
         found = tx.execute(
             "INSERT INTO revisions (kind, name, author, reason, sources, session_id, turn_id, before, after, state,"
             " made_at) VALUES (:kind, :name, :author, :reason, :sources, :session_id, :turn_id, :before, :after,"
@@ -128,7 +130,7 @@ class RevisionRepository(Repository):
     def _merge_sources(self, tx: Transaction, revision_id: int, sources: Collection[str]) -> None:
         known = tx.execute("SELECT sources FROM revisions WHERE id = ?", (revision_id,)).get
         joined = list(dict.fromkeys([*msgspec.json.decode(known or "[]"), *sources]))
-        told = msgspec.json.encode(joined).decode()
+        told = to_json(joined).decode()
         tx.execute("UPDATE revisions SET sources = ? WHERE id = ?", (told, revision_id))
 
     @reads
@@ -201,8 +203,8 @@ async def hold_write_lock(lock: Path, what: str) -> AsyncIterator[None]:
                 while not try_lock(handle):  # noqa: ASYNC110 - the other side is another process
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            raise BusyError(f"Another Hermes is writing {what}.", "Try again in a moment.") from None
+            raise BusyError(N_("Another Hermes is writing {what}.", what=what), "Try again in a moment.") from None
         except OSError as error:
-            said = f"The lock of the {what} cannot be made: {error.strerror}."
-            raise StoreError(said, f"Make {lock.parent} writable.") from None
+            said = N_("The lock of the {what} cannot be made: {strerror}.", what=what, strerror=error.strerror)
+            raise StoreError(said, N_("Make {parent} writable.", parent=lock.parent)) from None
         yield

@@ -3,7 +3,9 @@
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, UsageError
+from hermes.i18n.messages import N_
 from hermes.store.records import ARCHIVED, NewSession, SessionRow
 from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
 from hermes.util.text import clean_surrogates
@@ -14,7 +16,7 @@ _SELECT = f"SELECT {', '.join(SessionRow.__struct_fields__)} FROM sessions"
 def create_session(tx: Transaction, session: NewSession) -> None:
     """Store a new session; `UsageError` when the id is taken, `NotFoundError` when the parent is unknown."""
     if session.parent_id is not None and get_session(tx, session.parent_id) is None:
-        raise NotFoundError(f"There is no session {session.parent_id}.")
+        raise NotFoundError(N_("There is no session {parent_id}.", parent_id=session.parent_id))
     values = [
         clean_surrogates(value) if isinstance(value, str) else value for value in msgspec.structs.astuple(session)
     ]
@@ -26,7 +28,7 @@ def create_session(tx: Transaction, session: NewSession) -> None:
         (*values, tx.now, tx.now),
     )
     if tx.changes() == 0:
-        raise UsageError(f"There is a session {session.id} already.")
+        raise UsageError(N_("There is a session {id} already.", id=session.id))
 
 
 def get_session(tx: Transaction, session_id: str) -> SessionRow | None:
@@ -110,7 +112,10 @@ def end_session(tx: Transaction, session_id: str, reason: str) -> None:
 def require_changed_row(tx: Transaction, session_id: str) -> None:
     """Raise `NotFoundError` when the last statement changed no row."""
     if tx.changes() == 0:
-        raise NotFoundError(f"There is no session {session_id}.", "`hermes sessions list` shows those there are.")
+        raise NotFoundError(
+            N_("There is no session {session_id}.", session_id=session_id),
+            "`hermes sessions list` shows those there are.",
+        )
 
 
 class SessionRepository(Repository):
@@ -193,7 +198,7 @@ class TaintedFileRepository(Repository):
     @queues
     def mark(self, tx: Transaction, path: str, digest: bytes, sources: tuple[str, ...]) -> None:
         """Queue a mark behind all earlier writes; it replaces an older one of the path."""
-        row = (path, digest, msgspec.json.encode(sources).decode(), tx.now)
+        row = (path, digest, to_json(sources).decode(), tx.now)
 
         tx.execute("REPLACE INTO marked_files (path, digest, sources, at) VALUES (?, ?, ?, ?)", row)
         tx.execute(

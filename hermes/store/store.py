@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from hermes.core.errors import StoreError
+from hermes.i18n.messages import N_
 from hermes.store.database import Database
 from hermes.store.ledgers import KeyRepository, SpendingRepository, has_any_key_notes
 from hermes.store.messages import MessageRepository, SearchRepository
@@ -180,8 +181,8 @@ class Store:
         """
         if _read_identity(self._database.path) != self._identity:
             raise StoreError(
-                f"{self._database.path} was removed or replaced while Hermes ran.",
-                "What was said since then is not kept. Start Hermes again.",
+                N_("{path} was removed or replaced while Hermes ran.", path=self._database.path),
+                "Messages since then are not stored. Start Hermes again.",
             )
 
     async def check_integrity(self) -> list[str]:

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import NotFoundError, StoreError, UsageError
 from hermes.core.frame import EpochFrame
 from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolResultPart
 from hermes.core.protocols import Intent
 from hermes.core.usage import Usage
+from hermes.i18n.messages import N_
 from hermes.store.records import EffectRow, EffectState, InboxRow, StoredEpoch, TurnRow, TurnRowState
-from hermes.store.repository import Repository, Transaction, as_method, queues, reads, to_value, writes
+from hermes.store.repository import Repository, Transaction, as_method, queues, reads, writes
 from hermes.store.sessions import get_session, require_changed_row
+from hermes.util.localizable import pack_message, unpack_message
 from hermes.util.text import clean_surrogates
 
 _TURN = TurnRow.__struct_fields__
@@ -37,14 +40,14 @@ def insert_turn(tx: Transaction, session_id: str, turn_id: str, *, text: str = "
     Raises `NotFoundError` without its session, and `UsageError` when it has begun already.
     """
     if get_session(tx, session_id) is None:
-        raise NotFoundError(f"There is no session {session_id}.")
+        raise NotFoundError(N_("There is no session {session_id}.", session_id=session_id))
     tx.execute(
         "INSERT INTO turns (id, session_id, state, text, started_at, owner_pid) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO NOTHING",
         (turn_id, session_id, TurnRowState.RUNNING, clean_surrogates(text), tx.now, os.getpid()),
     )
     if tx.changes() == 0:
-        raise UsageError(f"Turn {turn_id} has begun already.")
+        raise UsageError(N_("Turn {turn_id} has begun already.", turn_id=turn_id))
 
 
 def require_owner(tx: Transaction, owner: TurnOwner | None) -> None:
@@ -54,7 +57,10 @@ def require_owner(tx: Transaction, owner: TurnOwner | None) -> None:
     row = tx.execute("SELECT fence FROM turns WHERE id = ? AND state = ?", (owner.turn_id, TurnRowState.RUNNING))
     if row.get != owner.fence:
         raise StoreError(
-            f"Turn {owner.turn_id} is not this process's any more: another one went on with it, or it was deleted.",
+            N_(
+                "Turn {turn_id} is not this process's any more: another one went on with it, or it was deleted.",
+                turn_id=owner.turn_id,
+            ),
             "Close this session here; what the other process wrote is kept.",
         )
 
@@ -91,7 +97,7 @@ class TurnRepository(Repository):
             (os.getpid(), turn_id, TurnRowState.RUNNING),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         tx.execute(
             "DELETE FROM effects WHERE turn_id = ? AND state = ? AND repeatable = 1", (turn_id, EffectState.INTENDED)
         )
@@ -133,14 +139,14 @@ class TurnRepository(Repository):
                 reason,
                 clean_surrogates(error),
                 calls,
-                msgspec.json.encode(usage or Usage()),
+                to_json(usage or Usage()),
                 tx.now,
                 turn_id,
                 TurnRowState.RUNNING,
             ),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         tx.execute(
             "UPDATE effects SET arguments = '', result = NULL WHERE turn_id = ? AND state = ?",
             (turn_id, EffectState.DONE),
@@ -160,7 +166,7 @@ class TurnRepository(Repository):
         """Record the calls of a batch before the first of them starts; they belong to the session's last message."""
         owner = get_turn(tx, turn_id)
         if owner is None or owner.state is not TurnRowState.RUNNING:
-            raise NotFoundError(f"Turn {turn_id} is not running.")
+            raise NotFoundError(N_("Turn {turn_id} is not running.", turn_id=turn_id))
         if fence:
             require_owner(tx, TurnOwner(turn_id, fence))
         last = tx.execute("SELECT max(id) FROM messages WHERE session_id = ?", (owner.session_id,)).get
@@ -187,14 +193,16 @@ class TurnRepository(Repository):
         """Record the result of a call. An id that a model uses again in one turn means its oldest open call."""
         if fence:
             require_owner(tx, TurnOwner(turn_id, fence))
-        body = msgspec.json.encode(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
+        body = to_json(msgspec.structs.replace(result, text=clean_surrogates(result.text)))
         tx.execute(
             "UPDATE effects SET state = ?, result = ?, done_at = ? WHERE id ="
             " (SELECT min(id) FROM effects WHERE turn_id = ? AND call_id = ? AND state <> ?)",
             (EffectState.DONE, body, tx.now, turn_id, result.call_id, EffectState.DONE),
         )
         if tx.changes() == 0:
-            raise NotFoundError(f"Turn {turn_id} has no open call {result.call_id}.")
+            raise NotFoundError(
+                N_("Turn {turn_id} has no open call {call_id}.", turn_id=turn_id, call_id=result.call_id)
+            )
 
     @reads
     def list_effects(self, tx: Transaction, turn_id: str) -> list[EffectRow]:
@@ -266,13 +274,13 @@ def begin_epoch(tx: Transaction, session_id: str, frame: EpochFrame, reason: str
     require_changed_row(tx, session_id)
     tx.execute(
         "UPDATE epochs SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL",
-        (tx.now, reason, session_id),
+        (tx.now, pack_message(reason), session_id),
     )
     last = tx.execute("SELECT coalesce(max(number), 0) FROM epochs WHERE session_id = ?", (session_id,)).get
     number = msgspec.convert(last, int) + 1
     tx.execute(
         "INSERT INTO epochs (session_id, number, frame, began_at, begin_reason) VALUES (?, ?, ?, ?, ?)",
-        (session_id, number, msgspec.json.encode(frame.stored_frame), tx.now, reason),
+        (session_id, number, to_json(frame.stored_frame), tx.now, pack_message(reason)),
     )
     return number
 
@@ -284,7 +292,18 @@ def list_epochs(tx: Transaction, session_id: str) -> list[StoredEpoch]:
         " WHERE session_id = ? ORDER BY number",
         (session_id,),
     )
-    return [to_value(StoredEpoch, (*row[:2], _decode_frame(row[2]), *row[3:])) for row in rows]
+    return [
+        StoredEpoch(
+            session_id=owner,
+            number=number,
+            frame=_decode_frame(frame),
+            began_at=began_at,
+            begin_reason=unpack_message(begin_reason),
+            ended_at=ended_at,
+            end_reason=unpack_message(end_reason),
+        )
+        for owner, number, frame, began_at, begin_reason, ended_at, end_reason in rows
+    ]
 
 
 def _decode_frame(stored: bytes) -> EpochFrame:

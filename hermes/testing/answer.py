@@ -53,7 +53,7 @@ def complete_answer(say: Say, request: RecordedRequest) -> CompleteAnswer:
         CompleteCall(
             call.call_id if call.call_id is not None else f"{prefix}_{request.fingerprint}_{index}",
             call.name,
-            call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments).decode(),
+            call.arguments if isinstance(call.arguments, str) else to_json(call.arguments).decode(),
             call.extra,
         )
         for index, call in enumerate(say.calls)
@@ -81,7 +81,7 @@ def _estimate_usage(say: Say, calls: tuple[CompleteCall, ...], size: int) -> Usa
     )
 
 
-def encode_json(value: object) -> bytes:
+def to_json(value: object) -> bytes:
     """Encode JSON. A lone surrogate, which UTF-8 has no bytes for, is escaped as vendors do."""
     try:
         return msgspec.json.encode(value)
@@ -91,4 +91,4 @@ def encode_json(value: object) -> bytes:
 
 def encode_event(name: str, data: Mapping[str, object]) -> bytes:
     """Encode a server-sent event with a name."""
-    return b"event: " + name.encode() + b"\ndata: " + encode_json(data) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + to_json(data) + b"\n\n"

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from hermes.testing import wire_anthropic, wire_chat, wire_responses
-from hermes.testing.answer import CompleteAnswer, complete_answer, encode_event, encode_json
+from hermes.testing.answer import CompleteAnswer, complete_answer, encode_event, to_json
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Ending, Fail, Reply, ReplyDelivery, Say, StreamError
 
@@ -94,7 +94,7 @@ def _encode_failure(fail: Fail, wire: str) -> tuple[bytes, str]:
     if isinstance(fail.body, str):
         return fail.body.encode(), "text/html" if fail.body.lstrip().startswith("<") else "text/plain"
     shape = wire_anthropic if wire == "anthropic_messages" else wire_chat
-    return encode_json(shape.build_error_body(fail) if fail.body is None else fail.body), _JSON
+    return to_json(shape.build_error_body(fail) if fail.body is None else fail.body), _JSON
 
 
 def _resolve_position(at: int, count: int) -> int:
@@ -123,9 +123,7 @@ def _encode_error(error: StreamError, wire: str) -> bytes:
     if error.body is None:
         return _WIRE_MODULES[wire].encode_stream_error(error)
     return (
-        b"data: " + encode_json(error.body) + b"\n\n"
-        if wire == "chat_completions"
-        else encode_event("error", error.body)
+        b"data: " + to_json(error.body) + b"\n\n" if wire == "chat_completions" else encode_event("error", error.body)
     )
 
 

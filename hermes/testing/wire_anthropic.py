@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from hermes.testing.answer import CompleteAnswer, encode_event, encode_json
+from hermes.testing.answer import CompleteAnswer, encode_event, to_json
 from hermes.testing.script import Fail, StreamError
 
 Block = dict[str, object]
@@ -107,7 +107,7 @@ def encode_whole(answer: CompleteAnswer) -> bytes:
         for call in answer.calls
     ]
     stop = _STOP_REASONS.get(answer.finish, answer.finish)
-    return encode_json({**_build_message(answer), "content": content, "stop_reason": stop})
+    return to_json({**_build_message(answer), "content": content, "stop_reason": stop})
 
 
 def encode_stream_error(error: StreamError) -> bytes:

@@ -3,7 +3,7 @@
 Source: the openai SDK's `ChatCompletionChunk`; `reasoning_content` as DeepSeek and others stream it.
 """
 
-from hermes.testing.answer import CREATED_AT, CompleteAnswer, encode_json
+from hermes.testing.answer import CREATED_AT, CompleteAnswer, to_json
 from hermes.testing.script import Fail, StreamError
 
 
@@ -24,7 +24,7 @@ def build_usage(answer: CompleteAnswer) -> dict[str, object]:
 
 def encode_events(answer: CompleteAnswer) -> list[bytes]:
     """Encode the whole stream, one element an event."""
-    about = encode_json(
+    about = to_json(
         {
             "id": f"chatcmpl-{answer.fingerprint}",
             "object": "chat.completion.chunk",
@@ -38,7 +38,7 @@ def encode_events(answer: CompleteAnswer) -> list[bytes]:
     tail = b',"logprobs":null,"finish_reason":null}]' + no_usage + b"}\n\n"
 
     def encode_chunk(delta: dict[str, object]) -> bytes:
-        return head + encode_json(delta) + tail
+        return head + to_json(delta) + tail
 
     say = answer.say
     out = [encode_chunk({"role": "assistant", "content": "", "refusal": None})]
@@ -50,10 +50,10 @@ def encode_events(answer: CompleteAnswer) -> list[bytes]:
         out.append(encode_chunk({"tool_calls": [first]}))
         for piece in answer.split_deltas(call.arguments):
             out.append(encode_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
-    finish = b'{},"logprobs":null,"finish_reason":' + encode_json(answer.finish) + b"}]" + no_usage + b"}\n\n"
+    finish = b'{},"logprobs":null,"finish_reason":' + to_json(answer.finish) + b"}]" + no_usage + b"}\n\n"
     out.append(head + finish)
     if answer.report_usage:
-        out.append(b"data: " + about + b',"choices":[],"usage":' + encode_json(build_usage(answer)) + b"}\n\n")
+        out.append(b"data: " + about + b',"choices":[],"usage":' + to_json(build_usage(answer)) + b"}\n\n")
     out.append(b"data: [DONE]\n\n")
     return out
 
@@ -74,7 +74,7 @@ def encode_whole(answer: CompleteAnswer) -> bytes:
             }
             for call in answer.calls
         ]
-    return encode_json(
+    return to_json(
         {
             "id": f"chatcmpl-{answer.fingerprint}",
             "object": "chat.completion",
@@ -90,7 +90,7 @@ def encode_whole(answer: CompleteAnswer) -> bytes:
 def encode_stream_error(error: StreamError) -> bytes:
     """Encode an error in the middle of a stream, as OpenAI and OpenRouter send it."""
     body = {"message": error.message, "type": error.type, "param": None, "code": error.code}
-    return b"data: " + encode_json({"error": body}) + b"\n\n"
+    return b"data: " + to_json({"error": body}) + b"\n\n"
 
 
 def build_error_body(fail: Fail) -> dict[str, object]:

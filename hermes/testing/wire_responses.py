@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hermes.testing.answer import CREATED_AT, CompleteAnswer, CompleteCall, encode_event, encode_json
+from hermes.testing.answer import CREATED_AT, CompleteAnswer, CompleteCall, encode_event, to_json
 from hermes.testing.script import StreamError
 
 Item = dict[str, object]
@@ -160,7 +160,7 @@ def encode_events(answer: CompleteAnswer) -> list[bytes]:
 
 def encode_whole(answer: CompleteAnswer) -> bytes:
     """Encode the answer to a request that did not ask for a stream."""
-    return encode_json(_final_response(answer))
+    return to_json(_final_response(answer))
 
 
 def encode_stream_error(error: StreamError) -> bytes:

@@ -33,6 +33,7 @@ from hermes.tools.schema import Arguments, ArgumentsError
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import sources_from_provenance
 from hermes.tools.tool import Parallel, PathUse, Tool, ToolOutput
+from hermes.util.localizable import join_localizable
 from hermes.util.text import clean_surrogates
 
 
@@ -302,7 +303,7 @@ class _BatchRun:
             _LOG.exception("tool %s failed", item.tool.name)
             kind = type(error).__name__
             return ToolOutput(
-                text=f"The tool failed by an error of its own ({kind}: {error}).", status=ToolStatus.ERROR
+                text=f"The tool failed with an internal error ({kind}: {error}).", status=ToolStatus.ERROR
             )
 
     async def _resolve_when_ready(self, call: ToolCallPart) -> tuple[Tool, Arguments, str]:
@@ -344,7 +345,7 @@ class _BatchRun:
         reason = decision.reason
         pattern = note = ""
         if answer is not None:
-            reason = f"{reason}, and {describe_refusal(answer)}"
+            reason = join_localizable(", and ", (reason, describe_refusal(answer)))
             pattern = decision.pattern if answer.by == NOBODY else ""
             note = f" {answer.note}" if answer.note else ""
             if decision.lasting_refusals and answer.by not in NO_PERSON:

@@ -16,9 +16,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError
 from hermes.core.frame import ToolSchema
 from hermes.core.parts import Provenance, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.tools import toolsets
 from hermes.tools.schema import describe_json_error, join_surrogates
 from hermes.tools.session import FoundTool
@@ -97,7 +99,7 @@ def _build_result(call: ToolCallPart, text: str, status: ToolStatus) -> ToolResu
 def _canonical_arguments(raw: str) -> bytes:
     """Return arguments in one form whatever their spacing and order; broken ones stay as they are."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(raw), order="sorted")
+        return to_json(msgspec.json.decode(raw), is_sorted=True)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return raw.encode("utf-8", "surrogatepass")
 
@@ -195,7 +197,7 @@ class ToolRegistry:
     def register(self, tool: KnownTool) -> None:
         """Add a tool. Raises `ConfigError` when the name is taken."""
         if tool.name in self._tools or self._find_module(tool.name) not in (None, *self._loaded):
-            raise ConfigError(f"Two tools are called {tool.name!r}.", "Rename one of them.")
+            raise ConfigError(N_("Two tools are called {name}.", name=repr(tool.name)), "Rename one of them.")
         self._tools[tool.name] = tool
 
     def list_builtin_files(self) -> list[str]:
@@ -253,7 +255,10 @@ class ToolRegistry:
         sets = self.load_toolsets()
         unknown = [name for name in (*enabled, *disabled) if name not in sets and name not in toolsets.ALL_TOOLSETS]
         if unknown:
-            raise ConfigError(f"There is no toolset {unknown[0]!r}.", self._suggest_toolset(unknown[0], settings))
+            raise ConfigError(
+                N_("There is no toolset {unknown}.", unknown=repr(unknown[0])),
+                self._suggest_toolset(unknown[0], settings),
+            )
         return self._build_toolbox(
             toolsets.select_tool_names(enabled, disabled, sets), settings or {}, expect_deferred=expect_deferred
         )

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol, TypeVar, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Meta, Struct
 
+from hermes.core.encoding import to_json
 from hermes.util.text import clean_surrogates
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class FunctionParameters:
         (node,), definitions = msgspec.json.schema_components([self._struct])
         schema = _tidy_schema(_inline_reference(node, definitions), definitions)
         schema.pop("description", None)  # a Struct's own docstring, which is for who reads the code
-        return msgspec.json.encode(schema)
+        return to_json(schema)
 
     def call(self, function: Callable[..., T], context: object, arguments: Arguments) -> T:
         """Call the function with decoded arguments."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from hermes.core.errors import ConfigError
+from hermes.i18n.messages import N_
 
 
 class Toolset(Struct, frozen=True):
@@ -141,7 +142,7 @@ def _collect_tools(name: str, sets: Mapping[str, Toolset], found: dict[str, None
     visited.add(name)
     toolset = sets.get(name)
     if toolset is None:
-        raise ConfigError(f"There is no toolset {name!r}.")
+        raise ConfigError(N_("There is no toolset {name}.", name=repr(name)))
     found.update(dict.fromkeys(toolset.tools))
     for other in toolset.includes:
         _collect_tools(other, sets, found, visited)

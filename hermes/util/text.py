@@ -2,6 +2,8 @@
 
 import re
 
+from hermes.util.localizable import Localizable, change_text, fill_template
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -57,6 +59,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 
 def strip_control_characters(text: str) -> str:
     """Remove what a terminal would obey: escapes, control and direction characters."""
+    return change_text(text, _strip_control)
+
+
+def _strip_control(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n")) if _CONTROL.search(text) else text
 
 
@@ -86,6 +92,10 @@ _MAX_STACKED_MARKS = 4
 
 def escape_confusable_characters(text: str) -> str:
     """Escape every character that a person cannot see, or takes for another one."""
+    return change_text(text, _escape_confusable)
+
+
+def _escape_confusable(text: str) -> str:
     if text.isascii():
         return _HIDDEN.sub(_escape_match, text) if _HIDDEN.search(text) else text
     from unicodedata import category
@@ -123,5 +133,6 @@ def escape_unseen_characters(text: str) -> str:
 
 def end_sentence(text: str) -> str:
     """Return the text with a final punctuation mark, so that another sentence can follow it."""
-    text = text.rstrip()
-    return text if not text or text[-1] in ".!?:;。！？…)\"'" else f"{text}."
+    if not text or text.rstrip()[-1:] in (*".!?:;。！？…)\"'", ""):
+        return text
+    return fill_template("{text}.", {"text": text}) if isinstance(text, Localizable) else f"{text.rstrip()}."

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.web.converter import START_PROGRAM, ConversionJob, main
 from hermes.web.fetch import FetchedPage
 from hermes.web.html_to_markdown import ConvertedPage
@@ -232,7 +233,7 @@ async def _run_converter(text: str, job: ConversionJob) -> bytes:
     )
     try:
         async with asyncio.timeout(_CONVERT_SECONDS):
-            output, _ = await process.communicate(msgspec.json.encode(job) + b"\n" + text.encode("utf-8", "replace"))
+            output, _ = await process.communicate(to_json(job) + b"\n" + text.encode("utf-8", "replace"))
     except TimeoutError:
         return b""
     finally:

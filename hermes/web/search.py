@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.plugins import suggest_name
 from hermes.safety.shell.findings import Verdict
@@ -68,7 +69,7 @@ class WebSearch(Struct, frozen=True, kw_only=True):
         if not engine.json:
             return b""
         numbers = {name: self.limit for name, value in engine.json.items() if value == "{limit}"}
-        return msgspec.json.encode({**self._fill_template(engine.json), **numbers})
+        return to_json({**self._fill_template(engine.json), **numbers})
 
     def _fill_template(self, template: Mapping[str, str]) -> dict[str, str]:
         values = {"{query}": self.query, "{limit}": str(self.limit), "{key}": self.key}

@@ -15,7 +15,7 @@ from hermes.admin.doctor import OK, PROBLEM, WARNING, DoctorCheck, check_home
 from hermes.admin.logs import LogFilter, follow_log, parse_since, read_log
 from hermes.admin.status import collect_status
 from hermes.admin.usage import report_insights
-from hermes.commands.views.insights import format_insights
+from hermes.commands.usage import format_insights
 from hermes.config.home import HermesHome
 from hermes.core.errors import UsageError
 from hermes.runtime.locks import session_lock

@@ -319,7 +319,7 @@ async def test_a_process_that_reads_nothing_gets_no_socket_of_ours() -> None:
 
 
 def test_nothing_needs_a_gateway_to_be_imported() -> None:
-    code = "import sys, hermes.cli.commands.gateway.gateway\n"
+    code = "import sys, hermes.cli.commands.gateway\n"
     code += "sys.exit('hermes.gateway.run' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.approvals import list_pending_approvals
 from hermes.cli.plain.prompts import format_question
+from hermes.commands.permissions import list_pending_approvals
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.runtime.mailbox import InboundMessage
 from hermes.testing.script import Call, Say

@@ -529,7 +529,7 @@ async def test_the_same_change_that_waits_names_the_strangers_of_the_second_aske
         (one.home.cwd / "README.md").write_text(EVIL)
         await one.call("read_file", path="README.md")
         await one.call("memory", action="add", target="memory", content=EVIL)
-        from hermes.admin.memory import open_memory_admin
+        from hermes.commands.memory import open_memory_admin
 
         async with open_memory_admin(one.home.environ) as desk:
             (row,) = await desk.list_pending()

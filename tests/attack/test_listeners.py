@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from hermes.gateway.platforms.email.mail_parser import is_sender_verified
-from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
+from hermes.gateway.platforms.email.mail import is_sender_verified
+from hermes.gateway.platforms.telegram.api import TelegramWebhookServer
 
 OURS = "mx.here.test"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.admin.memory import open_memory_admin
+from hermes.commands.memory import open_memory_admin
 from hermes.core.events import ApprovalAsked, Event, Notice
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App

@@ -6,10 +6,11 @@ import pytest
 
 from hermes.cli.output import StreamingWrapper
 from hermes.commands.context import Surface
+from hermes.commands.event_descriptions import format_epoch_notice
 from hermes.commands.registry import command_registry
-from hermes.commands.views.usage import format_cost_line, format_epoch_notice
+from hermes.commands.usage import format_cost_line
 from hermes.i18n.messages import CHINESE, ENGLISH, localize, set_language
-from hermes.markup.charts import fold_line, text_width
+from hermes.markup.cells import fold_line, measure_width
 from hermes.testing.home import TempHome
 from hermes.util.text import escape_confusable_characters
 from tests.e2e.screen import on_a_terminal
@@ -55,7 +56,7 @@ def test_names_from_elsewhere_are_not_suggested() -> None:
 def test_lines_are_broken_at_spaces(columns: int) -> None:
     text = "  one line of words that is longer than narrow terminals are, 以及一些没有空格的中文，用来折行。"
     lines = fold_line(text, columns)
-    assert all(text_width(line) <= columns + 2 and line.startswith("  ") for line in lines) and len(lines) > 1
+    assert all(measure_width(line) <= columns + 2 and line.startswith("  ") for line in lines) and len(lines) > 1
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
@@ -101,7 +102,7 @@ def test_an_answer_is_broken_at_spaces_however_it_comes() -> None:
     for step in (1, 3, 50):
         flow = StreamingWrapper()
         shown = "".join(flow.feed_text(text[at : at + step]) for at in range(0, len(text), step)) + flow.flush_text()
-        assert all(text_width(line.rstrip()) <= 80 for line in shown.split("\n"))
+        assert all(measure_width(line.rstrip()) <= 80 for line in shown.split("\n"))
         assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
         assert not any(line.rstrip().endswith(("tw", "thre", "on")) for line in shown.split("\n"))
 

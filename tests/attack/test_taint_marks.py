@@ -1,6 +1,6 @@
 """What was written beside strangers' words stays theirs in later sessions, until the person changes it or vouches."""
 
-from hermes.admin.trust import trust_files
+from hermes.commands.permissions import trust_files
 from hermes.config.home import HermesHome
 from tests.attack.obedient_scene import Scene, scene
 

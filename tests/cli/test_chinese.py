@@ -12,9 +12,10 @@ import pytest
 
 from hermes.cli.command_tree import parser_for_verb
 from hermes.cli.main import format_help_text
-from hermes.cli.parser import CommandParser, wrap_to_columns
+from hermes.cli.parser import CommandParser
 from hermes.cli.verbs import VERBS
 from hermes.i18n.messages import CHINESE, ENGLISH, set_language
+from hermes.markup.cells import fold_line
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def test_the_first_help_is_chinese() -> None:
 
 
 def test_lines_of_help_are_measured_in_columns() -> None:
-    lines = wrap_to_columns("把主目录放进一个文件：数据库、设置、密钥、技能和记忆；不含 caches and logs。", 24)
+    lines = fold_line("把主目录放进一个文件：数据库、设置、密钥、技能和记忆；不含 caches and logs。", 24)
     assert "".join(lines).replace(" ", "").startswith("把主目录放进一个文件：数据库、设置")
     assert all(line[0] not in "，。；：、" for line in lines) and len(lines) > 3
 

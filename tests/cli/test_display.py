@@ -108,13 +108,13 @@ def test_a_skin_that_cannot_be_worn_is_told_and_changes_nothing(skins: dict[str,
 def test_built_in_skins_name_what_there_is(name: str) -> None:
     assert set(SKINS[name]) <= set(SKINS[DEFAULT_SKIN])
     worn = look(depth=ColorDepth.TRUE, skin=name)
-    Style.from_dict(worn.resolve_styles())
+    Style.from_dict(worn.theme.resolve_styles())
     look(skin="copy", skins={"copy": SKINS[name]})
 
 
 def test_without_colours_attributes_stay_and_in_plain_nothing_does() -> None:
-    assert look(depth=ColorDepth.NONE).resolve_styles()["status.alarm"] == "bold"
-    assert set(look(depth=ColorDepth.TRUE, plain=True).resolve_styles().values()) == {""}
+    assert look(depth=ColorDepth.NONE).theme.resolve_styles()["status.alarm"] == "bold"
+    assert set(look(depth=ColorDepth.TRUE, plain=True).theme.resolve_styles().values()) == {""}
 
 
 def test_a_text_wears_what_is_worn_when_it_begins() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.cli.render.diff import format_diff as shown_diff
+from hermes.cli.render.code import format_diff as shown_diff
 from hermes.cli.render.markdown import MarkdownRenderer
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.cli.tui.terminal_style import TerminalStyle

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from prompt_toolkit.completion import DummyCompleter
 
-from hermes.cli.tui.call_view import CallView, TurnSummary
-from hermes.cli.tui.clipboard import copy_text
+from hermes.cli.desktop import copy_text
 from hermes.cli.tui.composer import Composer, InputHistory
+from hermes.cli.tui.event_view import CallView, TurnSummary
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import DisplaySettings, ToolProgress
 from hermes.core.events import ToolEnded, ToolStarted

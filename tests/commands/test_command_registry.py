@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.plain.command_context import PlainCommandContext, PlainTerminal
+from hermes.cli.plain.renderer import PlainRenderer
+from hermes.cli.plain.repl import PlainCommandContext
 from hermes.cli.plain.terminal import InputSignal
 from hermes.commands.command import CommandGroup, SlashCommand
 from hermes.commands.context import Surface
 from hermes.commands.registry import command_registry, load_commands
 from hermes.core.errors import HermesError
-from hermes.runtime.actor import SessionActor
-from hermes.sessions.app import App
 from hermes.testing.script import Say
 from tests.commands.chat_surfaces import chat
 
@@ -73,7 +72,8 @@ async def test_it_runs_on_a_fresh_session(command: SlashCommand) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
 async def test_it_runs_in_lines(command: SlashCommand) -> None:
     async with chat([Say("done")]) as here:
-        desk = plain_desk(here.app, here.desk.actor)
+        desk = PlainCommandContext(here.app, Nobody(), PlainRenderer(), None, {"TERM": "dumb", "EDITOR": "true"})
+        await desk.open_first_session(None, latest=False)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             await quietly(command_registry(Surface.TERMINAL).run_command(desk, command.name, ""))
         assert "Traceback" not in out.getvalue() and "\x1b" not in out.getvalue()
@@ -118,17 +118,6 @@ class Nobody:
 
     def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-
-def plain_desk(app: App, actor: SessionActor) -> PlainCommandContext:
-    async def begin(name: str | None) -> SessionActor:
-        return await app.open_session(name)
-
-    async def aside() -> SessionActor:
-        return await app.open_session()
-
-    terminal = PlainTerminal(app.services.settings.display, {"TERM": "dumb", "EDITOR": "true"}, lambda _: None)
-    return PlainCommandContext(app, Nobody(), actor, terminal, begin, aside)
 
 
 def test_the_document_is_what_the_registry_says() -> None:

@@ -147,7 +147,7 @@ async def test_tools_are_switched_for_this_session_only() -> None:
         assert "terminal" not in names[0] and "web_search" not in names[0] and "read_file" in names[0]
         assert "terminal" in names[1] and "web_search" not in names[1]
         assert "Off in this session: terminal, web" in told
-        assert "It was so already" in await here.desk.type_line("/tools enable terminal")
+        assert "Already so" in await here.desk.type_line("/tools enable terminal")
         assert (here.home.hermes / "config.yaml").read_text() == before
         assert "read_file" in await here.desk.type_line("/tools")
         assert "web                  off" in await here.desk.type_line("/toolsets")

@@ -31,6 +31,11 @@ PHRASES: dict[str, tuple[str, tuple[str, ...]]] = {
     r"half-made|\blies? about\b": ("incomplete, or leftover", ()),
     r"looked back at": ("reviewed", ()),
     r"letters to look for|if it wants one": ("filter, or optional", ()),
+    r"\bwants to (?:run|reach)\b": ("allow, or runs, or connects to", ()),
+    r"\bis told to (?:start|run|delete)\b": ("starts, runs, deletes", ()),
+    r"brought along|brings? along": ("included", ()),
+    r"needs a yes": ("needs confirmation", ()),
+    r"error of (?:Hermes'|its) own": ("internal error", ()),
 }
 """What may not be written, what takes its place, and the lines where it is the name of something that is stored."""
 

@@ -109,7 +109,7 @@ async def test_a_call_with_any_fitting_arguments_gives_one_result(tool: Tool, tm
     assert (
         result.call_id == "c" and result.text and result.status in (ToolStatus.OK, ToolStatus.ERROR, ToolStatus.INVALID)
     )
-    assert "error of its own" not in result.text
+    assert "internal error" not in result.text
     await context.state.close()
     await context.backend.close()
 

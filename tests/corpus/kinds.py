@@ -51,7 +51,7 @@ from hermes.execution.base import NetworkMode, StopOutcome
 from hermes.gateway.accounts import AccountHealth
 from hermes.gateway.platforms.api_server.adapter import PLATFORM as API_SERVER
 from hermes.gateway.platforms.api_server.chat_completions import ChatRequest
-from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.keys import ApiScope
 from hermes.gateway.platforms.api_server.responses import ResponseRequest
 from hermes.gateway.platforms.api_server.runs import ApprovalDecision as ApiRunDecision
 from hermes.gateway.platforms.api_server.runs import RunRequest, StoredRunRequest

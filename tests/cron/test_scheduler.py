@@ -175,7 +175,7 @@ async def test_silence_is_not_delivered(rig: Rig, answer: str) -> None:
     job = await rig.add("0 9 * * *")
     await rig.clock.advance(60)
     await rig.ticked()
-    assert await rig.rows(job) == [(NINE, "ran", "it had nothing to say")]
+    assert await rig.rows(job) == [(NINE, "ran", "it had no output")]
     assert not rig.courier.sent
 
 

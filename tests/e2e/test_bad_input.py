@@ -92,7 +92,8 @@ async def test_a_home_that_is_a_file_or_cannot_be_made() -> None:
 @pytest.mark.parametrize("arguments", [["-z", "hi"], ["sessions", "list"]])
 async def test_a_home_that_may_not_be_entered(arguments: list[str]) -> None:
     script = (
-        "import os, sys, hermes.cli.plain.chat, hermes.cli.commands.sessions; from hermes.cli.main import main;"
+        "import os, sys, hermes.cli.plain.chat, hermes.cli.verb_runner, hermes.commands.sessions;"
+        "from hermes.cli.main import main;"
         "os.geteuid() or os.seteuid(65534); sys.exit(main(sys.argv[1:]))"
     )
     with TempHome({"model": GOOD}) as home:

@@ -139,7 +139,7 @@ async def test_an_approval_is_answered_by_keys_that_were_meant_for_it() -> None:
             async with in_tmux(home) as screen:
                 await screen.shows("mock-model")
                 await screen.enter("clean up")
-                await screen.shows("terminal wants to run:", "rm -r old", str(home.cwd)[-20:], "❯ No", "Enter takes it")
+                await screen.shows("Allow terminal?", "rm -r old", str(home.cwd)[-20:], "❯ No", "Enter takes it")
                 await screen.press("Enter")
                 await screen.shows("It stays.", "refused")
                 assert (home.cwd / "old").exists()

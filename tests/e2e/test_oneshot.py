@@ -75,8 +75,8 @@ async def test_a_refusal_is_told_to_the_model_and_to_the_person() -> None:
     assert done.code == 3
     assert done.stdout == "I may not.\n"
     assert done.stderr == (
-        "hermes: refused: git push --force origin main (it rewrites or deletes what others have, and nobody could be "
-        "asked; --allow 'git push --force origin main' would let it run)\n"
+        "hermes: refused: git push --force origin main (it overwrites or deletes shared history or branches, and "
+        "nobody could be asked; --allow 'git push --force origin main' would let it run)\n"
     )
     assert "not" in next(iter(server.requests[1].results.values()))
 

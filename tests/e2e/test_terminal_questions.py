@@ -163,7 +163,7 @@ async def test_an_answer_from_elsewhere_is_told_and_a_late_letter_is_no_message(
                 listed = await home.run(sys.executable, "-m", "hermes", "approvals")
                 name = listed.stdout.split()[0]
                 assert (await home.run(sys.executable, "-m", "hermes", "approvals", "approve", name)).code == 0
-                await screen.shows_next("Answered elsewhere: allowed.")
+                await screen.shows_next("was answered elsewhere: allowed.")
                 await screen.shows_next("Done with it.")
                 await screen.shows_next("> ")
                 screen.type("o\n")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.admin.people.admin import PeopleAdmin
 from hermes.admin.people.identity import PersonRole
 from hermes.testing.recorded import RecordedRequest
 from hermes.testing.script import Call, Reply, ReplyDelivery, Say, ScriptedModel
@@ -37,7 +38,8 @@ async def test_strangers_get_nothing_and_a_code_makes_them_known() -> None:
             async with running(home) as it:
                 for text in ("hello?", "/help", "ABCDEFGH"):
                     await chat.say(text, person=chat.stranger)
-                code = await it.gateway.router.pairing_codes.create_code(PersonRole.USER, platform="telegram")
+                people = PeopleAdmin(it.app.services.store, it.app.services.settings)
+                code = await people.create_code(PersonRole.USER, platform="telegram")
                 await chat.say(f"{code[:4]}-{code[4:].lower()}", person=chat.stranger)
                 await chat.until(chat.shown)
                 assert "known here now" in chat.text()

@@ -7,8 +7,8 @@ from bench.paths import KEY_MADE, ROW_QUERY, ROW_READ, record_warm_message
 pytestmark = pytest.mark.slow
 
 REDACTIONS = {
-    ("gateway/gateway.py", "_redact_inbound"): 1,
-    ("gateway/chat_sessions.py", "ChatSessions.post_inbound"): 1,
+    ("gateway/router.py", "_redact_event"): 1,
+    ("gateway/chat_session.py", "ChatSession.post_inbound"): 1,
     ("runtime/recorder.py", "TurnRecorder.redact_message"): 2,
     ("runtime/recorder.py", "TurnRecorder._redact_event"): 2,
     ("runtime/recorder.py", "TurnRecorder._hold_back"): 1,

@@ -1,7 +1,10 @@
 """What is said comes out in the person's language, numbers and times with it."""
 
 import asyncio
+import json
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +13,21 @@ from hermes.i18n.messages import (
     CHINESE,
     ENGLISH,
     N_,
+    full_stop,
     get_language,
+    join_sentences,
     language_from_environment,
+    localize,
     set_language,
     tr,
     tr_plural,
 )
+from hermes.safety.shell.commands import analyze_command
+from hermes.util.localizable import join_localizable
+from tests.safety.corpus_score import PLACES
+
+CORPORA = Path(__file__).resolve().parents[1] / "safety" / "corpus"
+ENGLISH_WORDS = re.compile(r"\b(it|its|that|which|the|is|of|from|would|nobody|can|and|to)\b")
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +106,42 @@ def test_numbers_and_times() -> None:
     set_language(CHINESE)
     assert (format_compact(950), format_compact(12_345), format_compact(450_000_000)) == ("950", "1.2万", "4.5亿")
     assert (format_duration(185), format_time(noon, now=noon + 86_400 * 40)) == ("3 分 5 秒", "3月5日 12:30")
+
+
+def test_a_finished_text_stays_as_it_is_in_english() -> None:
+    assert localize(N_("There is no session {session_id}.", session_id="x")) == "There is no session x."
+    assert join_sentences("One.", "", "Two.") == "One. Two." and full_stop() == "."
+
+
+def test_a_text_made_in_english_is_shown_in_chinese() -> None:
+    set_language(CHINESE)
+    gone = N_("There is no session {session_id}.", session_id="{x}\\1")
+    assert localize(gone) == "没有会话 {x}\\1。"
+    both = join_localizable(" ", (gone, "`hermes sessions list` shows them."))
+    assert localize(both) == "没有会话 {x}\\1。`hermes sessions list` 会列出会话。"
+    assert (
+        join_sentences(localize("The title is empty."), localize("Name another file.")) == "标题为空。请换一个文件名。"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "Something that a server says. It is none of ours.", "{0} {} %s \\1"])
+def test_words_of_others_stay(text: str) -> None:
+    set_language(CHINESE)
+    assert localize(text) == text
+
+
+def test_the_name_in_a_place_is_not_translated() -> None:
+    set_language(CHINESE)
+    assert localize(N_("There is no session {session_id}.", session_id="memory")) == "没有会话 memory。"
+
+
+def test_the_reasons_of_a_question_are_chinese_whole() -> None:
+    set_language(CHINESE)
+    seen = 0
+    for corpus in CORPORA.glob("*.jsonl"):
+        for line in corpus.read_text().splitlines():
+            findings = analyze_command(json.loads(line)["cmd"], PLACES.workspace, PLACES).findings
+            shown = localize(join_localizable("; ", dict.fromkeys(one.reason for one in findings)))
+            assert not ENGLISH_WORDS.search(re.sub("`[^`]*`", "", shown)), line
+            seen += len(findings) > 1
+    assert seen > 300

@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.commands.views.insights import draw_context_bar
+from hermes.commands.usage import draw_context_bar
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import TextPart, ToolResultPart, ToolStatus
-from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline, fit_text, text_width
+from hermes.markup.cells import fit_text, measure_width
+from hermes.markup.charts import BarRow, draw_bar, draw_bars, draw_sparkline
 from hermes.sessions.context_usage import FREE, KINDS, RESULTS, SYSTEM, TOOLS, YOURS, TokenShare, estimate_shares
 from hermes.sessions.epoch_frame import PromptPartSize
 
@@ -32,11 +33,11 @@ def test_a_sparkline_has_a_character_for_each_number() -> None:
 )
 def test_columns_stay_in_their_room(rows: list[tuple[str, float, str]], room: int) -> None:
     lines = draw_bars([BarRow(*one) for one in rows], room)
-    assert len(lines) == len(rows) and all(text_width(line) <= room for line in lines)
+    assert len(lines) == len(rows) and all(measure_width(line) <= room for line in lines)
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert text_width("天气") == 4 and fit_text("天气预报", 5) == "天气…" and fit_text("ab", 4) == "ab  "
+    assert measure_width("天气") == 4 and fit_text("天气预报", 5) == "天气…" and fit_text("ab", 4) == "ab  "
     assert (
         draw_bars([BarRow("天气", 2, "x"), BarRow("ab", 1, "y")], 40)[1].index("█")
         == draw_bars([BarRow("ab", 1, "y")], 40)[0].index("█") + 2

@@ -94,7 +94,7 @@ async def test_every_request_carries_what_it_must(tmp_path: Path) -> None:
         ((200, {"content-type": "text/html"}, b"<h1>hi"), "it ended its answer without a result"),
         ((202, {}, b""), "it ended its answer without a result"),
         ((200, EVENTS, b"data: {}\n\n"), "it ended its answer without a result"),
-        ((200, {**JSON, "content-encoding": "br"}, b"x"), "in an encoding nobody asked for"),
+        ((200, {**JSON, "content-encoding": "br"}, b"x"), "an encoding that was not requested"),
     ],
 )
 async def test_what_is_wrong_is_said(answer: Answer, problem: str, tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ async def test_a_tool_that_is_not_there_is_said_with_what_is_missing(tmp_path: P
         assert missing.status is ToolStatus.INVALID
         assert missing.text.endswith("[MCP servers that are not there: gone failed.]")
         (told,) = session.told
-        assert told.startswith("The MCP server gone is not there: its program /no/such/program cannot be found")
+        assert told.startswith("The MCP server gone is not available: its program /no/such/program cannot be found")
         await session.context.backend.close()
 
 

@@ -52,7 +52,7 @@ async def test_what_cannot_be_done_says_why(tmp_path: Path) -> None:
         for operation, said in (
             (add("  "), "needs words"),
             (add("a\n§\nb"), "line of nothing but §"),
-            (MemoryOperation(action="replace", old_text="tea", content="x"), "stands in 2 entries.*morning.*night"),
+            (MemoryOperation(action="replace", old_text="tea", content="x"), "is in 2 entries.*morning.*night"),
             (MemoryOperation(action="remove"), "old_text is needed"),
             (MemoryOperation(action="replace", old_text="night", content="tea in the morning"), "already"),
         ):
@@ -105,7 +105,7 @@ async def test_a_held_change_waits_and_is_looked_at_again_when_the_yes_comes(tmp
         await write(memories, MemoryOperation(action="remove", old_text="uno"), add("x" * 28))
         with pytest.raises(UsageError, match="34/30"):
             await memories.approve_change(second, "person")
-        with pytest.raises(UsageError, match="any more"):
+        with pytest.raises(UsageError, match="no longer"):
             await memories.approve_change(third, "person")
         assert (await memories.reject_change(second, "person")).decided_by == "person"
         with pytest.raises(UsageError, match="does not wait"):
@@ -118,7 +118,7 @@ async def test_an_undo_touches_nothing_else(tmp_path: Path) -> None:
         (added,) = await write(memories, add("one"))
         (replaced,) = await write(memories, MemoryOperation(action="replace", old_text="one", content="uno"))
         await write(memories, add("two"))
-        with pytest.raises(UsageError, match="any more"):
+        with pytest.raises(UsageError, match="no longer"):
             await memories.undo_change(added, "person")
         await memories.undo_change(replaced, "person")
         assert await memories.read_entries(M) == ("one", "two")

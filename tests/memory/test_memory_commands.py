@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hermes.admin.memory import open_memory_admin
+from hermes.commands.memory import open_memory_admin
 from hermes.memory.files import EntryChange, MemoryTarget
 from hermes.memory.journal import ChangeOrigin
 from hermes.store.revisions import RevisionAuthor

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hermes.admin.memory import open_memory_admin
+from hermes.commands.memory import open_memory_admin
 from hermes.core.events import Event, Notice
 from hermes.memory.tool import build_memory_tool
 from hermes.runtime.mailbox import InboundMessage
@@ -86,7 +86,7 @@ async def test_with_write_approval_everything_waits() -> None:
                 await actor.post(InboundMessage(text="keep", cwd=str(home.cwd)))
             assert not (home.hermes / "memories").exists()
             (notice,) = [event for event in events if isinstance(event, Notice)]
-            assert "waits for your yes (every change needs one)" in notice.text
+            assert "waits for your approval (every change needs one)" in notice.text
             async with open_memory_admin(home.environ) as desk:
                 (row,) = await desk.list_pending()
                 assert (row["what"], row["before"], row["after"]) == ("add “One.”", None, "One.")
@@ -94,7 +94,7 @@ async def test_with_write_approval_everything_waits() -> None:
                 assert (await desk.list_files())[0]["entries"] == ["One."]
                 await desk.undo_change(int(str(row["id"])))
                 assert (await desk.list_files())[0]["entries"] == []
-    assert "Held for the person's yes as change 1" in next(iter(server.requests[1].results.values()))
+    assert "Change 1 waits for the person's approval" in next(iter(server.requests[1].results.values()))
 
 
 @pytest.mark.parametrize("memory", [{"enabled": False}, {"user_profile_enabled": False}])

@@ -126,8 +126,8 @@ async def test_the_chat_condenses_and_puts_back() -> None:
             done = await home.run(sys.executable, "-m", "hermes", stdin=lines)
         assert done.code == 0
         assert "/compress takes `--undo` or nothing" in done.stdout
-        assert "It stands here again as it was." in done.stdout
-        assert "There is nothing that could be put back." in done.stdout
+        assert "It is restored as it was." in done.stdout
+        assert "There is nothing to restore." in done.stdout
         assert len(server.requests) == 5
 
 

@@ -179,7 +179,7 @@ async def test_memory_is_told_first_and_its_wishes_reach_the_summary() -> None:
                 assert ended.reason is ExitReason.TEXT_RESPONSE
         assert len(heard) == 1 and heard[0] > 2
         assert "the cat is called Minka" in side.asked[0].last_user_text
-        assert any("Memory could not look" in one.text for one in events if isinstance(one, Notice))
+        assert any("The memory provider could not" in one.text for one in events if isinstance(one, Notice))
 
 
 async def test_condensing_on_wish_can_be_stopped_and_changes_nothing_then() -> None:

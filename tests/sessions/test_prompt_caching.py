@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from hermes.admin.usage import build_usage_report, session_usage
-from hermes.commands.views.usage import format_session_usage
+from hermes.commands.usage import format_session_usage
 from hermes.config.home import locate_home
 from hermes.config.load import load_settings
 from hermes.core.usage import NANO_PER_USD, Price, Usage, compute_cost, compute_savings

@@ -90,9 +90,9 @@ async def test_what_is_closed_missing_or_private_is_said_and_not_brought() -> No
         sent = server.requests[0].last_user_text
         assert reason is ExitReason.TEXT_RESPONSE
         assert "PRIVATE WORDS" not in server.requests[0].body.decode()
-        assert len(notices) == 8 and all("was not brought along" in line for line in notices)
+        assert len(notices) == 8 and all("was not included" in line for line in notices)
         assert not any("untrusted" in line or "Do not try" in line for line in notices)
-        assert sent.count("could not be brought along") == 8
+        assert sent.count("could not be included") == 8
 
 
 async def test_a_large_file_is_cut_and_all_together_are_too() -> None:

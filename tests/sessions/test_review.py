@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from hermes.admin.memory import open_memory_admin as memory_desk
 from hermes.admin.skills import open_skill_admin as skill_desk
+from hermes.commands.memory import open_memory_admin as memory_desk
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Message, Role, user_message
 from hermes.core.parts import Provenance, Source, TextPart, ToolResultPart

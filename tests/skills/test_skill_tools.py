@@ -136,7 +136,7 @@ async def test_every_action_and_what_is_wrong_with_calls() -> None:
         "not in one of",
         "cannot be a skill's",
     ]
-    wrong += ["head", "no skill 'unknown'", "cannot be deleted", "stands for something", "explode"]
+    wrong += ["head", "no skill 'unknown'", "cannot be deleted", "marks something", "explode"]
     for said, result in zip(wrong, results[5:], strict=True):
         assert said in result, (said, result)
 

@@ -77,7 +77,7 @@ async def test_several_pages_each_in_a_section(served: Site, tmp_path: Path) -> 
 async def test_nothing_read_is_an_error(served: Site, tmp_path: Path) -> None:
     session = opened(tmp_path, served)
     result = await session.call("web_extract", urls=["http://localhost/", "file:///etc/passwd"])
-    assert result.status is ToolStatus.REFUSED and "localhost is not open" in result.text
+    assert result.status is ToolStatus.REFUSED and "localhost is not a public host" in result.text
     assert "No address" in await session.text("web_extract", urls=[])
     assert "at most 5" in await session.text("web_extract", urls=[f"https://{n}.example.com" for n in range(6)])
     session.context = make_context(tmp_path / "none")

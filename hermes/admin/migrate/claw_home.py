@@ -111,7 +111,7 @@ class ClawHome(ForeignHome):
         real = Path(os.path.realpath(named))
         if any(real.is_relative_to(os.path.realpath(one)) for one in (self.root, self._home)):
             return real
-        skipped.append(SkippedItem(str(named), tr("it lies neither in that home nor in yours")))
+        skipped.append(SkippedItem(str(named), tr("it is neither in that home nor in yours")))
         return self.root / "workspace-elsewhere"
 
     def _named_workspace(self, config: Mapping[str, object]) -> Path:

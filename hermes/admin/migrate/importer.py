@@ -14,7 +14,7 @@ from pathlib import Path
 
 import apsw
 import msgspec
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings
 from hermes.admin.migrate.agent_home import AgentHome
@@ -25,6 +25,7 @@ from hermes.config.environment import merge_dotenv, set_variables
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import parse_mapping, read_text
+from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError, NotFoundError
 from hermes.core.messages import Message
 from hermes.core.parts import Part, Provenance, ReasoningPart, Source, TextPart, ToolCallPart, ToolResultPart
@@ -154,7 +155,7 @@ class ImportResult(Struct, frozen=True, kw_only=True):
 
     def to_plain(self) -> Plain:
         """Return the result as plain values."""
-        found: Plain = to_builtins(self)
+        found: Plain = to_plain(self)
         return found
 
 

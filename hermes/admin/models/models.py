@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.admin.config import change_settings, locate_writable_home
-from hermes.admin.sessions import open_existing_store
+from hermes.admin.home_services import open_existing_store
 from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
@@ -287,8 +287,8 @@ _FAILURE_TEXTS: dict[FailureKind, tuple[str, str]] = {
     FailureKind.TIMEOUT: (N_("{server} took too long."), N_("Try again; a local model may still be loading.")),
     FailureKind.OVERLOADED: (N_("{server} is overloaded."), N_("Try again in a minute.")),
     FailureKind.BAD_RESPONSE: (
-        N_("What answered is not a model server of this kind."),
-        N_("Check the address; it mostly ends in /v1. `model.api_mode` names the wire."),
+        N_("The server at this address is not a model server of this kind."),
+        N_("Check the base URL; it usually ends in /v1. `model.api_mode` sets the API format."),
     ),
 }
 

@@ -146,7 +146,7 @@ class OverrideEditor:
         if served:
             raise UsageError(
                 N_("The tools of MCP servers are switched for sessions that begin later."),
-                f"hermes tools {'enable' if on else 'disable'} {served[0]}",
+                N_("hermes tools {on} {served}", on="enable" if on else "disable", served=served[0]),
             )
         before = self._tool_settings()
         after = switch_toolsets(before, names, on=on)

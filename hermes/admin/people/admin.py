@@ -5,19 +5,16 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from msgspec import to_builtins
-
+from hermes.admin.home_services import open_home_services
 from hermes.admin.people.identity import OWNER_ID, OWNER_IDENTITY, PersonIdentity, PersonRole, role_rights
-from hermes.config.home import HermesHome, locate_home
-from hermes.config.load import load_settings
 from hermes.config.settings import Settings
 from hermes.core.chats import AuditEntry, KnownPerson, NewPairingCode, PlatformHandle
+from hermes.core.encoding import to_plain
 from hermes.core.errors import BusyError, NotFoundError, UsageError
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name
 from hermes.sessions.formats.openai_format import Plain
 from hermes.store.store import Store
-from hermes.util.clock import SystemClock
 
 CODE_ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
@@ -76,7 +73,7 @@ class PeopleAdmin:
             ids = ", ".join(str(one["id"]) for one in found)
             raise UsageError(N_("{name!r} could be {ids}.", name=name, ids=ids), N_("Name the id."))
         may = role_rights(self._settings.gateway, PersonRole(str(found[0]["role"])))
-        granted: Plain = to_builtins(may)
+        granted: Plain = to_plain(may)
         return found[0] | {"may": granted}
 
     async def add_person(self, person_id: str, *, name: str = "", role: str = PersonRole.USER) -> Plain:
@@ -133,7 +130,7 @@ class PeopleAdmin:
         """Unlink an account and return whose it was. Raises NotFoundError."""
         before = await self._store.people.find_by_account(platform, account)
         if before is None:
-            raise NotFoundError(N_("{platform} {account} is nobody's.", platform=platform, account=account))
+            raise NotFoundError(N_("{platform} {account} belongs to nobody.", platform=platform, account=account))
         await self._find_changeable(before.id, owner=True)
         await self._store.people.unlink_account(platform, account)
         await self._audit("account unlinked", f"{before.id}: {platform} {account}")
@@ -195,7 +192,7 @@ class PeopleAdmin:
 
     async def list_codes(self) -> list[Plain]:
         """List the pending codes; none of them can be read."""
-        rows: list[Plain] = [to_builtins(one) for one in await self._store.people.list_pairing_codes()]
+        rows: list[Plain] = [to_plain(one) for one in await self._store.people.list_pairing_codes()]
         return rows
 
     async def revoke_code(self, code_id: str) -> None:
@@ -217,7 +214,7 @@ class PeopleAdmin:
         deeds = await self._store.people.list_audit_entries(
             person=person or None, platform=platform or None, limit=limit
         )
-        rows: list[Plain] = [to_builtins(one) for one in deeds]
+        rows: list[Plain] = [to_plain(one) for one in deeds]
         return rows
 
     def _parse_role(self, role: str) -> PersonRole:
@@ -236,7 +233,7 @@ class PeopleAdmin:
 
     def _require_owner(self, what: str) -> None:
         if not self._by.is_owner:
-            raise UsageError(N_("Only the owner can see to {what}.", what=what))
+            raise UsageError(N_("Only the owner can manage {what}.", what=what))
 
     async def _find_changeable(self, name: str, *, owner: bool = False) -> str:
         """Return the id of a person whom `by` may change; the owner only where `owner` allows it."""
@@ -283,12 +280,5 @@ def _named_by_settings_error(person_id: str) -> UsageError:
 @asynccontextmanager
 async def open_people_admin(environ: Mapping[str, str]) -> AsyncIterator[PeopleAdmin]:
     """Open the people of this home, with the owner's rights. Creates the home when there is none."""
-    home: HermesHome = locate_home(environ)
-    home.check_usable()
-    settings = load_settings(home).settings
-    home.ensure_exists()
-    store = await Store.open(home.root, SystemClock())
-    try:
-        yield PeopleAdmin(store, settings)
-    finally:
-        await store.close()
+    async with open_home_services(environ) as on:
+        yield PeopleAdmin(on.store, on.settings)

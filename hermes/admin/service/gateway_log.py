@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.admin.logs import LogTail, read_file_lines
+from hermes.core.encoding import to_json
 
 MAX_FILE_BYTES = 10 << 20
 MAX_FILES = 5
@@ -48,7 +49,7 @@ class GatewayLog:
 
     def write_entry(self, line: GatewayLogEntry) -> None:
         """Append an entry."""
-        body = (self._redact(msgspec.json.encode(line).decode()) + "\n").encode()
+        body = (self._redact(to_json(line).decode()) + "\n").encode()
         with contextlib.suppress(OSError):
             if self._handle < 0 or self._size + len(body) > MAX_FILE_BYTES:
                 self._open_file()

@@ -1,6 +1,5 @@
 """`hermes config`: show and change the settings, without touching anything else in the file."""
 
-import argparse
 import importlib
 import json
 import os
@@ -10,8 +9,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-
-import msgspec
 
 from hermes.admin.config import (
     ConfigProblem,
@@ -23,130 +20,103 @@ from hermes.admin.config import (
     set_setting,
     unset_setting,
 )
-from hermes.cli.output import print_error, report_failure
-from hermes.cli.parser import CommandParser
+from hermes.cli.output import print_error
 from hermes.cli.plain.menu import ask_yes_no
-from hermes.config.environment import copy_environment, merge_dotenv
+from hermes.commands.verb import JSON_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument, rows_result
+from hermes.config.environment import merge_dotenv
 from hermes.config.home import HermesHome, locate_home
 from hermes.config.load import load_settings
 from hermes.config.yaml_edit import read_text, write_text
-from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.core.encoding import to_plain
+from hermes.core.errors import ConfigError, UsageError
 from hermes.i18n.messages import N_, join_sentences, localize, tr, tr_plural
+from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters, to_one_line
 
 EXIT_BAD_CONFIG = 78
 
 
-def run(arguments: list[str]) -> int:
-    """Parse the arguments and run one of the verbs."""
-    args = _build_parser().parse_arguments(arguments)
-    try:
-        return _run_verb(args, copy_environment())
-    except HermesError as error:
-        return report_failure(error)
+_KEY = argument("key", help="a dotted name, such as model.default")
+CONFIG = Verb(
+    "config",
+    description="Look at the settings and change them. Comments and order of config.yaml stay as they are.",
+    example="hermes config set agent.max_turns 40",
+    json_layout=JsonLayout.LINE,
+)
 
 
-def _build_parser() -> CommandParser:
-    made = CommandParser(
-        prog="hermes config",
-        description="Look at the settings and change them. Comments and order of config.yaml stay as they are.",
-        epilog="example: hermes config set agent.max_turns 40",
-    )
-    verbs = made.add_subparsers(dest="verb", metavar="VERB")
-    parsers = {
-        "get": verbs.add_parser("get", help="one setting, or a section of them"),
-        "set": verbs.add_parser("set", help="give a setting a value; lists as '[a, b]'"),
-        "unset": verbs.add_parser("unset", help="take a setting out, so that its default counts"),
-        "list": verbs.add_parser("list", help="every setting with its value"),
-        "check": verbs.add_parser("check", help="everything that is wrong or odd, with its line"),
-        "edit": verbs.add_parser("edit", help="open the file in $VISUAL or $EDITOR; an unusable one is not kept"),
-        "path": verbs.add_parser("path", help="where config.yaml is"),
-    }
-    for verb in ("get", "set", "unset"):
-        parsers[verb].add_argument("key", help="a dotted name, such as model.default")
-    parsers["set"].add_argument("value", help="text, a number, true or false, or a list or section in YAML or JSON")
-    parsers["list"].add_argument("--all", action="store_true", help="those at their default too")
-    for verb in ("get", "set", "list", "check", "path"):
-        parsers[verb].add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    return made
+@CONFIG.action("get", "one setting, or a section of them", _KEY, JSON_OPTION)
+def show_setting(call: VerbCall) -> VerbResult:
+    """Show a setting, or a section of them."""
+    found = get_setting(call.environ, call.args.key)
+    return VerbResult(found, [_format_value(found["value"])])
 
 
-def _run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    match args.verb:
-        case "get":
-            return _print_setting(args, environ)
-        case "set":
-            return _change_setting(args, environ)
-        case "unset":
-            gone = unset_setting(environ, args.key)
-            print(tr("Took `{key}` out.", key=args.key) if gone else tr("`{key}` was not set.", key=args.key))
-            return 0
-        case "list" | None:
-            return _print_settings(args, environ)
-        case "check":
-            return _check_settings(args, environ)
-        case "edit":
-            return _edit_file(environ)
-        case _:
-            file = str(locate_home(environ).config_file)
-            print(json.dumps({"path": file}, ensure_ascii=False) if args.as_json else escape_unseen_characters(file))
-            return 0
+@CONFIG.action(
+    "set",
+    "give a setting a value; lists as '[a, b]'",
+    _KEY,
+    argument("value", help="text, a number, true or false, or a list or section in YAML or JSON"),
+    JSON_OPTION,
+)
+def change_setting(call: VerbCall) -> VerbResult:
+    """Give a setting a value."""
+    done = set_setting(call.environ, call.args.key, call.args.value)
+    value, file = to_one_line(_format_value(done["value"]), 80), escape_unseen_characters(str(done["file"]))
+    notices = [str(done["warning"])] if done["warning"] else []
+    return VerbResult(done, [tr("{key} is {value} now, in {file}.", key=done["key"], value=value, file=file)], notices)
 
 
-def _print_setting(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = get_setting(environ, args.key)
-    if args.as_json:
-        print(json.dumps(found, ensure_ascii=False))
-    else:
-        print(_format_value(found["value"]))
-    return 0
+@CONFIG.action("unset", "remove a setting, so that its default applies", _KEY)
+def remove_setting(call: VerbCall) -> VerbResult:
+    """Take a setting out of the file."""
+    key = call.args.key
+    gone = unset_setting(call.environ, key)
+    return VerbResult(lines=[tr("Took `{key}` out.", key=key) if gone else tr("`{key}` was not set.", key=key)])
 
 
-def _change_setting(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    done = set_setting(environ, args.key, args.value)
-    if done["warning"]:
-        print_error(str(done["warning"]))
-    if args.as_json:
-        print(json.dumps(done, ensure_ascii=False))
-    else:
-        value = to_one_line(_format_value(done["value"]), 80)
-        print(
-            tr(
-                "{key} is {value} now, in {file}.",
-                key=done["key"],
-                value=value,
-                file=escape_unseen_characters(str(done["file"])),
-            )
-        )
-    return 0
+@CONFIG.action(
+    "list",
+    "every setting with its value",
+    argument("--all", action="store_true", help="those at their default too"),
+    JSON_OPTION,
+)
+def show_settings(call: VerbCall) -> VerbResult:
+    """List the settings that are set, or all of them."""
+    found = list_settings(call.environ)
+    chosen = [row for row in found if call.args.all or row["source"] != "default"]
+    none = tr("Nothing is set; everything has its default. `hermes config list --all` shows all.")
+    return VerbResult(found, rows_result(chosen, _format_setting, none).lines)
 
 
-def _print_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = list_settings(environ)
-    if getattr(args, "as_json", False):
-        print(json.dumps(found, ensure_ascii=False))
-        return 0
-    chosen = [row for row in found if getattr(args, "all", False) or row["source"] != "default"]
-    for row in chosen:
-        mark = " " if row["source"] == "default" else "*"
-        print(f"{mark} {row['key']} = {to_one_line(_format_value(row['value']), 100)}")
-    if not chosen:
-        print(tr("Nothing is set; everything has its default. `hermes config list --all` shows all."))
-    return 0
+@CONFIG.action("check", "everything that is wrong or odd, with its line", JSON_OPTION)
+def check_settings(call: VerbCall) -> VerbResult:
+    """List everything that is wrong or odd in the file."""
+    found = find_problems(call.environ)
+    errors = _count_errors(found)
+    found += [] if errors else _find_account_problems(call.environ)
+    file = escape_unseen_characters(str(locate_home(call.environ).config_file))
+    lines = [_format_problem(file, problem) for problem in found]
+    lines += [] if errors else [tr("{file} can be used.", file=file)]
+    return VerbResult(to_plain(found), lines, exit_code=EXIT_BAD_CONFIG if errors else 0)
 
 
-def _check_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    found = find_problems(environ)
-    found += [] if _count_errors(found) else _find_account_problems(environ)
-    if args.as_json:
-        print(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))
-    else:
-        file = escape_unseen_characters(str(locate_home(environ).config_file))
-        for problem in found:
-            print(_format_problem(file, problem))
-        if not _count_errors(found):
-            print(tr("{file} can be used.", file=file))
-    return EXIT_BAD_CONFIG if _count_errors(found) else 0
+@CONFIG.action("edit", "open the file in $VISUAL or $EDITOR; an unusable one is not kept")
+def edit_settings(call: VerbCall) -> VerbResult:
+    """Open a copy of the file in the person's editor."""
+    return VerbResult(exit_code=_edit_file(call.environ))
+
+
+@CONFIG.action("path", "where config.yaml is", JSON_OPTION)
+def show_path(call: VerbCall) -> VerbResult:
+    """Show where the file is."""
+    file = str(locate_home(call.environ).config_file)
+    return VerbResult({"path": file}, [escape_unseen_characters(file)])
+
+
+def _format_setting(row: Plain) -> str:
+    mark = " " if row["source"] == "default" else "*"
+    return f"{mark} {row['key']} = {to_one_line(_format_value(row['value']), 100)}"
 
 
 def _find_account_problems(environ: Mapping[str, str]) -> list[ConfigProblem]:
@@ -164,7 +134,7 @@ def _find_account_problems(environ: Mapping[str, str]) -> list[ConfigProblem]:
 def _format_problem(file: str, problem: ConfigProblem) -> str:
     where = f"{file}:{problem.line}: " if problem.line else ""
     words = {ProblemLevel.ERROR: tr("error"), ProblemLevel.WARNING: tr("warning"), ProblemLevel.NOTE: tr("note")}
-    message = localize(problem.message.removeprefix(f"{file}: "))
+    message = localize(problem.message).removeprefix(f"{file}: ").removeprefix(f"{file}：")
     return (
         f"{where}{words[problem.level]}: "
         f"{escape_unseen_characters(to_one_line(join_sentences(message, localize(problem.hint)), 400))}"

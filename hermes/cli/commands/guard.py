@@ -12,6 +12,7 @@ from hermes.cli.output import report_failure
 from hermes.cli.parser import CommandParser
 from hermes.config.environment import copy_environment
 from hermes.config.home import locate_home
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, UsageError
 from hermes.i18n.messages import N_, localize, tr
 from hermes.util.text import escape_confusable_characters
@@ -26,7 +27,7 @@ def run(arguments: list[str]) -> int:
     ours, command = _split_command(arguments)
     args, rest = parser.parse_known(ours, mixed=True)
     if rest:
-        parser.error(f"{rest[0]!r} is no option here: put what is asked about in quotes")
+        parser.error(N_("{rest} is no option here: put what is asked about in quotes", rest=repr(rest[0])))
     args.words += [shlex.join(command)] if command else []
     try:
         environ = copy_environment()
@@ -35,7 +36,7 @@ def run(arguments: list[str]) -> int:
             return _answer_stream(guard, args)
         text = " ".join(args.words)
         if not text:
-            raise UsageError(f"Say which {args.subject} to judge, or give questions with --jsonl.")
+            raise UsageError(N_("Say which {subject} to judge, or give questions with --jsonl.", subject=args.subject))
         if text == "-":
             text = sys.stdin.read()
         question = msgspec.convert({FIELDS[args.subject]: text, "op": args.op, "cwd": args.cwd}, PolicyQuestion)
@@ -139,7 +140,6 @@ def _answer_stream(guard: PolicyChecker, args: argparse.Namespace) -> int:
     """Answer each line at once. A line that is no question is answered too, with a refusal; then the exit code is 1."""
     code = 0
     decoder = msgspec.json.Decoder(PolicyQuestion)
-    encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
     while line := sys.stdin.buffer.readline(_MAX_QUESTION_CHARS):
         if not line.strip():
@@ -150,7 +150,7 @@ def _answer_stream(guard: PolicyChecker, args: argparse.Namespace) -> int:
             answer = _build_refusal(tr("The question has more than {LONGEST} MB.", LONGEST=_MAX_QUESTION_CHARS >> 20))
             _skip_line()
         code = 1 if "error" in answer else code
-        out.write(encoder.encode(answer) + b"\n")
+        out.write(to_json(answer) + b"\n")
         out.flush()
     return code
 
@@ -192,7 +192,7 @@ def _print_answer(answer: Plain) -> int:
             form = f" ({mark['form']})" if mark["form"] else ""
             print(f"{mark['rule']}{form}: {escape_confusable_characters(str(mark['excerpt']))}")
         if not marks:
-            print(tr("Nothing stands out. That is no proof: what protects is what the text may not do."))
+            print(tr("No injection pattern was found. That is no proof that the text is safe."))
         return 0
     rule = (
         f"  {answer['rule']}: {localize(escape_confusable_characters(str(answer['reason'])))}" if answer["rule"] else ""

@@ -5,7 +5,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from hermes.admin.models.models import (
     ListedModel,
@@ -21,10 +21,11 @@ from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error, repor
 from hermes.cli.parser import CommandParser
 from hermes.cli.plain.menu import PromptAbortedError, ask_yes_no, is_interactive, pick_name
 from hermes.config.environment import copy_environment
+from hermes.core.encoding import to_plain
 from hermes.core.errors import ConfigError, HermesError
 from hermes.i18n.formats import format_number
 from hermes.i18n.messages import localize, tr
-from hermes.markup.charts import pad_right
+from hermes.markup.cells import pad_text
 from hermes.sessions.formats.openai_format import Plain
 from hermes.util.text import escape_unseen_characters
 
@@ -51,7 +52,7 @@ def _build_parser() -> CommandParser:
         epilog="example: hermes model qwen3:8b --provider ollama --test",
     )
     made.add_argument("name", nargs="?", default="", help="the model, as its provider writes it")
-    made.add_argument("--provider", default="", metavar="P", help="who serves it, such as openrouter or ollama")
+    made.add_argument("--provider", default="", metavar="P", help="its provider, such as openrouter or ollama")
     made.add_argument("--base-url", default="", metavar="U", help="where the provider is")
     made.add_argument("--test", action="store_true", help="make one small call first; nothing is kept when it fails")
     made.add_argument(
@@ -92,7 +93,7 @@ async def _save_choice(environ: Mapping[str, str], wanted: ModelSelection, args:
         print(json.dumps({**shown, "changed": changed}, ensure_ascii=False))
         return 0
     print("\n".join(format_current_model(shown)))
-    print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else tr("It was so already."))
+    print(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed)) if changed else tr("It is already set."))
     return 0
 
 
@@ -146,7 +147,7 @@ def format_current_model(shown: Plain) -> list[str]:
         (tr("price"), _format_price(shown), None),
     ]
     return [
-        escape_unseen_characters(f"{pad_right(name, 10)} {value}" + (f"   [{why}]" if why else ""))
+        escape_unseen_characters(f"{pad_text(name, 10)} {value}" + (f"   [{why}]" if why else ""))
         for name, value, why in rows
     ]
 
@@ -162,7 +163,7 @@ def _format_price(shown: Plain) -> str:
 
 def _report_test(result: ModelTestResult, *, as_json: bool = False) -> int:
     if as_json and result.problem:
-        print(json.dumps(to_builtins(result), ensure_ascii=False))
+        print(json.dumps(to_plain(result), ensure_ascii=False))
     elif not as_json:
         print(format_test_result(result))
     return 1 if result.problem else 0
@@ -181,7 +182,7 @@ def format_test_result(result: ModelTestResult) -> str:
 
 def _print_models(found: list[ListedModel], *, as_json: bool) -> int:
     if as_json:
-        print(json.dumps(to_builtins(found), ensure_ascii=False))
+        print(json.dumps(to_plain(found), ensure_ascii=False))
         return 0
     for one in found:
         print(

@@ -2,15 +2,14 @@
 
 import asyncio
 
-import msgspec
-
 from hermes.cli.chat_options import build_app_options, build_chat_parser
 from hermes.cli.output import print_error, report_failure
 from hermes.config.environment import copy_environment
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
-from hermes.markup.charts import fit_text
-from hermes.markup.charts import text_width as cells
+from hermes.markup.cells import fit_text
+from hermes.markup.cells import measure_width as cells
 from hermes.sessions.app import App
 from hermes.sessions.epoch_frame import PromptPartSize
 
@@ -34,7 +33,7 @@ def run(arguments: list[str]) -> int:
         print_error(line)
     if args.json:
         rows = [{"part": size.part, "bytes": size.bytes, "tokens": size.estimated_tokens} for size in found]
-        print(msgspec.json.encode(rows).decode())
+        print(to_json(rows).decode())
         return 0
     total = PromptPartSize(tr("all of it"), sum(size.bytes for size in found))
     width = max(cells(localize(size.part)) for size in (*found, total))

@@ -72,7 +72,7 @@ def run(arguments: list[str], *, servers: tuple[LocalModelServer, ...] = KNOWN_S
     except HermesError as error:
         return report_failure(error)
     except (PromptAbortedError, KeyboardInterrupt):
-        print("\n" + tr("Left. What you had not said yes to was not changed."))
+        print("\n" + tr("Stopped. Only what you confirmed was changed."))
         return EXIT_INTERRUPTED
 
 
@@ -83,17 +83,17 @@ def _build_parser() -> CommandParser:
         " machine, another agent's home. On a terminal it asks; with options it does what they say.",
         epilog="example: hermes setup --provider ollama --model qwen3:8b --yes",
     )
-    made.add_argument("--provider", default="", metavar="P", help="who serves the model, such as openrouter or ollama")
+    made.add_argument("--provider", default="", metavar="P", help="the model's provider, such as openrouter or ollama")
     made.add_argument("--model", default="", metavar="M", help="the model, as its provider writes it")
     made.add_argument("--base-url", default="", metavar="U", help="where a server of your own is")
     keys = made.add_mutually_exclusive_group()
     keys.add_argument("--api-key-env", default="", metavar="NAME", help="the variable that holds the key")
     keys.add_argument("--key-stdin", action="store_true", help="read the key from standard input; it goes into .env")
     old = made.add_mutually_exclusive_group()
-    old.add_argument("--import", default="", dest="from_path", metavar="PATH", help="take over another agent's home")
+    old.add_argument("--import", default="", dest="from_path", metavar="PATH", help="import another agent's home")
     old.add_argument("--no-import", action="store_true", help="do not look for other agents' homes")
     made.add_argument("--no-test", action="store_true", help="make no test call")
-    made.add_argument("--yes", action="store_true", help="write and take over without asking")
+    made.add_argument("--yes", action="store_true", help="write and import without asking")
     return made
 
 
@@ -132,7 +132,7 @@ class _OptionSetup:
         _print_preview(preview_import(self._environ, old))
         if not self._given.yes:
             if not is_interactive():
-                print_error(tr("Taking it over needs a yes: --yes."))
+                print_error(tr("Run it again with --yes to import it."))
                 return 2
             if not ask_yes_no(tr("Take this over?")):
                 return 1
@@ -265,7 +265,7 @@ class _InteractiveSetup:
         rows = _format_offers(keys, servers)
         rows += [tr("Another provider; I have a key"), tr("A server, by its address")]
         rows.append(tr("None yet: the small model that comes with Hermes answers"))
-        at = choose_option(tr("Who serves the model?"), rows)
+        at = choose_option(tr("Which provider?"), rows)
         if at < len(keys):
             return self._choose_model(SetupRequest(provider=keys[at].provider))
         if at < len(keys) + len(servers):
@@ -339,7 +339,7 @@ class _InteractiveSetup:
 def _ask_address() -> str:
     """Ask for the address of a server until it is one."""
     while True:
-        url = normalize_address(ask_line(tr("Its address (mostly ending in /v1):"), "http://127.0.0.1:8000/v1"))
+        url = normalize_address(ask_line(tr("Base URL (usually ends in /v1):"), "http://127.0.0.1:8000/v1"))
         if url:
             return url
         print(tr("That is no address: http://HOST:PORT/v1 is one."))
@@ -371,7 +371,7 @@ def _report_written(places: list[str]) -> None:
     for place in places:
         print(escape_unseen_characters(tr("Wrote {place}.", place=place)))
     if not places:
-        print(tr("It was so already; nothing had to be written."))
+        print(tr("It is already set; nothing was written."))
     _print_next_steps()
 
 
@@ -410,7 +410,9 @@ def _print_preview(shown: ImportPreview) -> None:
         print("  = " + escape_unseen_characters(f"{one.what}: {one.why}"))
     for one in shown.left:
         print("  - " + escape_unseen_characters(to_one_line(f"{one.what}: {one.why}", 200)))
-    print("  " + tr("Nothing is changed there. What reads like an order to the agent waits for your yes."))
+    print(
+        "  " + tr("Nothing is changed there. Text that reads like an instruction to the agent waits for your approval.")
+    )
 
 
 def _format_size(shown: ImportPreview) -> str:

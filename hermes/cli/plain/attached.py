@@ -2,24 +2,20 @@
 
 import asyncio
 import contextlib
-import signal
 import socket
-import sys
-from collections.abc import Iterator
 
 from hermes.cli.output import EXIT_INTERRUPTED, format_error, print_error
 from hermes.cli.plain.prompts import TerminalAsker
-from hermes.cli.plain.renderer import PlainRenderer
-from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import localize, tr
+from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
+from hermes.cli.plain.terminal import STOP_SIGNALS, handle_signals
+from hermes.i18n.messages import tr
 from hermes.ipc import frames
 from hermes.ipc.frames import IpcConnection
 from hermes.ipc.remote_session import RemoteSession
-from hermes.util.text import strip_control_characters
 
 
 def finish_oneshot(connection: socket.socket, received: bytes, session_id: str, terminal: int | None) -> int:
-    """Follow a `hermes -z` that runs through the gateway to its end and return the exit code. `begun` is what
+    """Follow a `hermes -z` that runs through the gateway to its end and return the exit code. `received` is what
     was already read from the connection.
     """
     return asyncio.run(_finish_turn(connection, received, session_id, terminal))
@@ -27,21 +23,27 @@ def finish_oneshot(connection: socket.socket, received: bytes, session_id: str, 
 
 async def _finish_turn(connection: socket.socket, received: bytes, session_id: str, terminal: int | None) -> int:
     connection.setblocking(False)
+    reader = asyncio.StreamReader(limit=frames.MAX_FRAME_BYTES)
+    reader.feed_data(received)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
     # The caller closes its own handle; this one is the stream's.
-    reader, writer = await asyncio.open_unix_connection(sock=connection.dup(), limit=frames.MAX_FRAME_BYTES)
-    wire = IpcConnection(_PrefixedStreamReader(received, reader), writer, frames.response_decoder())
+    transport, _ = await loop.create_unix_connection(lambda: protocol, sock=connection.dup())
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+    wire = IpcConnection(reader, writer, frames.response_decoder())
     about = frames.AttachedFrame(session_id=session_id, pid=0, busy=True, model="")
     session = RemoteSession(wire, about)
     ended = session.expect_oneshot_end()
     renderer = PlainRenderer(quiet=True)
     async with contextlib.AsyncExitStack() as stack:
         if terminal is not None:
-            asker = await stack.enter_async_context(TerminalAsker(terminal))
+            asker = TerminalAsker(terminal)
+            stack.push_async_callback(asker.close)
             asker.attach_session(session)
             session.asker = asker
         renderer.on_output_error = session.stop
         session.subscribe(renderer)
-        stack.enter_context(_stop_on_signals(session))
+        stack.enter_context(handle_signals(dict.fromkeys(STOP_SIGNALS, session.stop)))
         session.start_reading()
         stack.push_async_callback(session.close)
         said = await ended
@@ -55,49 +57,7 @@ def _report_outcome(said: frames.TurnEndedFrame, session_id: str) -> int:
     if said.error is not None:
         print_error(format_error(frames.error_from_frame(said.error)))
         return said.code or 1
-    ended = said.ended
-    if ended is None:
+    if said.ended is None:
         print_error(tr("The gateway has ended. `hermes --resume {id}` goes on.", id=session_id))
         return 1
-    if ended.text:
-        print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
-    if ended.error:
-        print_error(strip_control_characters(localize(ended.error)))
-    if ended.reason is ExitReason.INTERRUPTED:
-        print_error("Stopped.")
-        return EXIT_INTERRUPTED
-    return said.code
-
-
-@contextlib.contextmanager
-def _stop_on_signals(session: RemoteSession) -> Iterator[None]:
-    """Stop the turn on Ctrl-C, SIGTERM and a closed terminal."""
-    loop = asyncio.get_running_loop()
-    numbers = [
-        one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN
-    ]
-    for number in numbers:
-        loop.add_signal_handler(number, session.stop)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-class _PrefixedStreamReader(asyncio.StreamReader):
-    """Gives the lines that were already read, then those of another reader."""
-
-    def __init__(self, received: bytes, rest: asyncio.StreamReader) -> None:
-        super().__init__(limit=frames.MAX_FRAME_BYTES)
-        self._received = received
-        self._rest = rest
-
-    async def readline(self) -> bytes:
-        """Read the next line with its end."""
-        line, end, rest = self._received.partition(b"\n")
-        if end:
-            self._received = rest
-            return line + end
-        self._received = b""
-        return line + await self._rest.readline()
+    return EXIT_INTERRUPTED if print_turn_end(said.ended, with_text=True) else said.code

@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from hermes.cli.output import NO_ANSWERS, YES_ANSWERS
 from hermes.i18n.messages import N_, tr
 from hermes.util.text import escape_unseen_characters
 
-YES_ANSWERS = ("y", "yes", "是", "好")
-NO_ANSWERS = ("n", "no", "否", "不")
 MAX_SHOWN = 15
 """Choices that are listed at once."""
 
@@ -43,13 +42,13 @@ def ask_yes_no(prompt: str, *, default: bool = False) -> bool:
             return False
 
 
-def choose_option(title: str, choices: Sequence[str], default: int = 0) -> int:
-    """Ask for one of a few choices and return its number, from 0."""
+def choose_option(title: str, choices: Sequence[str]) -> int:
+    """Ask for one of a few choices and return its number, from 0; Enter alone takes the first."""
     print(f"\n{title}")
     for number, choice in enumerate(choices, 1):
         print(f"  {number}. {escape_unseen_characters(choice)}")
     while True:
-        answer = ask_line(tr("A number:"), str(default + 1))
+        answer = ask_line(tr("A number:"), "1")
         if answer.isdecimal() and 0 < int(answer) <= len(choices):
             return int(answer) - 1
         print(tr("That is none of them."))
@@ -62,7 +61,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
     while True:
         _print_names(shown, len(names))
         answer = ask_line(tr("Number, name, or text to filter:"), default)
-        found = _match_names(answer, names, shown)
+        found = match_names(answer, names, shown)
         if len(found) == 1:
             return found[0]
         if found:
@@ -76,7 +75,7 @@ def pick_name(title: str, names: Sequence[str], *, default: str = "", free: bool
             print(tr("That is none of them."))
 
 
-def _match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
+def match_names(answer: str, names: Sequence[str], shown: Sequence[str]) -> list[str]:
     """Return the names that an answer may mean."""
     if answer in names:
         return [answer]

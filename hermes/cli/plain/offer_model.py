@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from hermes.admin.models.local_servers import LocalModelServer, find_local_servers
-from hermes.cli.plain.prompts import YES_ANSWERS
+from hermes.cli.output import YES_ANSWERS
+from hermes.cli.plain.menu import MAX_SHOWN, match_names
 from hermes.cli.plain.terminal import DescriptorLineReader
 from hermes.config.home import locate_home
 from hermes.i18n.messages import tr
 from hermes.sessions.model.model_route import is_nothing_configured
 from hermes.sessions.options import SessionOptions
 from hermes.util.text import strip_control_characters
-
-MAX_SHOWN = 20
 
 
 async def offer_local_server(
@@ -48,17 +47,13 @@ async def offer_local_server(
 
 
 async def _ask_model(models: tuple[str, ...], lines: DescriptorLineReader, terminal: int) -> str:
-    """Ask for a model by number, name or beginning of the name; empty when the person names none."""
+    """Ask for a model by number, name or a part of the name; empty when the person names none."""
     while len(models) > 1:
         _write_terminal(terminal, tr("Which model? (a number or a name; Enter alone takes none)") + " ")
         answer = (await lines.read_line() or "").strip()
         if not answer:
             return ""
-        if answer in models:
-            return answer
-        if answer.isdecimal() and 0 < int(answer) <= len(models):
-            return models[int(answer) - 1]
-        matches = [name for name in models if name.startswith(answer)]
+        matches = match_names(answer, models, models)
         if len(matches) == 1:
             return matches[0]
         none, many = (

@@ -3,79 +3,50 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from hermes.cli import approval_questions
+from hermes.cli.approval_questions import ApprovalAsker, list_answers
+from hermes.cli.output import NO_ANSWERS, YES_ANSWERS
 from hermes.cli.plain.terminal import DescriptorLineReader, preserve_terminal_modes, set_terminal_modes
-from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.events import ApprovalAsked
 from hermes.core.outcomes import AnswerScope
-from hermes.i18n.messages import localize, tr
-from hermes.util.text import escape_confusable_characters, is_long, shorten_command, strip_control_characters
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import strip_control_characters
 
-if TYPE_CHECKING:
-    from hermes.sessions.port import SessionPort
-
-
-YES_ANSWERS = ("y", "yes", "是", "好")
-
-
-_THIS_CALL = "this call"
-_WITHDRAWN = "withdrawn"
-
-
-@contextlib.contextmanager
-def open_controlling_terminal() -> Iterator[int | None]:
-    """Open /dev/tty while the context lasts; None when this process has no terminal."""
-    try:
-        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+_ANSWERS = {
+    AnswerScope.DENY: ("", *NO_ANSWERS),
+    AnswerScope.ONCE: ("o", "once", *YES_ANSWERS),
+    AnswerScope.SESSION: ("s", "session"),
+    AnswerScope.ALWAYS: ("a", "always"),
+}
+"""What a person types for each answer; Enter alone means no."""
+_COVERS = {
+    AnswerScope.ONCE: N_("[o]nce allows: {what}"),
+    AnswerScope.SESSION: N_("[s]ession also allows, until it is closed: {what}"),
+    AnswerScope.ALWAYS: N_("[a]lways also allows, from now on: {what}"),
+}
+_HINTS = {
+    AnswerScope.ONCE: N_("o (once) or yes"),
+    AnswerScope.SESSION: N_("s (session)"),
+    AnswerScope.ALWAYS: N_("a (always)"),
+}
 
 
-class TerminalAsker:
-    """Shows approvals and the model's questions on the terminal, one at a time; Enter alone means no.
-
-    It subscribes to a session's events to hear of approvals, and is the `Asker` of the `clarify` tool. Its
-    tasks end with its context.
-    """
+class TerminalAsker(ApprovalAsker):
+    """Shows approvals and the model's questions on the terminal, one at a time; Enter alone means no."""
 
     def __init__(self, descriptor: int) -> None:
+        super().__init__()
         self._descriptor = descriptor
         self._lines = DescriptorLineReader(descriptor)
         self._turn = asyncio.Lock()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        """The approvals that are shown or wait to be shown, by their ids."""
-        self._actor: SessionPort | None = None
         self._closed = False
-
-    async def __aenter__(self) -> "TerminalAsker":
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
 
     def pop_closed_flag(self) -> bool:
         """Return whether a question was closed without an answer from here since the last call, and reset that."""
         closed, self._closed = self._closed, False
         return closed
-
-    def attach_session(self, actor: "SessionPort") -> None:
-        """Answer this session's questions from now on."""
-        self._actor = actor
-        actor.approvals.can_ask = True
-        actor.subscribe(self._handle_event)
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask a question of the model's. Return the text, or the choice whose number was typed."""
@@ -87,41 +58,19 @@ class TerminalAsker:
             return choices[int(line) - 1]
         return line
 
-    def _handle_event(self, event: Event) -> None:
-        match event:
-            case ApprovalAsked():
-                task = asyncio.get_running_loop().create_task(self._ask_approval(event))
-                self._tasks[event.approval_id] = task
-                task.add_done_callback(lambda _: self._tasks.pop(event.approval_id, None))
-            case ApprovalAnswered():
-                said = tr("allowed") if event.allowed else tr("refused")
-                gone = "  " + tr("(The question is withdrawn: nobody waits for its answer any more.)") + "\n"
-                elsewhere = (
-                    ("  " + tr("(Answered elsewhere: {said}.)", said=said) + "\n") if event.by == "person" else ""
-                )
-                self._withdraw_question(
-                    self._tasks.get(event.approval_id), gone if event.by == _WITHDRAWN else elsewhere
-                )
-            case TurnEnded():
-                for task in self._tasks.values():
-                    self._withdraw_question(task)
-            case _:
-                pass
-
-    def _withdraw_question(self, task: "asyncio.Task[None] | None", why: str = "") -> None:
-        """Close a question that nobody waits for any more, so that it does not read what is typed next."""
-        if task is not None and not task.done():
-            self._write_terminal(f"\n{why}")
-            self._closed = True
-            task.cancel()
-
-    async def _ask_approval(self, event: ApprovalAsked) -> None:
+    async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
+        """Ask an approval; a line that is no answer is asked about once more, and then means no."""
         line = await self._ask_line(
-            format_question(event), lambda said: "" if parse_answer(said, event) else _format_retry_hint(event)
+            format_question(event, background_id),
+            lambda said: "" if parse_answer(said, event) else _format_retry_hint(event),
         )
-        scope = parse_answer(line, event)
-        if self._actor is not None:
-            self._actor.approvals.answer(event.approval_id, scope=scope or AnswerScope.DENY, by="person")
+        return parse_answer(line, event) or AnswerScope.DENY
+
+    def show_closed(self, style: str, text: str) -> None:
+        """Show why a question was closed, and remember that a late answer to it is no message."""
+        del style
+        self._closed = True
+        self._write_terminal(f"\n  {text}\n" if text else "\n")
 
     async def _ask_line(self, question: str, again: Callable[[str | None], str] | None = None) -> str | None:
         """Show a question when the one before has its answer, and wait for a line that is typed after it.
@@ -144,74 +93,20 @@ class TerminalAsker:
             os.write(self._descriptor, text.encode())
 
 
-def format_question(event: ApprovalAsked) -> str:
-    """Format an approval: what would run, why it is asked about, and what each answer covers.
-
-    Of a very long command only the beginning and the end are shown; then the reason names the words that it is about.
-    """
-    where = ("  " + tr("in {cwd}", cwd=escape_confusable_characters(event.cwd)) + "\n") if event.cwd else ""
-    shown = escape_confusable_characters(event.subject)
-    lines = [
-        (
-            "\n"
-            + tr(
-                "! {tool} wants to run:\n    {excerpt}\n{where}  {reason}",
-                tool=event.tool,
-                excerpt=shorten_command(shown),
-                where=where,
-                reason=localize(escape_confusable_characters(event.reason)),
-            )
-            + "\n"
-        )
-    ]
-    if is_long(shown):
-        lines.append(
-            _format_line(tr("All of it, from another terminal: hermes approvals show {id}", id=event.approval_id))
-        )
-    letters = "o"
-    if event.once_covers not in ("", _THIS_CALL):
-        lines.append(_format_line(tr("[o]nce allows: {what}", what=escape_confusable_characters(event.once_covers))))
-    if event.session_covers:
-        lines.append(
-            _format_line(
-                tr(
-                    "[s]ession also allows, until it is closed: {what}",
-                    what=escape_confusable_characters(event.session_covers),
-                )
-            )
-        )
-        letters += "/s"
-    if event.always_covers:
-        lines.append(
-            _format_line(
-                tr("[a]lways also allows, from now on: {what}", what=escape_confusable_characters(event.always_covers))
-            )
-        )
-        letters += "/a"
-    if event.no_covers:
-        lines.append(
-            _format_line(
-                tr(
-                    "No holds until the session is closed, for: {what}",
-                    what=escape_confusable_characters(event.no_covers),
-                )
-            )
-        )
-    return "".join([*lines, ("  " + tr("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " ")])
-
-
-def _format_line(text: str) -> str:
-    return f"  {text}\n"
+def format_question(event: ApprovalAsked, background_id: str = "") -> str:
+    """Format an approval: what would run, why it is asked about, and what each answer covers."""
+    (_, first), *others = approval_questions.format_question(event, background_id)
+    lines = [f"\n! {first}", *(text for _, text in others)]
+    offered = {scope: covers for scope, covers in list_answers(event).items() if scope is not AnswerScope.DENY}
+    lines += ["  " + tr(_COVERS[scope], what=covers) for scope, covers in offered.items() if covers]
+    letters = "/".join(_ANSWERS[scope][0] for scope in offered)
+    return "\n".join([*lines, "  " + tr("Allow it [o]nce (or yes)? [{letters}/N]", letters=letters) + " "])
 
 
 def _format_retry_hint(event: ApprovalAsked) -> str:
-    words = [tr("o (once) or yes"), *([tr("s (session)")] if event.session_covers else [])]
-    words += [tr("a (always)")] if event.always_covers else []
-    return (
-        "  "
-        + tr("That is no answer here. It is {words}, or n (no); anything else now is no:", words=", ".join(words))
-        + " "
-    )
+    words = ", ".join(tr(_HINTS[scope]) for scope in list_answers(event) if scope is not AnswerScope.DENY)
+    hint = tr("That is no answer here. It is {words}, or n (no); anything else now is no:", words=words)
+    return f"  {hint} "
 
 
 def is_late_answer(line: str) -> bool:
@@ -220,14 +115,6 @@ def is_late_answer(line: str) -> bool:
 
 
 def parse_answer(line: str | None, event: ApprovalAsked) -> AnswerScope | None:
-    """Return the answer that a line stands for; None when it is not understood or was not offered. Enter alone means
-    no.
-    """
+    """Return the answer that a line stands for; None when it is not understood or was not offered."""
     word = (line or "").strip().lower()
-    if word in ("o", "once", *YES_ANSWERS):
-        return AnswerScope.ONCE
-    if word in ("s", "session") and event.session_covers:
-        return AnswerScope.SESSION
-    if word in ("a", "always") and event.always_covers:
-        return AnswerScope.ALWAYS
-    return AnswerScope.DENY if word in ("", "n", "no", "否", "不") else None
+    return next((scope for scope in list_answers(event) if word in _ANSWERS[scope]), None)

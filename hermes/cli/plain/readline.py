@@ -185,7 +185,6 @@ class ReadlineInput:
         if self._reading:
             self._reading = False
             self._interrupted_text = self._line_so_far()
-            """The text of the line in which Ctrl-C came."""
             raise KeyboardInterrupt
         self._call_in_loop(self._stop_turn)
 

@@ -2,45 +2,31 @@
 
 import sys
 from collections.abc import Callable
-from typing import TextIO
 
-from hermes.cli.output import StreamingWrapper, wrap_for_terminal
+from hermes.cli.event_texts import count_preview_lines, describe_event, has_diff
+from hermes.cli.output import StreamingWrapper, print_error, wrap_for_terminal
 from hermes.config.display import DisplaySettings, ToolProgress
-from hermes.core.events import (
-    EpochBegan,
-    Event,
-    FellBack,
-    Level,
-    Notice,
-    Queued,
-    Refused,
-    Retrying,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    TurnResumed,
-    TurnStarted,
-)
+from hermes.core.events import Event, Queued, ToolEnded, ToolStarted, TurnEnded, TurnResumed, TurnStarted
+from hermes.core.outcomes import ExitReason
 from hermes.core.parts import ToolStatus
 from hermes.core.stream import TextDelta
 from hermes.i18n.messages import localize, tr
-from hermes.util.text import end_sentence, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
-_MAX_PATTERN_LENGTH = 300
 _MAX_LINE_WIDTH = 100
+_MAX_CALL_WIDTH = _MAX_LINE_WIDTH + len("terminal ")
+"""Of a command as much is shown as of any other line, and the tool's name before it."""
 _DIFF_LINES = 12
-_EDIT_TOOLS = ("patch", "write_file")
 
 
 class PlainRenderer:
-    """Streams the answer to `out` and prints one line for each step of the work. With `quiet` it prints warnings only,
-    to `err`.
+    """Streams the answer to standard output and prints one line for each step of the work. With `quiet` it prints
+    warnings only, to standard error.
     """
 
-    def __init__(self, *, quiet: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        self._out = sys.stdout
         self._in_line = False
         self._wrapper = StreamingWrapper() if self._out.isatty() else None
         """Breaks the answer at spaces, on a terminal."""
@@ -68,59 +54,37 @@ class PlainRenderer:
             self._show_event(event)
         except OSError as error:
             self.output_error = error
-            """The error after which nothing is shown any more: the output is closed or full."""
             if self.on_output_error is not None:
                 self.on_output_error()
 
     def _show_event(self, event: Event) -> None:
-        match event:
-            case Refused():
-                self._print_warning(_format_refusal(event))
-            case TurnStarted() if self._resumed_outcome:
-                self._print_warning(self._resumed_outcome)
-                self._resumed_outcome = ""
-                """How a resumed turn ended; it is printed only when another turn follows."""
-            case TurnResumed():
+        if isinstance(event, TurnStarted) and self._resumed_outcome:
+            self._print_warning(self._resumed_outcome)
+            self._resumed_outcome = ""
+        elif isinstance(event, TurnEnded):
+            self._end_turn(event)
+        elif (remark := describe_event(event)) is not None:
+            if isinstance(event, TurnResumed):
                 self._resumed.add(event.turn_id)
-                self._print_warning(
-                    tr(
-                        "Going on with the turn that was cut off: {text}",
-                        text=to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH),
-                    )
-                )
-            case TurnEnded():
-                self._end_turn(event)
-            case FellBack():
-                self._print_warning(_format_fallback(event))
-            case Queued() if not self._quiet:
-                self._print_warning(
-                    tr("queued: {text}", text=to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH))
-                )
-            case Retrying():
-                again = (
-                    tr("Trying again in {delay:.1f} s (attempt {attempt}).", delay=event.delay, attempt=event.attempt)
-                    if event.delay
-                    else ""
-                )
-                self._print_warning(
-                    f"{localize(end_sentence(strip_control_characters(event.message)))} {again}".rstrip()
-                )
-            case Notice() if event.level is not Level.INFO:
-                self._print_warning(localize(strip_control_characters(event.text)))
-            case _ if not self._quiet:
-                self._show_work(event)
+            style, text = remark
+            if style != "notice":
+                self._print_warning(text)
+            elif not self._quiet:
+                self._print_notice(text)
+        elif not self._quiet:
+            self._show_work(event)
 
     def _end_turn(self, event: TurnEnded) -> None:
         if not self._quiet:
-            if event.error:
-                self._print_warning(localize(strip_control_characters(event.error)))
+            remark = describe_event(event)
+            if remark is not None:
+                self._print_warning(remark[1])
             else:
                 self._print_line("")
         elif event.turn_id in self._resumed:
             # Told when another turn follows: else its answer is the one that is printed.
             said = to_one_line(strip_control_characters(event.text or event.error), _MAX_LINE_WIDTH)
             self._resumed_outcome = tr("That turn has ended: {said}", said=said)
-            """How a resumed turn ended; it is printed only when another turn follows."""
 
     def _show_work(self, event: Event) -> None:
         match event:
@@ -129,23 +93,18 @@ class PlainRenderer:
                 self._out.write(self._wrapper.feed_text(text) if self._wrapper is not None else text)
                 self._out.flush()
                 self._in_line = not text.endswith("\n") if text else self._in_line
+            case Queued():
+                text = to_one_line(strip_control_characters(event.text), _MAX_LINE_WIDTH)
+                self._print_warning(tr("queued: {text}", text=text))
             case ToolStarted() | ToolEnded() if self._progress is ToolProgress.OFF:
                 pass
             case ToolStarted():
+                from hermes.commands.event_descriptions import describe_call
+
                 self._started.add(event.call_id)
-                self._print_line(f"· {_format_call(event)}")
+                self._print_line(f"· {describe_call(event, _MAX_CALL_WIDTH)}")
             case ToolEnded():
                 self._show_call_result(event)
-            case EpochBegan() if event.number > 1:
-                from hermes.commands.views.usage import format_epoch_notice
-
-                said = format_epoch_notice(event.reason, event.bytes)
-                self._print_line(f"· {said}" if said else "")
-            case Notice():  # louder ones were shown already
-                prompt = self.prompt()
-                self._print_line(("\n" if prompt else "") + f"· {localize(strip_control_characters(event.text))}")
-                self._out.write(prompt)
-                self._out.flush()
             case _:
                 pass
 
@@ -160,10 +119,15 @@ class PlainRenderer:
             said = to_one_line(" ".join(lines), _MAX_LINE_WIDTH)
             self._print_line(f"  {event.status.value} after {event.seconds:.1f} s{': ' if said else ''}{said}")
             return
-        diff = event.name in _EDIT_TOOLS and any(line.startswith("@@") for line in lines)
-        shown = 12 if self._progress is ToolProgress.VERBOSE else 0 if self._progress is ToolProgress.SHORT else 1
-        for line in lines[: _DIFF_LINES if diff else shown]:
+        shown = _DIFF_LINES if has_diff(event) else count_preview_lines(self._progress)
+        for line in lines[:shown]:
             self._print_line(f"  {line[:_MAX_LINE_WIDTH].rstrip()}")
+
+    def _print_notice(self, text: str) -> None:
+        prompt = self.prompt()
+        self._print_line(("\n" if prompt else "") + f"· {text}")
+        self._out.write(prompt)
+        self._out.flush()
 
     def _print_line(self, text: str) -> None:
         if self._wrapper is not None:
@@ -181,42 +145,17 @@ class PlainRenderer:
             self._print_line("")
         prompt = self.prompt()
         above = "\n" if prompt else ""
-        self._err.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
-        self._err.flush()
+        sys.stderr.write(f"{above}hermes: {' '.join(line.strip() for line in text.splitlines())}\n{prompt}")
+        sys.stderr.flush()
 
 
-def _format_refusal(event: Refused) -> str:
-    subject, reason = (
-        to_one_line(strip_control_characters(event.subject)),
-        localize(strip_control_characters(event.reason)) + _format_allow_hint(event.pattern),
-    )
-    return tr("refused: {subject} ({reason})", subject=subject, reason=reason)
-
-
-def _format_fallback(event: FellBack) -> str:
-    why, model = (
-        localize(end_sentence(strip_control_characters(event.reason))),
-        f"{strip_control_characters(event.model)} ({event.provider})",
-    )
-    return tr("{why} Going on with {model}.", why=why, model=model)
-
-
-def _format_call(event: ToolStarted) -> str:
-    """Describe what a call does. The tool's name is left out where the summary begins with the same verb."""
-    summary = to_one_line(strip_control_characters(event.summary or event.arguments), _MAX_LINE_WIDTH)
-    verb = event.name.partition("_")[0]
-    return summary if event.summary and summary.partition(" ")[0] == verb else f"{event.name} {summary}"
-
-
-def _format_allow_hint(pattern: str) -> str:
-    """Say how to allow it the next time; empty for a pattern that a line cannot show unchanged."""
-    if (
-        not pattern
-        or len(pattern) > _MAX_PATTERN_LENGTH
-        or strip_control_characters(pattern) != pattern
-        or "\n" in pattern
-    ):
-        return ""
-    import shlex
-
-    return tr("; --allow {quote} would let it run", quote=shlex.quote(pattern))
+def print_turn_end(ended: TurnEnded, *, with_text: bool) -> bool:
+    """Print how a turn has ended, `with_text` also its answer or error. Return whether it was stopped."""
+    if with_text and ended.text:
+        print(strip_control_characters(ended.text) if sys.stdout.isatty() else ended.text)
+    if with_text and ended.error:
+        print_error(strip_control_characters(localize(ended.error)))
+    if ended.reason is not ExitReason.INTERRUPTED:
+        return False
+    print_error(tr("Stopped."))
+    return True

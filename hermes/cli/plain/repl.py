@@ -1,29 +1,187 @@
-"""The plain chat's loop: read a line, run a command or a turn, print the answer."""
+"""The plain chat: reads lines and talks with one session after the other. Its command context prints lines, and asks by
+number.
+"""
 
-from collections.abc import Callable
+import shutil
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hermes.admin.skills import skill_admin
-from hermes.cli.output import format_error, format_remote_notice, print_error, wrap_for_terminal
-from hermes.cli.plain.command_context import PlainCommandContext
-from hermes.cli.plain.prompts import is_late_answer
+from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop, run_typed_command
+from hermes.cli.output import YES_ANSWERS, format_error, format_remote_notice, print_error, wrap_for_terminal
+from hermes.cli.plain.prompts import TerminalAsker, is_late_answer
+from hermes.cli.plain.renderer import PlainRenderer, print_turn_end
 from hermes.cli.plain.terminal import InputSignal, LineSource
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption, PostMode
+from hermes.config.display import DisplaySettings
 from hermes.core.errors import BusyError, HermesError
-from hermes.core.events import TurnEnded
+from hermes.core.events import ApprovalAsked, Event, Level
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import ENGLISH, get_language, join_sentences, localize, tr
-from hermes.ipc.remote_session import RemoteSession
-from hermes.ipc.session_server import has_messages
+from hermes.core.parts import ImagePart
+from hermes.i18n.messages import ENGLISH, get_language, localize, tr
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
-from hermes.util.text import escape_unseen_characters
+from hermes.sessions.pictures import read_picture
+from hermes.util.text import (
+    escape_confusable_characters,
+    escape_unseen_characters,
+    strip_control_characters,
+    to_one_line,
+)
+
+if TYPE_CHECKING:
+    from hermes.sessions.port import SessionPort
 
 PROMPT = "> "
 BLOCK_PROMPT = ". "
 BLOCK_FENCE = '"""'
+
+
+class PlainTerminal(TerminalDesktop):
+    """The `Terminal` of the plain chat. It has no screen to draw on, but an editor and a clipboard may be there."""
+
+    full = False
+
+    def __init__(
+        self, display: DisplaySettings, environ: Mapping[str, str], on_display: Callable[[DisplaySettings], None]
+    ) -> None:
+        super().__init__(environ)
+        self.display = display
+        self._on_display = on_display
+        self.pictures: list[ImagePart] = []
+        """Pictures that go along with the next message."""
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return shutil.get_terminal_size((80, 24)).columns
+
+    def set_display(self, display: DisplaySettings) -> None:
+        """Use these display settings from now on."""
+        self.display = display
+        self._on_display(display)
+
+    def list_skins(self) -> Sequence[str]:
+        """Return only the default skin: lines have no colors."""
+        return ("default",)
+
+    def clear(self) -> None:
+        """Do nothing: lines stay where they are."""
+
+    def redraw(self) -> None:
+        """Do nothing: there is no screen to redraw."""
+
+    def attach_picture(self, path: str) -> None:
+        """Send a picture along with the next message."""
+        self.add_picture(path, read_picture(Path(path).expanduser()))
+        print(tr("It goes along with your next message."))
+
+    def add_picture(self, name: str, picture: ImagePart) -> None:
+        """Keep a picture for the next message."""
+        del name
+        self.pictures.append(picture)
+
+
+class PlainCommandContext(TerminalCommandContext):
+    """The `CommandContext` of the plain chat. Messages that a command posts are sent when the command is done."""
+
+    def __init__(
+        self,
+        app: App,
+        source: LineSource,
+        renderer: PlainRenderer,
+        asker: TerminalAsker | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        super().__init__(app, asker, renderer)
+        self._source = source
+        self._renderer = renderer
+        self.terminal = PlainTerminal(app.services.settings.display, environ, renderer.set_display)
+        self.queued: deque[InboundMessage] = deque()
+        """Messages to send next."""
+        self.leaving = False
+
+    def tell(self, text: str, level: Level = Level.INFO) -> None:
+        """Print lines unchanged, but for control and hidden characters."""
+        mark = "" if level is Level.INFO else "! "
+        self._print_above_prompt(
+            wrap_for_terminal("\n".join(f"{mark}{escape_unseen_characters(line)}" for line in text.split("\n")))
+        )
+
+    def show(self, markdown: str) -> None:
+        """Show markdown as it is written."""
+        self._print_above_prompt(wrap_for_terminal(strip_control_characters(markdown)))
+
+    def _print_above_prompt(self, text: str) -> None:
+        """Print lines above a waiting prompt, if any: background work may print at any time."""
+        prompt = self._source.current_prompt()
+        print(f"\n{text}\n{prompt}" if prompt else text, end="" if prompt else "\n", flush=True)
+
+    async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
+        """Ask for one of a numbered list; Enter alone takes none."""
+        print(escape_unseen_characters(title))
+        for number, option in enumerate(options, 1):
+            print(escape_unseen_characters(f"  {number}. {option.label}  {option.detail}".rstrip()))
+        line = await self.ask(tr("A number (Enter alone: none)"))
+        if line is None or not line.strip().isdecimal() or not 0 < int(line) <= len(options):
+            return None
+        return int(line) - 1
+
+    async def confirm(self, question: str) -> bool:
+        """Ask for a yes or a no; only a plain yes counts as one."""
+        line = await self.ask(f"{question} [y/N]")
+        return line is not None and line.strip().lower() in YES_ANSWERS
+
+    async def ask(self, question: str, *, default: str = "") -> str | None:
+        """Ask for a line; None where nobody is there to answer."""
+        if not self._source.interactive:
+            return None
+        shown = f"{escape_unseen_characters(question)} ({default})" if default else escape_unseen_characters(question)
+        line = await self._source.read_line(f"{shown}: ")
+        return None if isinstance(line, InputSignal) else line or default
+
+    def show_notice(self, text: str) -> None:
+        """Print a line of Hermes' own about the session."""
+        print(text)
+
+    async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
+        port = await super()._open_session(name, latest=latest)
+        self._renderer.on_output_error = port.stop
+        return port
+
+    async def open_background_session(self) -> SessionActor:
+        """Open a fresh session that is not shown. The terminal belongs to the prompt while the person types, so its
+        questions are only announced, and wait.
+        """
+        actor = await self.app.open_session()
+        actor.approvals.can_ask = self._asker is not None
+        actor.subscribe(self._announce_question)
+        return actor
+
+    def _announce_question(self, event: Event) -> None:
+        if isinstance(event, ApprovalAsked):
+            subject = to_one_line(escape_confusable_characters(event.subject), 200)
+            asked = tr("A session in the background asks: {tool} {subject}", tool=event.tool, subject=subject)
+            self._print_above_prompt(f"{asked}\n{tr('/approvals answers it.')}")
+
+    def post_message(self, inbound: InboundMessage, delivery: PostMode = PostMode.USUAL) -> None:
+        """Queue a message: no turn runs while a command does, so it is sent next."""
+        del delivery
+        self.queued.append(inbound)
+
+    def prefill_input(self, text: str) -> None:
+        """Print the text, to be typed again or copied: there is no input line to put it into."""
+        print(f"> {strip_control_characters(text)}")
+
+    async def refresh_view(self) -> None:
+        """Do nothing: no view of the session is shown permanently."""
+
+    def leave_chat(self, *, delete: bool = False) -> None:
+        """End the chat."""
+        self.leaving, self.delete_on_exit = True, delete
 
 
 class PlainRepl:
@@ -31,12 +189,10 @@ class PlainRepl:
     closed unanswered.
     """
 
-    def __init__(
-        self, app: App, source: LineSource, command_context: PlainCommandContext, *, closed: Callable[[], bool]
-    ) -> None:
-        self._app = app
+    def __init__(self, source: LineSource, context: PlainCommandContext, *, closed: Callable[[], bool]) -> None:
+        self._app = context.app
         self._source = source
-        self._context = command_context
+        self._context = context
         self._closed = closed
 
     async def run(self) -> int:
@@ -45,8 +201,8 @@ class PlainRepl:
             await self._print_greeting()
         await self._resume_unfinished()
         code = await self._read_messages()
-        if self._source.interactive and not self._context.delete_on_exit:
-            self._print_resume_hint()
+        if self._source.interactive or self._context.delete_on_exit:
+            await self._context.finish_chat()
         return code
 
     async def _print_greeting(self) -> None:
@@ -121,28 +277,13 @@ class PlainRepl:
         named = parse_command_line(said)
         if named is None:
             return await self._run_turn(self._build_message(said))
-        name, text = named
-        commands = command_registry(Surface.TERMINAL)
         try:
-            if (command := commands.find_command(name)) is not None:
-                port = self._context.port
-                with self._source.handle_interrupts(port.stop):
-                    if isinstance(port, RemoteSession) and command.travels:
-                        await port.run_command(name, text, self._context)
-                    else:
-                        await commands.run_command(self._context, name, text)
-                return None
-            skills = await skill_admin(self._app).usable_names()
+            with self._source.handle_interrupts(self._context.port.stop):
+                is_done = await run_typed_command(self._context, *named)
         except HermesError as error:
             print(escape_unseen_characters(format_error(error)))
             return None
-        if name in skills:
-            return await self._run_turn(self._build_message(said))
-        near = commands.suggest_name(name, skills)
-        parts = [tr("There is no command /{name}.", name=name)]
-        parts += [tr("Did you mean /{near}?", near=near)] if near else []
-        print(join_sentences(*parts, tr("A space in front sends it as a message.")))
-        return None
+        return None if is_done else await self._run_turn(self._build_message(said))
 
     async def _read_block(self) -> int | None:
         """Read the lines up to the closing fence as one message; Ctrl-C throws them away."""
@@ -172,22 +313,13 @@ class PlainRepl:
         if not inbound.text.strip() and not inbound.images:
             return None
         try:
-            ended = await self._post_and_wait(inbound)
+            port = self._context.port
+            with self._source.handle_interrupts(port.stop):
+                ended = await port.post(inbound)
         except BusyError as error:  # the process in which the session lived is gone
             print_error(format_error(error))
             await self._context.reopen_session()
             await self._resume_unfinished()
             return None
-        if ended.reason is ExitReason.INTERRUPTED:
-            print_error(tr("Stopped."))
+        print_turn_end(ended, with_text=False)
         return 1 if ended.reason is ExitReason.LOCAL_ERROR else None
-
-    async def _post_and_wait(self, inbound: InboundMessage) -> TurnEnded:
-        port = self._context.port
-        with self._source.handle_interrupts(port.stop):
-            return await port.post(inbound)
-
-    def _print_resume_hint(self) -> None:
-        """Print how to resume a session in which something was said."""
-        if has_messages(self._context.port):
-            print(tr("hermes --resume {id} goes on with it.", id=self._context.port.session_id))

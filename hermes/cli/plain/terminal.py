@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
 
 from hermes.cli.output import print_error
+from hermes.i18n.messages import N_
 
 MAX_LINE_BYTES = 4095
 """Bytes after which the kernel drops what is typed into a line that no program edits (N_TTY_BUF_SIZE - 1)."""
@@ -117,21 +118,46 @@ class PlainInput:
                 return InputSignal.END
             if not self.interactive or len(line.encode()) < MAX_LINE_BYTES:
                 return line
-            print_error(f"A line this long is cut by the terminal at {MAX_LINE_BYTES:,} bytes; it was not sent.")
+            print_error(
+                N_(
+                    "A line this long is cut by the terminal at {MAX_LINE_BYTES} bytes; it was not sent.",
+                    MAX_LINE_BYTES=format(MAX_LINE_BYTES, ","),
+                )
+            )
 
-    @contextlib.contextmanager
-    def handle_interrupts(self, stop: Callable[[], object]) -> Iterator[None]:
+    def handle_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `stop` on Ctrl-C, SIGTERM and a closed terminal while the context lasts."""
-        loop = asyncio.get_running_loop()
-        # What the one who started us lets us ignore (nohup) stays ignored.
-        numbers = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        return handle_signals(dict.fromkeys(STOP_SIGNALS, stop))
+
+
+@contextlib.contextmanager
+def handle_signals(handlers: Mapping[signal.Signals, Callable[[], object]]) -> Iterator[None]:
+    """Call a function of the event loop's thread for each signal while the context lasts. What the one who started us
+    lets us ignore (nohup) stays ignored.
+    """
+    loop = asyncio.get_running_loop()
+    numbers = [one for one in handlers if signal.getsignal(one) is not signal.SIG_IGN]
+    for number in numbers:
+        loop.add_signal_handler(number, handlers[number])
+    try:
+        yield
+    finally:
         for number in numbers:
-            loop.add_signal_handler(number, stop)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def open_controlling_terminal() -> Iterator[int | None]:
+    """Open /dev/tty while the context lasts; None when this process has no terminal."""
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

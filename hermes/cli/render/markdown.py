@@ -1,27 +1,201 @@
-"""Render markdown as lines of a terminal, as it streams in.
+"""Render markdown as lines of a terminal, as it streams in: paragraphs, code, and tables with aligned columns.
 
 What is finished is given out once and never changes; what is not is the tail. The lines hold no control
 sequences but our own colors, whatever the text says (`cells.sanitize_line`).
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from hermes.cli.render import table
 from hermes.cli.render.code import CodeHighlighter
-from hermes.cli.render.table import paint_line, wrap_runs
 from hermes.cli.render.theme import ColorDepth, Theme
 from hermes.i18n.messages import tr
-from hermes.markup.blocks import BlockKind, BlockSplitter, MarkdownBlock
-from hermes.markup.cells import measure_width
-from hermes.markup.containers import QUOTE
-from hermes.markup.inline import parse_runs
+from hermes.markup.blocks import (
+    MAX_TABLE_ROWS,
+    QUOTE,
+    BlockKind,
+    BlockSplitter,
+    MarkdownBlock,
+    fit_table_row,
+    parse_alignment,
+    split_table_row,
+)
+from hermes.markup.cells import Range, measure_width, wrap_text
+from hermes.markup.document import is_marker, quote_containers
+from hermes.markup.inline import Run, parse_runs
 
+MIN_COLUMN_WIDTH = 5
+"""Cells of a column below which a table is shown as a list."""
+_GAP = "  "
+_SLACK = 3
+_PLAIN_THEME = Theme({}, ColorDepth.PLAIN)
 MIN_WIDTH = 10
 """Cells below which nothing gets narrower: the terminal wraps instead."""
 _BULLETS = "•◦▪"
+
+
+def wrap_runs(theme: Theme, runs: Sequence[Run], width: int, *, whole: bool = True) -> list[str]:
+    """Wrap the runs to `width` cells and paint them; each line stands for itself."""
+    if len(runs) == 1:
+        text, style = runs[0]
+        return [theme.paint(style, text[start:end].rstrip(" ")) for start, end in wrap_text(text, width, whole=whole)]
+    text = "".join([words for words, _ in runs])
+    return _paint_ranges(theme, runs, text, wrap_text(text, width, whole=whole))
+
+
+def paint_line(theme: Theme, runs: Sequence[Run]) -> str:
+    """Paint the runs as one line."""
+    return "".join([theme.paint(style, words) for words, style in runs])
+
+
+def _paint_ranges(theme: Theme, runs: Sequence[Run], text: str, ranges: Sequence[Range]) -> list[str]:
+    found: list[str] = []
+    number, start = 0, 0
+    for begin, args in ranges:
+        end = args
+        while end > begin and text[end - 1] == " ":
+            end -= 1
+        pieces: list[str] = []
+        at = begin
+        while at < end:
+            words, style = runs[number]
+            stop = start + len(words)
+            if stop <= at:
+                number, start = number + 1, stop
+                continue
+            until = min(stop, end)
+            pieces.append(theme.paint(style, text[at:until]))
+            at = until
+        found.append("".join(pieces))
+    return found
+
+
+class TableColumns(Struct, frozen=True):
+    """The columns that the first part of a table sets for all of it."""
+
+    head: Sequence[str]
+    sides: str
+    """A letter a column: `l`, `r` or `c`."""
+    widths: Sequence[int]
+    """Empty when the table is shown as a list."""
+
+
+def begin_table(theme: Theme, rows: Sequence[str], width: int, base: str) -> tuple[TableColumns, list[str]]:
+    """Render the first part of a table; return its columns and its lines."""
+    head = split_table_row(rows[0])
+    sides = "".join(parse_alignment(one) for one in split_table_row(rows[1]))
+    body = [fit_table_row(split_table_row(row), len(head)) for row in rows[2:]]
+    widths = _fit_widths(theme, [head, *body], width)
+    columns = TableColumns(head, sides, widths)
+    lines: list[str] = []
+    if widths and any(head):
+        lines += _render_row(theme, columns, head, f"{base} table.head")
+        bar = "─" if theme.unicode else "-"
+        lines.append(theme.paint("table.rule", _GAP.join(bar * one for one in widths)))
+    return columns, lines + _render_rows(theme, columns, body, width, base)
+
+
+def continue_table(theme: Theme, columns: TableColumns, rows: Sequence[str], width: int, base: str) -> list[str]:
+    """Render the next part of a table."""
+    return _render_rows(
+        theme, columns, [fit_table_row(split_table_row(row), len(columns.head)) for row in rows], width, base
+    )
+
+
+def _render_rows(
+    theme: Theme, columns: TableColumns, body: Sequence[Sequence[str]], width: int, base: str
+) -> list[str]:
+    lines: list[str] = []
+    if not columns.widths:
+        for row in body:
+            lines += (
+                ["", *_render_record(theme, columns.head, row, width, base)]
+                if lines
+                else _render_record(theme, columns.head, row, width, base)
+            )
+        return lines
+    drawn = [_render_row(theme, columns, row, base) for row in body]
+    apart = any(len(one) > 1 for one in drawn)
+    for number, one in enumerate(drawn):
+        if apart and number:
+            lines.append("")
+        lines += one
+    return lines
+
+
+def _render_record(theme: Theme, head: Sequence[str], row: Sequence[str], width: int, base: str) -> list[str]:
+    """Render a row as a list of its cells, each with its column's name."""
+    lines: list[str] = []
+    for name, value in zip(head, row, strict=True):
+        if value:
+            named = [*parse_runs(name, f"{base} table.head"), (": ", base)] if name else []
+            lines += wrap_runs(theme, [*named, *parse_runs(value, base)], width)
+    return lines
+
+
+def _render_row(theme: Theme, columns: TableColumns, row: Sequence[str], base: str) -> list[str]:
+    """Render a row as aligned cells; a cell that is too long goes on below itself."""
+    drawn: list[list[str]] = []
+    for value, width, side in zip(row, columns.widths, columns.sides, strict=True):
+        drawn.append(_render_cell(theme, parse_runs(value, base), width, side))
+    height = max(len(one) for one in drawn)
+    lines = []
+    for number in range(height):
+        pieces = [
+            one[number] if number < len(one) else " " * width for one, width in zip(drawn, columns.widths, strict=True)
+        ]
+        lines.append(_GAP.join(pieces).rstrip(" "))
+    return lines
+
+
+def _render_cell(theme: Theme, runs: list[Run], width: int, side: str) -> list[str]:
+    text = "".join([words for words, _ in runs])
+    size = measure_width(text)
+    if size <= width:
+        return [_align_cell(paint_line(theme, runs), width - size, side)]
+    plain = wrap_runs(_PLAIN_THEME, runs, width, whole=False)
+    return [
+        _align_cell(shown, width - measure_width(bare), side)
+        for shown, bare in zip(wrap_runs(theme, runs, width, whole=False), plain, strict=True)
+    ]
+
+
+def _align_cell(text: str, spare: int, side: str) -> str:
+    spare = max(spare, 0)
+    left = spare if side == "r" else spare // 2 if side == "c" else 0
+    return f"{' ' * left}{text}{' ' * (spare - left)}"
+
+
+def _fit_widths(theme: Theme, rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the cells of each column; empty when the columns do not fit beside each other."""
+    if theme.plain:
+        return []
+    count = len(rows[0])
+    widths = [max(1, *(measure_width(_strip_markup(row[n])) for row in rows)) for n in range(count)]
+    room = width - len(_GAP) * (count - 1)
+    if (spare := room - sum(widths)) >= 0:
+        # More rows follow a first part that is full: they may be a little wider.
+        return [one + min(spare // count, _SLACK) for one in widths] if len(rows) >= MAX_TABLE_ROWS - 2 else widths
+    if room < MIN_COLUMN_WIDTH * count:
+        return []
+    return _shrink_widths(widths, room)
+
+
+def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
+    """Narrow the widest columns until all fit; those within a fair share keep their width."""
+    wide, left = set(range(len(widths))), room
+    fair = left // len(wide)
+    while small := {n for n in wide if widths[n] <= fair}:
+        wide -= small
+        left -= sum(widths[n] for n in small)
+        fair = left // len(wide)
+    return [fair if n in wide else one for n, one in enumerate(widths)]
+
+
+def _strip_markup(cell: str) -> str:
+    return "".join([words for words, _ in parse_runs(cell, "")])
 
 
 class MarkdownRenderer:
@@ -69,7 +243,7 @@ class _BlockRenderer:
         self._theme = theme
         self.style = style
         self._before: MarkdownBlock | None = None
-        self._columns: table.TableColumns | None = None
+        self._columns: TableColumns | None = None
         self._highlighter: CodeHighlighter | None = None
 
     def copy_state(self) -> "_BlockRenderer":
@@ -115,7 +289,7 @@ class _BlockRenderer:
         """Render the empty line before a block in these containers, with the bars of the quotes that go on."""
         common: list[str] = []
         for was, now in zip(self._before.around if self._before else (), around, strict=False):
-            if (was == QUOTE) != (now == QUOTE) or _is_marker(now):
+            if (was == QUOTE) != (now == QUOTE) or is_marker(now):
                 break
             common.append(now)
         return self._render_prefix(tuple(common)).rstrip(" ")
@@ -135,7 +309,7 @@ class _BlockRenderer:
                 left += self._render_prefix((one,))
                 continue
             bullet = _BULLETS[depth % len(_BULLETS)] if one == "-" and self._theme.unicode else one
-            left += self._theme.paint("bullet", bullet) + " " if _is_marker(one) else one
+            left += self._theme.paint("bullet", bullet) + " " if is_marker(one) else one
             depth += 1
         return left
 
@@ -146,7 +320,7 @@ class _BlockRenderer:
         if not around:
             return self._render_body(block, self.style, width, whole)
         text, task = block.text, block.text[:4].lower()
-        if task in ("[ ] ", "[x] ") and block.kind is BlockKind.PARAGRAPH and _is_marker(around[-1]):
+        if task in ("[ ] ", "[x] ") and block.kind is BlockKind.PARAGRAPH and is_marker(around[-1]):
             text = text[4:]
             if self._theme.plain:
                 text = tr("done: {text}", text=text) if task == "[x] " else tr("to do: {text}", text=text)
@@ -193,7 +367,7 @@ class _BlockRenderer:
         above.
         """
         theme, lines = self._theme, list[str]()
-        bars = self._render_prefix(_strip_items(block.around))
+        bars = self._render_prefix(quote_containers(block.around))
         if block.kind is BlockKind.CODE_END:
             self._highlighter = None
             return [bars + tr("(end of code)")] if theme.plain else []
@@ -201,7 +375,7 @@ class _BlockRenderer:
             self._highlighter = CodeHighlighter(block.label)
             lines = self._render_code_label(block, bars)
         runs = self._highlighter.highlight_line(block.text.rstrip())
-        room = max(width - _measure_prefix(_strip_items(block.around)), MIN_WIDTH)
+        room = max(width - _measure_prefix(quote_containers(block.around)), MIN_WIDTH)
         drawn = [paint_line(theme, runs)]
         if not whole and measure_width(block.text) > room:
             drawn = wrap_runs(theme, runs, room, whole=False)
@@ -215,16 +389,16 @@ class _BlockRenderer:
         above = "" if shows_itself else self._theme.paint("label", block.label)
         if self._theme.plain:
             above = tr("(code, {language})", language=block.label) if block.label else tr("(code)")
-        if any(map(_is_marker, block.around)):
+        if any(map(is_marker, block.around)):
             return [f"{self._render_markers(block.around)}{above}".rstrip(" ")]
         return [bars + above] if above else []
 
     def _render_table(self, block: MarkdownBlock, base: str, width: int) -> list[str]:
         rows = block.text.split("\n")
         if block.first or self._columns is None:
-            self._columns, lines = table.begin_table(self._theme, rows, width, base)
+            self._columns, lines = begin_table(self._theme, rows, width, base)
         else:
-            lines = table.continue_table(self._theme, self._columns, rows, width, base)
+            lines = continue_table(self._theme, self._columns, rows, width, base)
         return lines
 
 
@@ -243,18 +417,6 @@ def _is_in_item(around: tuple[str, ...]) -> bool:
     return any(one != QUOTE for one in around)
 
 
-def _is_marker(one: str) -> bool:
-    return one != QUOTE and not one.isspace()
-
-
 def _measure_prefix(around: tuple[str, ...]) -> int:
     """Return the width of what stands to the left."""
     return sum(len(one) + (not one.isspace()) for one in around)
-
-
-def _strip_items(around: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the containers without the items in the innermost quote."""
-    end = len(around)
-    while end and around[end - 1] != QUOTE:
-        end -= 1
-    return around[:end]

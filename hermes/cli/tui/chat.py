@@ -1,26 +1,37 @@
-"""Run the full-screen chat: the screen, its tasks, and the interpretation of a typed line."""
+"""Run the full-screen chat: what it needs to be drawn comes first, sessions and models behind it.
 
+The chat owns the screen and its tasks, and decides what a typed line means.
+"""
+
+import argparse
 import asyncio
 import contextlib
+import importlib
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 
 from msgspec import structs
 
 from hermes.admin.skills import skill_admin
+from hermes.cli.command_context import run_typed_command
+from hermes.cli.fault_log import FaultLog
 from hermes.cli.output import EXIT_INTERRUPTED
-from hermes.cli.tui.approval_menus import QuestionMenus
+from hermes.cli.plain.terminal import handle_signals
+from hermes.cli.render.theme import detect_color_depth
 from hermes.cli.tui.command_context import TuiCommandContext
-from hermes.cli.tui.completion import ChatCompleter
-from hermes.cli.tui.composer import InputHistory, MessageDraft
-from hermes.cli.tui.screen import Screen, ScreenCallbacks
-from hermes.cli.tui.synchronized_output import SynchronizedOutput
+from hermes.cli.tui.composer import ChatCompleter, InputHistory, MessageDraft
+from hermes.cli.tui.menu import QuestionMenus
+from hermes.cli.tui.screen import Screen, ScreenCallbacks, SynchronizedOutput
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.command import parse_command_line
-from hermes.commands.context import MenuOption, Surface
-from hermes.commands.registry import command_registry
+from hermes.commands.context import MenuOption
+from hermes.config.display import DisplaySettings
+from hermes.config.home import locate_home
 from hermes.core.errors import HermesError
 from hermes.i18n.messages import localize, tr
+from hermes.sessions.options import SessionOptions
 from hermes.util.text import strip_control_characters, to_one_line
 
 _SETTLE_SECONDS = 1.0
@@ -72,7 +83,8 @@ class TuiChat:
 
         Raises what `opening` raises.
         """
-        with self._handle_signals():
+        ways = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), partial(self.end_chat, EXIT_INTERRUPTED))
+        with handle_signals({signal.SIGINT: self._handle_interrupt, **ways}):
             shown = asyncio.create_task(self.screen.run(), name="screen")
             opened = asyncio.create_task(self._open_session(opening), name="opening")
             try:
@@ -91,9 +103,7 @@ class TuiChat:
 
     async def _open_session(self, opening: OpenSession) -> None:
         self.context = context = await opening(self)
-        """The command context; None until the session is open."""
         early, self._early_drafts = self._early_drafts, []
-        """Messages that were sent before the session was open."""
         for draft in early:
             self._interpret_draft(context, draft)
         self._start_task(self._load_context(context))
@@ -113,26 +123,6 @@ class TuiChat:
         await self.questions.close()
         await self._history.close()
         self.screen.close()
-
-    @contextlib.contextmanager
-    def _handle_signals(self) -> Iterator[None]:
-        """Treat SIGINT as Ctrl-C; end the chat on SIGTERM and on a closed terminal. What was ignored before stays
-        ignored.
-        """
-        loop = asyncio.get_running_loop()
-
-        def end() -> None:
-            self.end_chat(EXIT_INTERRUPTED)
-
-        ways = {signal.SIGINT: self._handle_interrupt, signal.SIGTERM: end, signal.SIGHUP: end}
-        handlers = {number: act for number, act in ways.items() if signal.getsignal(number) is not signal.SIG_IGN}
-        for number, act in handlers.items():
-            loop.add_signal_handler(number, act)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
 
     # What is typed.
 
@@ -169,22 +159,8 @@ class TuiChat:
             self.screen.tell("error", strip_control_characters(localize(str(error))))
 
     async def _run_command(self, context: TuiCommandContext, named: tuple[str, str], draft: MessageDraft) -> None:
-        name, text = named
-        commands = command_registry(Surface.TERMINAL)
-        if (command := commands.find_command(name)) is not None:
-            if (remote := context.remote) is not None and command.travels:
-                await remote.run_command(name, text, context)
-            else:
-                await commands.run_command(context, name, text)
-            return
-        skills = await skill_admin(context.app).usable_names()
-        if name in skills:
+        if not await run_typed_command(context, *named):
             self._post_draft(context, draft)
-            return
-        near = commands.suggest_name(name, skills)
-        parts = [tr("There is no command /{name}.", name=name)]
-        parts += [tr("Did you mean /{near}?", near=near)] if near else []
-        context.tell(" ".join([*parts, tr("A space in front sends it as a message.")]))
 
     async def _run_shell_command(self, context: TuiCommandContext, command: str) -> None:
         """Run a shell command of the person's own; Ctrl-C ends it."""
@@ -192,7 +168,6 @@ class TuiChat:
             context.tell(tr("A command of yours runs already; Ctrl-C ends it."))
             return
         self._shell_task = asyncio.current_task()
-        """The running shell command of the person's own."""
         try:
             with contextlib.suppress(TimeoutError):  # a turn whose end is shown already has something to put away
                 await asyncio.wait_for(context.actor.idle(), _SETTLE_SECONDS)
@@ -259,4 +234,85 @@ class TuiChat:
 
         logging.getLogger(__name__).error("a command failed", exc_info=error)
         said = to_one_line(strip_control_characters(f"{type(error).__name__}: {error}"), 200)
-        self.screen.tell("error", tr("That failed by an error of Hermes' own ({error}); see hermes logs.", error=said))
+        self.screen.tell(
+            "error", tr("That failed with an internal error of Hermes ({error}); see `hermes logs`.", error=said)
+        )
+
+
+async def run_chat(
+    args: argparse.Namespace,
+    options: SessionOptions,
+    environ: Mapping[str, str],
+    log: FaultLog,
+    display: DisplaySettings,
+) -> int:
+    """Chat until the person leaves and return the exit code. Raises HermesError when no session can be opened."""
+    term = environ.get("TERM", "")
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    terminal_style = TerminalStyle(
+        display, lambda: paper.get_size().columns, unicode=utf8, depth=detect_color_depth(environ)
+    )
+    paper = SynchronizedOutput(term, None, synchronised=not term.startswith("linux"))
+    history = InputHistory(locate_home(environ).cache / "input_history.jsonl", _late_redactor(log))
+    chat = TuiChat(terminal_style, paper, history, environ)
+    asyncio.get_running_loop().set_exception_handler(_log_unhandled)
+    async with contextlib.AsyncExitStack() as stack:
+        code = await chat.run(partial(_open_chat, args, options, log, stack))
+        if chat.context is not None:
+            await chat.context.finish_chat()
+    chat.screen.close()
+    return code
+
+
+async def _open_chat(
+    args: argparse.Namespace,
+    options: SessionOptions,
+    log: FaultLog,
+    stack: contextlib.AsyncExitStack,
+    chat: TuiChat,
+) -> TuiCommandContext:
+    """Open the App and the first session, while the input line takes keys already."""
+    await asyncio.to_thread(_import_session_modules)
+    from hermes.ipc.session_server import serve_sessions
+    from hermes.sessions.app import App
+
+    app = await stack.enter_async_context(App(chat.environ, options))
+    await stack.enter_async_context(serve_sessions(app))
+    log.redact = app.redact_text
+    if chat.screen.terminal_style.skin_error:
+        chat.screen.tell("warning", chat.screen.terminal_style.skin_error)
+    asker = None if args.no_input else chat.questions
+    context = TuiCommandContext(app, chat.screen, asker, chat.environ, chat.end_chat)
+    stack.push_async_callback(context.close)
+    try:
+        await context.open_first_session(args.resume, latest=args.latest)
+    finally:
+        for line in app.notices:
+            chat.screen.tell("warning", localize(line))
+    return context
+
+
+def _late_redactor(log: FaultLog) -> Callable[[str], str]:
+    """Return a redactor that knows all secrets that are known when something is written."""
+    return lambda text: log.redact(text)  # noqa: PLW0108 - it changes once the keys are known
+
+
+def _import_session_modules() -> None:
+    """Import in a thread what sessions need: the input line answers meanwhile."""
+    for name in (
+        "hermes.sessions.app",
+        "hermes.sessions.services",
+        "hermes.sessions.session_builder",
+        "hermes.sessions.session_tools",
+    ):
+        importlib.import_module(name)
+
+
+def _log_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Log an error that nobody awaits, instead of printing it across the screen."""
+    import logging
+
+    error = context.get("exception")
+    logging.getLogger("hermes").error(
+        "%s", context.get("message", ""), exc_info=error if isinstance(error, BaseException) else None
+    )

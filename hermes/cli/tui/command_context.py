@@ -1,26 +1,30 @@
-"""The command context of the full-screen chat, which slash commands are given."""
+"""The command context of the full-screen chat: its session on the screen, and what slash commands can do there."""
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from hermes.cli.tui.clipboard import copy_text, read_clipboard_picture
-from hermes.cli.tui.live_session import TuiSession
-from hermes.cli.tui.screen import Screen
-from hermes.commands.context import MenuOption, PostMode, Surface
-from hermes.config.display import DisplaySettings
-from hermes.core.errors import UsageError
-from hermes.core.events import Level
+from msgspec import structs
+
+from hermes.cli.command_context import TerminalCommandContext, TerminalDesktop
+from hermes.cli.output import format_remote_notice
+from hermes.cli.tui.menu import QuestionMenus
+from hermes.cli.tui.screen import Screen, SessionStatus
+from hermes.cli.tui.terminal_style import TerminalStyle
+from hermes.commands.context import MenuOption, PostMode
+from hermes.config.display import BusyMode, DisplaySettings
+from hermes.core.errors import BusyError, HermesError, UsageError
+from hermes.core.events import Event, Level, MessageAppended, TurnEnded
+from hermes.core.messages import Message, Role
 from hermes.core.outcomes import ExitReason
-from hermes.i18n.messages import N_, tr
-from hermes.util.text import escape_unseen_characters
+from hermes.core.parts import ImagePart, Source, TextPart
+from hermes.core.usage import Certainty, Cost, Usage
+from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
-    from hermes.admin.people.identity import PersonIdentity
-    from hermes.ipc.remote_session import RemoteSession
-    from hermes.runtime.actor import SessionActor
     from hermes.runtime.mailbox import InboundMessage
     from hermes.sessions.app import App
     from hermes.sessions.port import SessionPort
@@ -28,16 +32,22 @@ if TYPE_CHECKING:
 _LEVEL_STYLES = {Level.INFO: "", Level.WARNING: "warning", Level.ERROR: "error"}
 _FILTER_THRESHOLD = 8
 """Options above which a menu is narrowed down by typing."""
+_POST_MODES = {BusyMode.QUEUE: PostMode.QUEUE, BusyMode.STEER: PostMode.STEER, BusyMode.INTERRUPT: PostMode.INTERRUPT}
+MAX_MESSAGES = 4
+"""Messages of the conversation that are shown again."""
+MAX_LINES = 24
+"""Lines shown of one message."""
+T = TypeVar("T")
 
 
-class TuiTerminal:
+class TuiTerminal(TerminalDesktop):
     """The `Terminal` of the full-screen chat."""
 
     full = True
 
     def __init__(self, screen: Screen, environ: Mapping[str, str]) -> None:
+        super().__init__(environ, screen.write_raw)
         self._screen = screen
-        self._environ = environ
 
     @property
     def width(self) -> int:
@@ -66,19 +76,9 @@ class TuiTerminal:
         """Draw everything again."""
         self._screen.clear()
 
-    def format_reasoning(self) -> Sequence[str]:
-        """Return the model's last reasoning, as lines."""
-        return self._screen.view.format_reasoning()
-
-    async def copy_text(self, text: str) -> str:
-        """Put a text into the clipboard."""
-        return await asyncio.to_thread(copy_text, text, self._environ, self._screen.write_raw)
-
-    async def edit_text(self, text: str) -> str | None:
-        """Let the person write in their editor."""
-        from hermes.cli.tui.editor import edit_in_editor
-
-        return await self._screen.lend_terminal(lambda: edit_in_editor(text, self._environ))
+    async def lend_terminal(self, work: Callable[[], T]) -> T:
+        """Give the screen to another program until it is done."""
+        return await self._screen.lend_terminal(work)
 
     def attach_picture(self, path: str) -> None:
         """Send a picture along with the next message."""
@@ -86,67 +86,35 @@ class TuiTerminal:
             raise UsageError(N_("There is no file {path}.", path=escape_unseen_characters(path)))
         self._screen.composer.attach_picture(path)
 
-    async def paste_picture(self) -> bool:
-        """Attach the picture in the clipboard. Return whether there was one."""
-        picture = None
-        with contextlib.suppress(OSError):
-            picture = await asyncio.to_thread(read_clipboard_picture, self._environ)
-        if picture is None:
-            return False
-        self._screen.composer.attach_picture("clipboard.png", picture)
-        return True
+    def add_picture(self, name: str, picture: ImagePart) -> None:
+        """Put a picture's mark into the input line."""
+        self._screen.composer.attach_picture(name, picture)
 
 
-class TuiCommandContext:
-    """The `CommandContext` of the full-screen chat."""
-
-    surface = Surface.TERMINAL
+class TuiCommandContext(TerminalCommandContext):
+    """The `CommandContext` of the full-screen chat. `end_chat` is called with the exit code, 1 where this process
+    cannot go on with the session.
+    """
 
     def __init__(
-        self, live_session: TuiSession, screen: Screen, environ: Mapping[str, str], leave: Callable[[], None]
+        self,
+        app: "App",
+        screen: Screen,
+        asker: QuestionMenus | None,
+        environ: Mapping[str, str],
+        end_chat: Callable[[int], None],
     ) -> None:
-        self._live_session = live_session
+        super().__init__(app, asker, screen.view)
         self._screen = screen
-        self._leave = leave
+        self._end_chat = end_chat
         self.terminal = TuiTerminal(screen, environ)
-        self.delete_on_exit = False
-        """Whether the session is to be deleted once it is closed."""
-
-    @property
-    def app(self) -> "App":
-        """The App of this process."""
-        return self._live_session.app
-
-    @property
-    def actor(self) -> "SessionActor":
-        """The current session. Raises BusyError where it lives in another process."""
-        return self._live_session.actor
-
-    @property
-    def port(self) -> "SessionPort":
-        """The current session, wherever it lives."""
-        return self._live_session.port
-
-    @property
-    def remote(self) -> "RemoteSession | None":
-        """The current session, where it lives in another process; else None."""
-        return self._live_session.remote
+        self._reopening: set[asyncio.Task[None]] = set()
+        screen.view.listeners.append(self._handle_event)
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self._live_session.busy
-
-    def stop_turn(self) -> bool:
-        """Stop the running turn; False when none runs."""
-        return self._live_session.stop_turn()
-
-    @property
-    def person(self) -> "PersonIdentity":
-        """The person who sits at this machine: the owner."""
-        from hermes.admin.people.identity import OWNER_IDENTITY
-
-        return OWNER_IDENTITY
+        return self._port is not None and self._port.busy
 
     def tell(self, text: str, level: Level = Level.INFO) -> None:
         """Show lines unchanged, but for control and hidden characters."""
@@ -162,6 +130,10 @@ class TuiCommandContext:
         stream = self._screen.terminal_style.open_stream()
         self._screen.view.tell_lines([*stream.feed(markdown), *stream.close()])
 
+    def show_notice(self, text: str) -> None:
+        """Show a line of Hermes' own about the session."""
+        self._screen.tell("notice", text)
+
     async def choose(self, title: str, options: Sequence[MenuOption], *, chosen: int = 0) -> int | None:
         """Ask with a menu; a long one is narrowed down by typing."""
         safe = [
@@ -173,30 +145,101 @@ class TuiCommandContext:
 
     async def confirm(self, question: str) -> bool:
         """Ask for a yes or a no; Enter alone means no."""
-        return (
-            await self._screen.menus.ask(self._format_question(question), [MenuOption(tr("No")), MenuOption(tr("Yes"))])
-            == 1
-        )
+        return await self.choose(question, [MenuOption(tr("No")), MenuOption(tr("Yes"))]) == 1
 
     async def ask(self, question: str, *, default: str = "") -> str | None:
         """Ask the person for a line."""
         return await self._screen.ask_text(self._format_question(question), default)
 
-    async def open_session(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
-        """Switch to another session."""
-        return await self._live_session.switch_session(name, greet=greet)
+    def _format_question(self, question: str) -> list[str]:
+        return self._screen.terminal_style.wrap_paragraphs("question", escape_unseen_characters(question), indent=2)
 
-    async def open_background_session(self) -> "SessionActor":
-        """Open a fresh session beside this one, whose questions are asked here."""
-        return await self._live_session.open_background_session()
+    async def open_first_session(self, name: str | None, *, latest: bool) -> None:
+        """Open the first session, show its last messages, and go on with what was left unfinished."""
+        await super().open_first_session(name, latest=latest)
+        await self._begin_session(greet=True)
+
+    async def open_session(self, name: str | None = None, *, greet: bool = True) -> "SessionPort":
+        """Switch to another session; when it cannot be opened nothing has changed."""
+        before = self.port
+        port = await super().open_session(name)
+        if port is not before:
+            await self._begin_session(greet=greet)
+        return port
+
+    async def _open_session(self, name: str | None, *, latest: bool = False) -> "SessionPort":
+        port = await super()._open_session(name, latest=latest)
+        if (remote := self.remote) is not None:
+            self.show_notice(format_remote_notice())
+            remote.on_lost.append(self._recover_session)
+        else:
+            self.actor.on_turn_end.append(self._update_title)
+        return port
+
+    async def _begin_session(self, *, greet: bool) -> None:
+        await self._refresh_status(greet=greet)
+        if self.port.unfinished and (ended := self.port.resume()) is not None:
+            ended.add_done_callback(self._finish_post)
+
+    def _recover_session(self) -> None:
+        """Start to open the session here after the process in which it lived has ended."""
+        task = asyncio.create_task(self._continue_here(), name=f"reopen {self.port.session_id}")
+        self._reopening.add(task)
+        task.add_done_callback(self._reopening.discard)
+
+    async def _continue_here(self) -> None:
+        try:
+            await self.reopen_session()
+        except HermesError as error:
+            self._screen.tell("error", strip_control_characters(localize(str(error))))
+            self._end_chat(1)
+            return
+        self.show_notice(tr("The other process has let the session go; it goes on here."))
+        await self._begin_session(greet=False)
+
+    async def close(self) -> None:
+        """Leave a session that lives elsewhere; those that live here are closed by the App."""
+        tasks = list(self._reopening)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await super().close()
 
     def post_message(self, inbound: "InboundMessage", delivery: PostMode = PostMode.USUAL) -> None:
-        """Send a message to the session."""
-        self._live_session.post_message(inbound, delivery)
+        """Send a message: at once, or, while a turn runs, as the person has configured. Raises HermesError."""
+        port = self.port
+        usual = delivery is PostMode.USUAL
+        if usual:
+            delivery = _POST_MODES[self.terminal.display.busy_input_mode] if port.busy else PostMode.QUEUE
+        self._screen.view.turn_over = False
+        ways: dict[PostMode, Callable[[InboundMessage], asyncio.Future[TurnEnded]]] = {
+            PostMode.QUEUE: port.post,
+            PostMode.STEER: partial(port.steer, in_order=usual),  # what was said before comes before
+            PostMode.INTERRUPT: port.interrupt,
+        }
+        ways[delivery](inbound).add_done_callback(self._finish_post)
 
-    async def post_and_wait(self, inbound: "InboundMessage") -> ExitReason:
-        """Send a message and wait for the end of its turn."""
-        return (await self.port.post(inbound)).reason
+    def _finish_post(self, ended: "asyncio.Future[TurnEnded]") -> None:
+        if ended.cancelled():
+            return
+        error = ended.exception()
+        if isinstance(error, BusyError):  # where the session lived there is no process any more
+            self._screen.tell("warning", strip_control_characters(localize(str(error))))
+            return
+        if error is not None:
+            self._screen.tell("error", strip_control_characters(localize(str(error))))
+        if error is not None or ended.result().reason is ExitReason.LOCAL_ERROR:
+            message = tr("This session cannot go on in this process; `hermes --continue` opens it again.")
+            self._screen.tell("error", message)
+            self._end_chat(1)
+
+    def stop_turn(self) -> bool:
+        """Stop the running turn, or the judge of its goal; False when none runs."""
+        if self._port is None:
+            return False
+        pursuit = self.app.background_work.find_pursuit(self._port)
+        return pursuit.stop() if pursuit is not None else self._port.stop()
 
     def prefill_input(self, text: str) -> None:
         """Put a text into the input line."""
@@ -204,13 +247,127 @@ class TuiCommandContext:
 
     async def refresh_view(self) -> None:
         """Bring what is shown of the session up to date."""
-        await self._live_session.refresh_status(greet=False)
+        await self._refresh_status(greet=False)
+
+    async def _refresh_status(self, *, greet: bool) -> None:
+        """Bring the status line up to date; with `greet` show the session's last messages, too."""
+        self._screen.status = await load_status(self.app, self.port)
+        if greet and (lines := await format_recap(self.app, self.port, self._screen.terminal_style)):
+            self._screen.view.tell_lines(lines)
+        self._screen.request_redraw()
 
     def leave_chat(self, *, delete: bool = False) -> None:
         """End the chat."""
         self.delete_on_exit = delete
-        """Whether the session is to be deleted once it is closed."""
-        self._leave()
+        self._end_chat(0)
 
-    def _format_question(self, question: str) -> list[str]:
-        return self._screen.terminal_style.wrap_paragraphs("question", escape_unseen_characters(question), indent=2)
+    async def _update_title(self, _state: object, _ended: TurnEnded) -> None:
+        """Show the title that a session has from its first turn on."""
+        status = self._screen.status
+        if status.session == self.port.session_id:
+            title = str((await self.app.session_row(self.actor))["title"])
+            self._screen.status = structs.replace(self._screen.status, session=title or status.session)
+
+    def _handle_event(self, event: Event) -> None:
+        screen = self._screen
+        if isinstance(event, MessageAppended) and event.message.role in (Role.TOOL, Role.USER):
+            # The first part of a message of the person's own is what its turn began with: that is shown already.
+            for part in event.message.parts[event.message.role is Role.USER :]:
+                if not isinstance(part, TextPart) or not part.provenance or part.provenance.source is not Source.PERSON:
+                    continue
+                if event.message.role is Role.TOOL or part.text in screen.view.queued:
+                    screen.view.show_joined(part.text)
+        pursuit = self.app.background_work.find_pursuit(self._port) if self._port is not None else None
+        goal = pursuit.word if pursuit is not None else ""
+        screen.status = structs.replace(screen.status.apply_event(event), waiting=len(screen.view.queued), goal=goal)
+
+
+async def format_recap(app: "App", port: "SessionPort", terminal_style: TerminalStyle) -> list[str]:
+    """Format the session's title and its last messages; empty for a fresh one."""
+    from hermes.runtime.actor import SessionActor
+
+    messages: Sequence[Message]
+    if isinstance(port, SessionActor):
+        messages = port.conversation.messages
+    else:
+        messages = [row.message for row in await app.services.store.messages.read(port.session_id)]
+    said = [one for one in _find_last_messages(messages, MAX_MESSAGES) if one.text.strip()]
+    if not said:
+        return []
+    row = await app.services.store.sessions.get(port.session_id)
+    title = to_one_line(escape_unseen_characters(row.title if row is not None else ""), 60) or port.session_id
+    earlier = len(messages) - len(said)
+    more = " " + tr_plural("({n} earlier message)", "({n} earlier messages)", earlier) if earlier > 0 else ""
+    lines = ["", terminal_style.paint("notice", tr("Going on with “{title}”", title=title) + more), ""]
+    for message in said:
+        lines += _format_message(message, terminal_style)
+    return lines
+
+
+def _find_last_messages(messages: Sequence[Message], count: int) -> list[Message]:
+    found: list[Message] = []
+    for message in reversed(messages):
+        if not message.synthetic and message.role in (Role.USER, Role.ASSISTANT) and message.text.strip():
+            found.append(message)
+        if len(found) == count:
+            break
+    return found[::-1]
+
+
+def _format_message(message: Message, terminal_style: TerminalStyle) -> list[str]:
+    if message.role is Role.USER:
+        text = f"{terminal_style.get_mark('person')} {to_one_line(strip_control_characters(message.text), 400)}"
+        return [*terminal_style.wrap_paragraphs("person", text, indent=2), ""]
+    stream = terminal_style.open_stream()
+    lines = [*stream.feed(message.text), *stream.close()]
+    if len(lines) > MAX_LINES:
+        hidden = len(lines) - MAX_LINES
+        lines = [
+            terminal_style.paint("notice", tr_plural("… {n} line above", "… {n} lines above", hidden)),
+            *lines[-MAX_LINES:],
+        ]
+    return [*lines, ""]
+
+
+async def load_status(app: "App", port: "SessionPort") -> SessionStatus:
+    """Load a session's status from what is stored of it."""
+    from hermes.ipc.remote_session import RemoteSession
+    from hermes.ipc.session_server import require_local
+
+    if isinstance(port, RemoteSession):
+        about = port.attached
+        return SessionStatus(
+            model=about.model,
+            window=about.window,
+            session=about.title or about.session_id,
+            place=about.place,
+            yolo=about.yolo,
+        )
+    actor = require_local(port)
+    row = await app.session_row(actor)
+    usage = Usage(
+        input=_as_int(row["input_tokens"]),
+        output=_as_int(row["output_tokens"]),
+        cache_read=_as_int(row["cache_read_tokens"]),
+        cache_write=_as_int(row["cache_write_tokens"]),
+    )
+    cost = Cost()
+    for total in await app.services.store.spending.list_totals(0, session_id=actor.session_id):
+        certainty = Certainty.UNKNOWN if total.uncounted else Certainty.COMPUTED
+        cost += Cost(nano=total.nano, certainty=certainty)
+    pursuit = app.background_work.find_pursuit(actor)
+    endpoint = actor.conversation.client.endpoint
+    return SessionStatus(
+        model=endpoint.model,
+        window=endpoint.context_length,
+        usage=usage,
+        cost=cost,
+        session=str(row["title"]) or actor.session_id,
+        place=app.live_session(actor).tools.context.backend_handle.name,
+        yolo=app.is_yolo(actor),
+        goal=pursuit.word if pursuit is not None else "",
+    )
+
+
+def _as_int(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -2,16 +2,21 @@
 
 A menu takes keys only once it has been on the screen for a moment in which no key was pressed. Letters
 always go into the input line; while there is something in it, Enter sends that, unless an arrow has just
-moved in the menu.
+moved in the menu. Approvals and the model's questions are asked by such menus.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
+from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.commands.context import MenuOption
-from hermes.i18n.messages import tr
+from hermes.core.events import ApprovalAsked
+from hermes.core.outcomes import AnswerScope
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
 
 QUIET_SECONDS = 0.6
 """Seconds without a key after which a menu listens."""
@@ -24,6 +29,20 @@ _LINES_BELOW = 4
 
 PaintText = Callable[[str, str], str]
 WrapText = Callable[[str, str], list[str]]
+_ANSWER_LABELS = {
+    AnswerScope.DENY: N_("No"),
+    AnswerScope.ONCE: N_("Yes, this once"),
+    AnswerScope.SESSION: N_("Yes, for this session:"),
+    AnswerScope.ALWAYS: N_("Yes, always:"),
+}
+_ANSWER_RESULTS = {
+    AnswerScope.DENY: N_("refused"),
+    AnswerScope.ONCE: N_("allowed once"),
+    AnswerScope.SESSION: N_("allowed until the session is closed"),
+    AnswerScope.ALWAYS: N_("allowed from now on"),
+}
+AskText = Callable[[Sequence[str]], Awaitable[str | None]]
+"""Lets the person type an answer below these lines."""
 
 
 class ChoiceMenu(Struct, eq=False):
@@ -175,30 +194,10 @@ class MenuQueue:
         self._heartbeat_timer = loop.call_later(HEARTBEAT_SECONDS, self._check_heartbeat)
         self._changed()
 
-    def move_choice(self, steps: int) -> None:
-        """Go up or down in the shown menu."""
+    def change_menu(self, change: Callable[[ChoiceMenu], None]) -> None:
+        """Change or answer the shown menu, where there is one."""
         if self.menu is not None:
-            self.menu.move_choice(steps)
-
-    def add_letters(self, letters: str) -> None:
-        """Narrow the shown menu down by letters."""
-        if self.menu is not None:
-            self.menu.add_letters(letters)
-
-    def erase_letter(self) -> None:
-        """Take a letter of the shown menu's filter back."""
-        if self.menu is not None:
-            self.menu.erase_letter()
-
-    def accept_choice(self) -> None:
-        """Answer the shown menu with the chosen option."""
-        if self.menu is not None:
-            self.menu.accept_choice()
-
-    def dismiss(self) -> None:
-        """Answer the shown menu with nothing."""
-        if self.menu is not None:
-            self.menu.dismiss()
+            change(self.menu)
 
     def render_menu(self, paint: PaintText, wrap: WrapText, rows: int) -> list[str]:
         """Render the menu as lines, whole options where `rows` of the terminal leave room; empty when there is none."""
@@ -234,3 +233,57 @@ class MenuQueue:
         option, chosen = menu.options[number], number == menu.chosen
         style = "menu.chosen" if chosen and listens else "menu.option" if listens else "menu.hint"
         return wrap(style, f"{'❯' if chosen else ' '} {option.label}  {option.detail}".rstrip())
+
+
+class QuestionMenus(ApprovalAsker):
+    """Asks the approvals of one chat's sessions by menus. Enter on what is first chosen means no."""
+
+    def __init__(
+        self, menus: MenuQueue, terminal_style: TerminalStyle, tell: Callable[[str, str], None], ask_text: AskText
+    ) -> None:
+        super().__init__()
+        self._menus = menus
+        self._terminal_style = terminal_style
+        self._tell = tell
+        self._ask_text = ask_text
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask a question of the model's. Return one of the choices, or the person's own words."""
+        asked = self._terminal_style.wrap_paragraphs("question", f"? {escape_unseen_characters(question)}", indent=2)
+        if not choices:
+            return await self._ask_text(asked)
+        options = [MenuOption(to_one_line(escape_unseen_characters(choice), 300)) for choice in choices]
+        taken = await self._menus.ask(asked, [*options, MenuOption(tr("something else: I type it"))], stays=True)
+        if taken is None:
+            self._tell("notice", tr("The question was left unanswered."))
+            return None
+        answer = choices[taken] if taken < len(choices) else await self._ask_text(asked)
+        self._tell(
+            "notice",
+            f"? {to_one_line(escape_unseen_characters(question), 200)} → "
+            f"{to_one_line(escape_unseen_characters(answer or '-'), 200)}",
+        )
+        return answer
+
+    async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
+        """Ask an approval by a menu; leaving it means no. What was answered stays as a line."""
+        answers = list_answers(event)
+        lines = [
+            line
+            for style, text in format_question(event, background_id)
+            for line in self._terminal_style.wrap_paragraphs(
+                style, text, indent=4 if style == "question.subject" else 2
+            )
+        ]
+        options = [MenuOption(tr(_ANSWER_LABELS[scope]), covers) for scope, covers in answers.items()]
+        taken = await self._menus.ask(lines, options, stays=True)
+        scope = [*answers][taken or 0]
+        subject = to_one_line(escape_confusable_characters(event.subject), 300)
+        said = tr("{tool}: {subject} → {answer}", tool=event.tool, subject=subject, answer=tr(_ANSWER_RESULTS[scope]))
+        self._tell("warning" if scope is AnswerScope.DENY else "notice", said)
+        return scope
+
+    def show_closed(self, style: str, text: str) -> None:
+        """Show why a question was closed; the end of its turn needs no word."""
+        if text:
+            self._tell(style, text)

@@ -1,12 +1,7 @@
 """The visible parts of the full-screen chat and the input line; it knows nothing of sessions.
 
-Convert lines with our own color sequences to prompt_toolkit's styled fragments.
-
-Bind the chat's own keys, beside those that edit a line.
-
-Lay out the bottom of the terminal: live lines, a menu or the input line, completions, the status line.
-
-Take over what was typed before the chat was drawn: whole lines that wait in the terminal, each ended by Enter.
+What is seen is the live lines, a menu or the input line, completions, and the status line; what is finished is written
+above them in one write with the drawing that follows, so that nothing flickers and nothing is seen half drawn.
 """
 
 import asyncio
@@ -14,16 +9,18 @@ import contextlib
 import os
 import re
 import select
+import sys
 import termios
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from prompt_toolkit.application.application import Application
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.enums import EditingMode as KeySet
 from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_completions, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
@@ -40,119 +37,165 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import AppendAutoSuggestion, BeforeInput, HighlightIncrementalSearchProcessor
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from hermes.cli.tui.composer import Composer
 from hermes.cli.tui.event_view import EventView
-from hermes.cli.tui.menu import QUIET_SECONDS, MenuQueue
-from hermes.cli.tui.status_line import SessionStatus, fit_parts, format_parts
-from hermes.cli.tui.synchronized_output import SynchronizedOutput
+from hermes.cli.tui.menu import QUIET_SECONDS, ChoiceMenu, MenuQueue
 from hermes.cli.tui.terminal_style import TerminalStyle
 from hermes.config.display import EditingMode
+from hermes.core.events import EpochBegan, Event, RequestEnded, TurnEnded
+from hermes.core.usage import Certainty, Cost, Usage
+from hermes.i18n.formats import format_compact
 from hermes.i18n.messages import tr
-from hermes.util.text import strip_control_characters, to_one_line
+from hermes.markup.cells import measure_width
+from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
 
+_ALARM_SHARE = 0.8
+"""Share of the window above which the context is shown as a warning."""
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronised output: a terminal that knows it draws what stands between at once; others ignore both."""
 _MAX_COMPLETIONS = 8
+_COLOR_SEQUENCES = re.compile("(\x1b\\[[0-9;]*m)")
+T = TypeVar("T")
+MAX_SHELL_LINES = 200
+"""Lines shown of the output of a shell command of the person's own."""
+TICK_SECONDS = 0.25
+"""Seconds between two drawings of elapsed times."""
+_RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x1b[?25h"
+"""Undoes what a killed program leaves: mouse, second screen, insert mode, no wrapping, a hidden cursor. None
+of it does anything to a terminal that is in order.
+"""
+_MAX_BYTES = 65_536
 
 
-class LayoutSources:
-    """The callbacks from which the layout gets what it shows. Each returns fragments, or whether something is shown."""
+class SessionStatus(Struct, frozen=True, kw_only=True):
+    """The session's status as it is known now."""
 
-    def __init__(
-        self,
-        *,
-        live: Callable[[], StyleAndTextTuples],
-        status: Callable[[], StyleAndTextTuples],
-        prompt: Callable[[], StyleAndTextTuples],
-        menu: Callable[[], bool],
-        status_shown: Callable[[], bool],
-    ) -> None:
-        self.live = live
-        self.status = status
-        self.prompt = prompt
-        self.menu = menu
-        self.status_shown = status_shown
+    model: str = ""
+    window: int | None = None
+    prompt_tokens: int = 0
+    """Tokens of the last prompt."""
+    usage: Usage = Usage()
+    """The usage of this session, in this process and before it."""
+    cost: Cost = Cost()
+    session: str = ""
+    place: str = ""
+    """The sandbox or back end that runs commands, in a word."""
+    yolo: bool = False
+    waiting: int = 0
+    goal: str = ""
+    """The progress towards the session's goal; empty without one."""
 
-
-def build_layout(composer: Composer, sources: LayoutSources) -> Layout:
-    """Build the layout, with the input line in focus."""
-    search = SearchBufferControl()
-    control = BufferControl(
-        buffer=composer.buffer,
-        search_buffer_control=search,
-        preview_search=True,
-        input_processors=[
-            HighlightIncrementalSearchProcessor(),
-            AppendAutoSuggestion(),
-            BeforeInput(sources.prompt),
-        ],
-    )
-    live = Window(FormattedTextControl(sources.live), wrap_lines=False, dont_extend_height=True)
-    line = Window(
-        control,
-        wrap_lines=True,
-        dont_extend_height=True,
-        height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, 3)),
-        get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
-    )
-    completions = Window(
-        CompletionsMenuControl(),
-        height=Dimension(min=1, max=_MAX_COMPLETIONS),
-        dont_extend_height=True,
-        style="class:completion-menu",
-    )
-    found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
-    status = Window(FormattedTextControl(sources.status), height=1, dont_extend_height=True, style="class:status")
-    return Layout(
-        HSplit(
-            [
-                live,
-                line,
-                ConditionalContainer(found, is_searching),
-                ConditionalContainer(completions, has_completions & ~Condition(sources.menu)),
-                ConditionalContainer(status, Condition(sources.status_shown) & ~is_searching),
-            ]
-        ),
-        focused_element=line,
-    )
+    def apply_event(self, event: Event) -> "SessionStatus":
+        """Return the status after this event."""
+        match event:
+            case RequestEnded() if event.usage is not None:
+                return structs.replace(self, prompt_tokens=event.usage.input + event.usage.output)
+            case TurnEnded():
+                last = event.last_prompt_tokens or self.prompt_tokens
+                total = self.usage + event.usage
+                return structs.replace(self, usage=total, cost=self.cost + event.cost, prompt_tokens=last)
+            case EpochBegan() if event.number > 1:
+                return structs.replace(self, model=event.model)
+            case _:
+                return self
 
 
-class KeyActions(Struct, frozen=True):
-    """The actions of the chat that keys trigger."""
+def format_parts(status: SessionStatus) -> list[tuple[str, str]]:
+    """Return styles and texts of the line's parts, the most important first."""
+    found = [("status.model", to_one_line(escape_unseen_characters(status.model), 40))] if status.model else []
+    if status.yolo:
+        found.append(("status.alarm", tr("NO QUESTIONS")))
+    if status.waiting:
+        found.append(("status.waiting", tr("{n} waiting", n=status.waiting)))
+    if status.goal:
+        found.append(("status.waiting", status.goal))
+    if status.prompt_tokens:
+        found.append(_format_context(status))
+    if (rate := status.usage.hit_rate) is not None:
+        found.append(("status", tr("cache {percent}%", percent=round(rate * 100))))
+    if status.usage.total:
+        found.append(("status", format_cost(status.cost)))
+    if status.place:
+        found.append(("status", escape_unseen_characters(status.place)))
+    if status.session:
+        found.append(("status.session", to_one_line(escape_unseen_characters(status.session), 32)))
+    return found
 
-    stop: Callable[[], None]
-    end: Callable[[], None]
-    clear: Callable[[], None]
-    unfold: Callable[[], None]
-    thoughts: Callable[[], None]
-    picture: Callable[[], None]
-    edit: Callable[[], None]
+
+def _format_context(status: SessionStatus) -> tuple[str, str]:
+    used = format_compact(status.prompt_tokens)
+    if not status.window:
+        return "status", tr("context {used}", used=used)
+    share = status.prompt_tokens / status.window
+    text = tr("context {percent}% of {window}", percent=round(share * 100), window=format_compact(status.window))
+    return ("status.alarm" if share >= _ALARM_SHARE else "status"), text
 
 
-def build_key_bindings(composer: Composer, menus: MenuQueue, actions: KeyActions) -> KeyBindings:
-    """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
-    keys = KeyBindings()
-    free = ~Condition(menus.is_listening)
-    _bind_line_keys(keys, composer, menus, free)
-    for key in ("c-c", "<sigint>"):
-        keys.add(key, eager=True)(_run_action(actions.stop))
-    for names, action in (
-        (("c-l",), actions.clear),
-        (("c-o",), actions.unfold),
-        (("c-t",), actions.thoughts),
-        (("c-v",), actions.picture),
-        (("c-x", "c-e"), actions.edit),
-    ):
-        keys.add(*names, filter=free)(_run_action(action))
-    empty = Condition(lambda: not composer.buffer.text)
-    keys.add("c-d", filter=free & empty)(_run_action(actions.end))
+def format_cost(cost: Cost) -> str:
+    """Format the cost, with a mark where it is not certain."""
+    if cost.usd is None:
+        return tr("no price known")
+    amount = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.nano else f"${cost.usd:.4f}".rstrip("0")
+    return f"≥ {amount}" if cost.certainty is Certainty.UNKNOWN else amount
 
-    @keys.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
 
-    _bind_menu_keys(keys, composer, menus)
-    return keys
+def fit_parts(found: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
+    """Return as many parts as fit the width, with dots between them."""
+    shown: list[tuple[str, str]] = []
+    room = width - 1
+    for style, text in found:
+        need = measure_width(text) + (3 if shown else 1)
+        if need > room:
+            break
+        shown += [("class:status", " · " if shown else " "), (f"class:{style}", text)]
+        room -= need
+    return shown
+
+
+class SynchronizedOutput(Vt100_Output):
+    """Holds back what is written while `held`, so that it leaves together with the drawing that follows."""
+
+    def __init__(self, term: str, depth: ColorDepth | None, *, synchronised: bool) -> None:
+        import os
+
+        def read_size() -> Size:
+            rows, columns = 0, 0
+            for stream in (sys.__stdout__, sys.__stdin__):
+                try:
+                    columns, rows = os.get_terminal_size(stream.fileno() if stream is not None else 1)
+                    break
+                except (OSError, ValueError):
+                    continue
+            return Size(rows=max(rows or 24, 2), columns=max(columns or 80, 2))
+
+        super().__init__(sys.stdout, read_size, term=term, default_color_depth=depth, enable_cpr=False)
+        self._marks = (_BEGIN, _END) if synchronised else ("", "")
+        self.held = False
+
+    def hold_output(self) -> None:
+        """Hold back what is written from now on until `release_output`."""
+        if not self.held:
+            self.write_raw(self._marks[0])
+        self.held = True
+
+    def release_output(self) -> None:
+        """Let out what was held back with the next drawing."""
+        self.held = False
+
+    def finish_frame(self) -> None:
+        """Tell the terminal that the drawing is done and may be shown."""
+        if self._marks[1]:
+            self.write_raw(self._marks[1])
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is there, unless it is held back."""
+        if not self.held:
+            super().flush()
 
 
 def _bind_line_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue, free: Filter) -> None:
@@ -204,27 +247,25 @@ def _bind_menu_keys(keys: KeyBindings, composer: Composer, menus: MenuQueue) -> 
     filters = Condition(menus.is_filtering)
     takes = Condition(lambda: menus.should_take_enter(composer.buffer.text))
 
-    for names, act, when in (
-        (("up", "c-p", "s-tab"), lambda: menus.move_choice(-1), listens),
-        (("down", "c-n", "tab"), lambda: menus.move_choice(1), listens),
-        (("enter",), menus.accept_choice, takes),
-        (("escape", "c-d"), menus.dismiss, listens),
-        (("backspace",), menus.erase_letter, filters),
-    ):
+    bindings: tuple[tuple[tuple[str, ...], Callable[[ChoiceMenu], None], Filter], ...] = (
+        (("up", "c-p", "s-tab"), lambda menu: menu.move_choice(-1), listens),
+        (("down", "c-n", "tab"), lambda menu: menu.move_choice(1), listens),
+        (("enter",), ChoiceMenu.accept_choice, takes),
+        (("escape", "c-d"), ChoiceMenu.dismiss, listens),
+        (("backspace",), ChoiceMenu.erase_letter, filters),
+    )
+    for names, act, when in bindings:
         for name in names:
-            keys.add(name, filter=when, eager=True)(_run_action(act))
+            keys.add(name, filter=when, eager=True)(_run_action(partial(menus.change_menu, act)))
 
     @keys.add(Keys.Any, filter=filters, eager=True)
     def _(event: KeyPressEvent) -> None:
-        menus.add_letters(event.data)
+        menus.change_menu(lambda menu: menu.add_letters(event.data))
 
     @keys.add(Keys.Any, filter=listens & ~filters, eager=True)
     def _(event: KeyPressEvent) -> None:
         menus.note_other_key()
         composer.buffer.insert_text(event.data * event.arg)
-
-
-_COLOR_SEQUENCES = re.compile("(\x1b\\[[0-9;]*m)")
 
 
 def parse_fragments(lines: list[str]) -> StyleAndTextTuples:
@@ -255,18 +296,6 @@ def _apply_sequence(before: str, sequence: str) -> str:
     drawn = ANSI(f"{sequence}x").__pt_formatted_text__()
     own = str(drawn[-1][0]) if drawn else ""
     return f"{before} {own}".strip()
-
-
-T = TypeVar("T")
-
-MAX_SHELL_LINES = 200
-"""Lines shown of the output of a shell command of the person's own."""
-TICK_SECONDS = 0.25
-"""Seconds between two drawings of elapsed times."""
-_RESET_TERMINAL = "\x1b[0m\x1b[?1000;1002;1003;1006l\x1b[?1047l\x1b[4l\x1b[?7h\x1b[?25h"
-"""Undoes what a killed program leaves: mouse, second screen, insert mode, no wrapping, a hidden cursor. None
-of it does anything to a terminal that is in order.
-"""
 
 
 class ScreenCallbacks(Struct, frozen=True):
@@ -306,27 +335,10 @@ class Screen:
         self.application: Application[None] = self._build_application()
 
     def _build_application(self) -> Application[None]:
-        sources = LayoutSources(
-            live=self._render_live,
-            status=self._render_status,
-            prompt=self._render_prompt,
-            menu=lambda: self.menus.menu is not None,
-            status_shown=lambda: self.terminal_style.display.status_bar,
-        )
-        callbacks = self._callbacks
-        actions = KeyActions(
-            stop=self._handle_interrupt,
-            end=callbacks.end,
-            clear=self.clear,
-            unfold=self._show_results,
-            thoughts=self._show_reasoning,
-            picture=callbacks.picture,
-            edit=callbacks.edit,
-        )
         made: Application[None] = Application(
-            layout=build_layout(self.composer, sources),
-            key_bindings=build_key_bindings(self.composer, self.menus, actions),
-            style=Style.from_dict(self.terminal_style.resolve_styles()),
+            layout=self._build_layout(),
+            key_bindings=self._build_key_bindings(),
+            style=Style.from_dict(self.terminal_style.theme.resolve_styles()),
             editing_mode=KeySet.VI if self.terminal_style.display.editing_mode is EditingMode.VI else KeySet.EMACS,
             output=self._output,
             erase_when_done=True,
@@ -338,6 +350,79 @@ class Screen:
         made.before_render += lambda _: self._output.release_output()
         made.after_render += lambda _: self._output.finish_frame()
         return made
+
+    def _build_layout(self) -> Layout:
+        """Build the layout, with the input line in focus."""
+        search = SearchBufferControl()
+        control = BufferControl(
+            buffer=self.composer.buffer,
+            search_buffer_control=search,
+            preview_search=True,
+            input_processors=[
+                HighlightIncrementalSearchProcessor(),
+                AppendAutoSuggestion(),
+                BeforeInput(self._render_prompt),
+            ],
+        )
+        live = Window(FormattedTextControl(self._render_live), wrap_lines=False, dont_extend_height=True)
+        line = Window(
+            control,
+            wrap_lines=True,
+            dont_extend_height=True,
+            height=lambda: Dimension(min=1, max=max(get_app().output.get_size().rows // 3, 3)),
+            get_line_prefix=lambda number, wrapped: "  " if number or wrapped else "",
+        )
+        completions = Window(
+            CompletionsMenuControl(),
+            height=Dimension(min=1, max=_MAX_COMPLETIONS),
+            dont_extend_height=True,
+            style="class:completion-menu",
+        )
+        found = Window(search, height=1, get_line_prefix=lambda number, wrapped: tr("search back: "))
+        status = Window(
+            FormattedTextControl(self._render_status), height=1, dont_extend_height=True, style="class:status"
+        )
+        return Layout(
+            HSplit(
+                [
+                    live,
+                    line,
+                    ConditionalContainer(found, is_searching),
+                    ConditionalContainer(
+                        completions, has_completions & ~Condition(lambda: self.menus.menu is not None)
+                    ),
+                    ConditionalContainer(
+                        status, Condition(lambda: self.terminal_style.display.status_bar) & ~is_searching
+                    ),
+                ]
+            ),
+            focused_element=line,
+        )
+
+    def _build_key_bindings(self) -> KeyBindings:
+        """Build the chat's own key bindings; those of emacs or vi come from prompt_toolkit."""
+        keys, composer, menus = KeyBindings(), self.composer, self.menus
+        free = ~Condition(menus.is_listening)
+        _bind_line_keys(keys, composer, menus, free)
+        for key in ("c-c", "<sigint>"):
+            keys.add(key, eager=True)(_run_action(self._handle_interrupt))
+        for names, action in (
+            (("c-l",), self.clear),
+            (("c-o",), self._show_results),
+            (("c-t",), self._show_reasoning),
+            (("c-v",), self._callbacks.picture),
+            (("c-x", "c-e"), self._callbacks.edit),
+        ):
+            keys.add(*names, filter=free)(_run_action(action))
+        empty = Condition(lambda: not composer.buffer.text)
+        keys.add("c-d", filter=free & empty)(_run_action(self._callbacks.end))
+
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            event.app.suspend_to_background()
+
+        _bind_menu_keys(keys, composer, menus)
+        return keys
 
     async def run(self) -> None:
         """Show everything until `leave_screen`. Raises EOFError when the terminal is gone."""
@@ -402,7 +487,7 @@ class Screen:
 
     def apply_display(self) -> None:
         """Apply changed colors and keys."""
-        self.application.style = Style.from_dict(self.terminal_style.resolve_styles())
+        self.application.style = Style.from_dict(self.terminal_style.theme.resolve_styles())
         vi = self.terminal_style.display.editing_mode is EditingMode.VI
         self.application.editing_mode = KeySet.VI if vi else KeySet.EMACS
         self.request_redraw()
@@ -436,7 +521,6 @@ class Screen:
             interrupted_text, buffer.text = buffer.text, default
             buffer.cursor_position = len(default)
             self._answering = True
-            """Whether the input line belongs to an answer now."""
             self.request_redraw()
             return await answer
         finally:
@@ -457,13 +541,12 @@ class Screen:
 
     def _note_key(self) -> None:
         self._key_at = asyncio.get_running_loop().time()
-        """When a key was last pressed, on the loop's clock."""
         self.menus.note_any_key()
 
     def _handle_interrupt(self) -> None:
         """Handle Ctrl-C: dismiss a question, else stop what runs, else clear the line."""
         if self.menus.menu is not None:
-            self.menus.dismiss()
+            self.menus.change_menu(ChoiceMenu.dismiss)
         elif self._answer is not None:
             if not self._answer.done():
                 self._answer.set_result(None)
@@ -471,10 +554,10 @@ class Screen:
             self._callbacks.stop()
 
     def _show_results(self) -> None:
-        self.view.tell_lines(self.view.format_results() or [tr("There is nothing to unfold.")])
+        self.view.tell_lines(self.view.calls.format_results() or [tr("There is nothing to unfold.")])
 
     def _show_reasoning(self) -> None:
-        self.view.tell_lines(self.view.format_reasoning() or [tr("The model has shown no reasoning yet.")])
+        self.view.tell_lines(self.view.answer.format_reasoning() or [tr("The model has shown no reasoning yet.")])
 
     # What is drawn.
 
@@ -509,9 +592,6 @@ class Screen:
             self._ticking = None
         with contextlib.suppress(RuntimeError):
             self.view.flush()
-
-
-_MAX_BYTES = 65_536
 
 
 def take_typed_lines(source: Input) -> None:

@@ -9,6 +9,7 @@ from hermes.config.display import DisplaySettings
 from hermes.core.errors import UsageError
 from hermes.i18n.formats import format_duration
 from hermes.i18n.messages import tr
+from hermes.markup.cells import measure_width, sanitize_line, truncate_text, wrap_text
 
 if TYPE_CHECKING:
     from hermes.cli.render.markdown import MarkdownRenderer
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _MIN_WIDTH = 10
 _MARKS = {"person": "›", "warning": "!", "notice": "·", "prompt": "›"}
 _ASCII_MARKS = {"person": ">", "warning": "!", "notice": "-", "prompt": ">"}
+_MIN_SHOWN_SECONDS = 0.1
+"""Seconds below which a call's duration is not shown."""
 
 
 class MarkdownStream:
@@ -44,10 +47,6 @@ class MarkdownStream:
         """Return the last lines of the text; the next `feed` begins another one."""
         markdown, self._markdown = self._markdown, None
         return markdown.close() if markdown is not None else []
-
-
-_MIN_SHOWN_SECONDS = 0.1
-"""Seconds below which a call's duration is not shown."""
 
 
 class TerminalStyle:
@@ -97,10 +96,6 @@ class TerminalStyle:
         """Return the names of the skins: the built-in ones and the person's own."""
         return tuple({**SKINS, **self.display.skins})
 
-    def resolve_styles(self) -> dict[str, str]:
-        """Return the skin as prompt_toolkit's `Style.from_dict` takes it."""
-        return self.theme.resolve_styles()
-
     @property
     def unicode(self) -> bool:
         """Whether marks and lines beyond ASCII are used."""
@@ -118,8 +113,6 @@ class TerminalStyle:
 
     def paint(self, style: str, text: str) -> str:
         """Return one line in that style."""
-        from hermes.markup.cells import sanitize_line
-
         return self.theme.paint(style, sanitize_line(text))
 
     def get_mark(self, name: str) -> str:
@@ -128,21 +121,15 @@ class TerminalStyle:
 
     def cut_text(self, text: str, width: int) -> str:
         """Return as much of the text as fits into `width` cells, on one line."""
-        from hermes.markup.cells import sanitize_line, truncate_text
-
         return truncate_text(sanitize_line(text), width, "…" if self.unicode else "...")
 
     def wrap_paragraphs(self, style: str, text: str, indent: int = 0) -> list[str]:
         """Wrap the text at words; lines after the first one are indented."""
-        from hermes.markup.cells import sanitize_line
-
         return [
             one for line in text.split("\n") for one in self._wrap_line(style, sanitize_line(line).rstrip(), indent)
         ]
 
     def _wrap_line(self, style: str, line: str, indent: int) -> list[str]:
-        from hermes.markup.cells import measure_width, wrap_text
-
         room = self.line_width
         lead = line[:indent] if measure_width(line[:indent]) == indent and room - indent >= _MIN_WIDTH else ""
         rest, paint = line[len(lead) :], self.theme.paint
@@ -165,6 +152,6 @@ class TerminalStyle:
 
     def render_diff(self, lines: Sequence[str], most: int) -> list[str]:
         """Render `most` lines of a unified diff."""
-        from hermes.cli.render.diff import format_diff
+        from hermes.cli.render.code import format_diff
 
         return [f"  {one}" for one in format_diff(self.theme, lines, self.line_width - 2, most)]

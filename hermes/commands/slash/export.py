@@ -1,4 +1,4 @@
-"""`/export` (also `/save`) and `/snapshot`: write this conversation, or the whole home, to a file.
+"""`/export` (also `/save`): write this conversation to a file.
 
 `/prompt`, `/image`, `/paste`, `/copy`: compose the next message, and copy answers.
 """
@@ -11,9 +11,7 @@ from pathlib import Path
 from hermes.commands.command import TERMINAL_ONLY, CommandCall, CommandGroup, SlashCommand
 from hermes.commands.context import MenuOption, Terminal
 from hermes.core.errors import NotFoundError, StoreError, UsageError
-from hermes.core.events import Level
 from hermes.core.messages import Role
-from hermes.i18n.formats import format_compact, format_time
 from hermes.i18n.messages import N_, tr
 from hermes.runtime.mailbox import InboundMessage
 from hermes.util.text import escape_unseen_characters, strip_control_characters, to_one_line
@@ -64,51 +62,6 @@ async def complete_export(_call: CommandCall) -> Sequence[MenuOption]:
     return [MenuOption("--format"), *(MenuOption(form) for form in _FORMATS)]
 
 
-async def manage_backups(call: CommandCall) -> None:
-    """Create a backup of the home, or list the backups."""
-    from hermes.admin.backup import create_backup, list_backups
-
-    on = call.context.app.services
-    match call.words:
-        case [] | ["list"]:
-            rows = await asyncio.to_thread(list_backups, on.environ)
-            lines = [
-                f"  {row['name']}  {format_time(float(str(row['made_at'])))}  {format_compact(_size_bytes(row))}B"
-                for row in rows
-            ]
-            call.context.tell(
-                "\n".join(escape_unseen_characters(line) for line in lines) or tr("There is no backup yet.")
-            )
-            call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` puts one back."))
-        case ["create"]:
-            made = await asyncio.to_thread(create_backup, on.environ)
-            call.context.tell(
-                tr(
-                    "Made: {file} ({size}B)",
-                    file=escape_unseen_characters(str(made["file"])),
-                    size=format_compact(_size_bytes(made)),
-                )
-            )
-            if made["keys"]:
-                call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
-        case ["restore" | "prune", *_]:
-            raise UsageError(
-                N_("A home is put back while no chat is open."),
-                N_("`hermes restore FILE`; /snapshot list names them."),
-            )
-        case _:
-            raise UsageError(N_("/snapshot takes `create`, `list` or nothing."))
-
-
-def _size_bytes(row: dict[str, object]) -> int:
-    return int(str(row["bytes"]))
-
-
-async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
-    """Complete the subcommands."""
-    return [MenuOption("create"), MenuOption("list")]
-
-
 _EXPORT_COMMANDS = (
     SlashCommand(
         name="export",
@@ -118,15 +71,6 @@ _EXPORT_COMMANDS = (
         group=CommandGroup.SESSION,
         run=export_conversation,
         complete=complete_export,
-    ),
-    SlashCommand(
-        name="snapshot",
-        aliases=("snap",),
-        about=N_("back up all that Hermes keeps, or list backups"),
-        usage=N_("[create|list]"),
-        group=CommandGroup.ABOUT,
-        run=manage_backups,
-        complete=complete_snapshot,
     ),
 )
 

@@ -1,19 +1,18 @@
 """`/help`: list the commands and keys.
 
-`/doctor`, `/config`, `/profile`, `/whoami`, `/version`, `/update`: show facts about this Hermes.
+`/config`, `/whoami`: show the settings, and who talks here.
 
 Explain in a sentence what replaces commands that people know from other agents.
 """
 
 import asyncio
-import os
 from collections.abc import Sequence
 
 from hermes.commands.command import CommandCall, CommandGroup, CommandRegistry, RunCommand, SlashCommand
 from hermes.commands.context import MenuOption
 from hermes.core.errors import NotFoundError
-from hermes.i18n.messages import N_, join_sentences, localize, tr
-from hermes.util.text import escape_confusable_characters, escape_unseen_characters, to_one_line
+from hermes.i18n.messages import N_, tr
+from hermes.util.text import escape_unseen_characters, to_one_line
 
 _NAME_WIDTH = 24
 
@@ -86,27 +85,6 @@ _HELP_COMMAND = SlashCommand(
 )
 
 
-_STATE_MARKS = {"ok": "ok", "warning": "! "}
-
-
-async def run_doctor(call: CommandCall) -> None:
-    """Examine the machine and the home; nothing is changed."""
-    call.require_no_arguments()
-    from hermes.admin.doctor import check_home
-    from hermes.admin.status import summarize_health
-
-    environ = call.context.app.services.environ
-    lines = await summarize_health(environ, call.context.app.options.cwd or os.getcwd())
-    checks = await check_home(environ)
-    lines += [
-        f"{_STATE_MARKS.get(one.state, '!!')} {one.name:<12} {join_sentences(localize(one.said), localize(one.advice))}"
-        for one in checks
-    ]
-    call.context.tell("\n".join(escape_confusable_characters(line) for line in lines))
-    if any(one.state != "ok" for one in checks):
-        call.context.tell(tr("`hermes doctor --fix` fixes what is safe to fix."))
-
-
 async def show_config(call: CommandCall) -> None:
     """Show the settings and their sources; keys are never shown."""
     from hermes.admin.config import get_setting, list_settings
@@ -117,7 +95,7 @@ async def show_config(call: CommandCall) -> None:
         call.context.tell(_format_setting(row))
         return
     found = [row for row in await asyncio.to_thread(list_settings, environ) if row["source"] != "default"]
-    lines = [_format_setting(row) for row in found] or [tr("Nothing is set; everything has its default.")]
+    lines = [_format_setting(row) for row in found] or [tr("Nothing is set; every setting has its default.")]
     call.context.tell("\n".join([tr("Set in {file}:", file=escape_unseen_characters(str(home.config_file))), *lines]))
     call.context.tell(tr("`hermes config set KEY VALUE` changes one; chats that begin later have it."))
 
@@ -135,20 +113,6 @@ async def complete_config(call: CommandCall) -> Sequence[MenuOption]:
     ]
 
 
-async def show_profile(call: CommandCall) -> None:
-    """Show the profile in use and its folder."""
-    call.require_no_arguments()
-    from hermes.config.home import find_current_profile
-
-    on = call.context.app.services
-    name = find_current_profile(on.environ)
-    folder = escape_unseen_characters(str(on.home.root))
-    if name:
-        call.context.tell(tr("Profile {name}, in {folder}. `hermes profile list` shows all.", name=name, folder=folder))
-    else:
-        call.context.tell(tr("No profile: HERMES_HOME names {folder}.", folder=folder))
-
-
 async def show_identity(call: CommandCall) -> None:
     """Show who talks here and what they may do."""
     call.require_no_arguments()
@@ -157,51 +121,13 @@ async def show_identity(call: CommandCall) -> None:
     call.context.tell(tr("{user}, at this terminal: you may use every command.", user=escape_unseen_characters(user)))
 
 
-async def show_version(call: CommandCall) -> None:
-    """Show the version of Hermes."""
-    call.require_no_arguments()
-    from hermes import __version__
-
-    call.context.tell(tr("Hermes {version}", version=__version__))
-
-
-async def describe_update(call: CommandCall) -> None:
-    """Show what would update this Hermes; nothing is done, and the network is not used."""
-    call.require_no_arguments()
-    import shlex
-
-    from hermes.admin.update import Updater, detect_installation
-
-    updater = Updater(detect_installation(), call.context.app.services.environ)
-    row = await asyncio.to_thread(updater.describe_installation)
-    command = row["command"]
-    assert isinstance(command, list)
-    where = tr(
-        "Hermes {version}, in {folder}.", version=row["version"], folder=escape_unseen_characters(str(row["root"]))
-    )
-    call.context.tell(where)
-    if command:
-        call.context.tell(
-            tr(
-                "`hermes update`, outside of a chat, would back up the home and run: {command}",
-                command=shlex.join(command),
-            )
-        )
-    else:
-        call.context.tell(tr("It is unknown how Hermes was installed; update it the same way."))
-
-
 _ABOUT_COMMANDS = tuple(
     SlashCommand(
         group=CommandGroup.ABOUT, name=name, aliases=aliases, about=about, usage=usage, run=run, complete=complete
     )
     for name, aliases, about, usage, run, complete in (
-        ("doctor", (), N_("examine this machine and what Hermes keeps"), "", run_doctor, None),
         ("config", (), N_("what is set, and where it comes from"), N_("[key]"), show_config, complete_config),
-        ("profile", (), N_("the profile in use and its folder"), "", show_profile, None),
         ("whoami", (), N_("who talks here, and what they may do"), "", show_identity, None),
-        ("version", ("v",), N_("the version of Hermes"), "", show_version, None),
-        ("update", (), N_("what would update Hermes; nothing is done"), "", describe_update, None),
     )
 )
 
@@ -213,7 +139,7 @@ _REPLACEMENTS = (
         N_("Keys and settings are read when Hermes starts: leave, and `hermes --continue` goes on here."),
     ),
     ("debug", (), N_("/doctor and `hermes logs` tell what there is to know; nothing is uploaded anywhere.")),
-    ("plugins", (), N_("Plug-ins are Python packages; `hermes doctor` and `hermes tools` show what they brought.")),
+    ("plugins", (), N_("Plug-ins are Python packages; `hermes doctor` and `hermes tools` show what they add.")),
     ("learn", (), N_("Say it in a message: “Make a skill of …”. /skills pending shows what came of it.")),
     ("curator", (), N_("/skills shows how skills are used, and /skills rollback NAME takes a change back.")),
     ("bundles", (), N_("There are no bundles of skills; a skill can name others. /skills lists them.")),
@@ -228,7 +154,7 @@ _REPLACEMENTS = (
     (
         "approve",
         ("deny",),
-        N_("A question is answered where it is shown; /approvals shows those that wait elsewhere."),
+        N_("Answer a question where it is shown; /approvals lists those that wait elsewhere."),
     ),
 )
 

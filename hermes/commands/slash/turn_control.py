@@ -130,19 +130,19 @@ async def compress_conversation(call: CommandCall) -> None:
     undo = bool(call.text)
     done = await call.context.actor.compress(undo=undo)
     if undo:
-        told = tr("It stands here again as it was.") if done else tr("There is nothing that could be put back.")
+        told = tr("It is restored as it was.") if done else tr("There is nothing to restore.")
         call.context.tell(told)
 
 
 async def complete_compress(_call: CommandCall) -> Sequence[MenuOption]:
     """Complete the only option."""
-    return [MenuOption("--undo", tr("put back what was condensed last"))]
+    return [MenuOption("--undo", tr("restore what was condensed last"))]
 
 
 _COMPRESS_COMMAND = SlashCommand(
     name="compress",
     aliases=("compact",),
-    about=N_("condense the older part of this conversation; `--undo` puts it back"),
+    about=N_("condense the older part of this conversation; `--undo` restores it"),
     usage=N_("[--undo]"),
     group=CommandGroup.SESSION,
     run=compress_conversation,

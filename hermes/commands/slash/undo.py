@@ -37,7 +37,7 @@ async def undo_turns(call: CommandCall) -> None:
     """Undo the last turns and their file changes; the first undone message can be edited again."""
     done = await _session_undo(call).undo_turns(_parse_count(call, default=1))
     told = tr_plural("{n} turn was taken back.", "{n} turns were taken back.", done.turns)
-    call.context.tell(told + (" " + tr("/redo brings it back until something new is said.") if done.redo else ""))
+    call.context.tell(told + (" " + tr("/redo restores it until you send the next message.") if done.redo else ""))
     _report_files(call, done.files)
     call.context.prefill_input(done.text)
     await call.context.refresh_view()
@@ -149,7 +149,7 @@ def _format_names(files: Sequence[str]) -> str:
 async def create_branch(call: CommandCall) -> None:
     """Continue in a new session that begins with this conversation; this one stays as it is."""
     if not call.context.actor.conversation.messages:
-        call.context.tell(tr("Nothing was said in this session yet: there is nothing to branch from."))
+        call.context.tell(tr("This session has no messages yet, so there is nothing to branch from."))
         return
     made = await _session_undo(call).create_branch(call.text)
     await call.context.open_session(made.id, greet=False)
@@ -174,7 +174,7 @@ COMMANDS = (
     ),
     SlashCommand(
         name="redo",
-        about=N_("bring back what /undo took back last"),
+        about=N_("redo what /undo undid last"),
         group=CommandGroup.SESSION,
         run=redo_turns,
         while_busy=False,

@@ -40,6 +40,7 @@ from hermes.execution.sandbox.probe import SandboxMechanism, SandboxProbe, Sandb
 from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_
 from hermes.safety.paths import PROJECT_FILES, is_or_below
 
 _SERVICE_VARIABLES = frozenset(
@@ -307,7 +308,11 @@ class SandboxBackend:
             return why
         path = hidden_path(output, layout, cwd, self._policy.homes)
         why = path and (explain_grant_refusal(path, self._policy) or _HIDDEN)
-        return f"the sandbox hides {path} from commands, whether it exists or not: {why}" if path else ""
+        return (
+            N_("the sandbox hides {path} from commands, whether it exists or not: {why}", path=path, why=why)
+            if path
+            else ""
+        )
 
     def grant_write(self, path: str) -> None:
         """Let this session's commands write what a person named. Raises `ToolError` for what is protected."""
@@ -398,7 +403,7 @@ class SandboxBackend:
             return self._loopbacks[network]
 
     async def _make_loopback(self, support: SandboxSupport, network: NetworkMode) -> LoopbackNetwork | None:
-        reason = "no process can stand over them"
+        reason = "no process can supervise them"
         if await self._local.is_supervised():
             try:
                 return await make_loopback(build_trial(support.program), listen=network is NetworkMode.ALLOWLIST)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hermes.i18n.messages import N_
 from hermes.safety.paths import find_project_settings, is_git_shaped
 
 _MAX_FOLDERS = 50_000
@@ -168,14 +169,30 @@ class PlantedFiles:
                         _write_new(entry, folder, *before)  # the person's own settings are among them
                     else:
                         _write_new(entry, folder, clean.encode(), 0o600)
-                    return f"Settings in {path} that let git run programs were taken out; all of it is in {held}."
+                    return N_(
+                        "Settings in {path} that let git run programs were taken out; all of it is in {held}.",
+                        path=path,
+                        held=held,
+                    )
                 held = _move_aside(entry, folder)
                 if (before := self._saved_contents.get(path)) is not None:
                     _write_new(entry, folder, *before)
-                    return f"{path} was changed by a command and is as it was again; the change is in {held}."
-            return f"{path} was made by a command, and programs would run what it says: it is now {held}."
+                    return N_(
+                        "{path} was changed by a command and is as it was again; the change is in {held}.",
+                        path=path,
+                        held=held,
+                    )
+            return N_(
+                "{path} was made by a command, and programs would run what it says: it is now {held}.",
+                path=path,
+                held=held,
+            )
         except OSError as error:
-            return f"{path} was made by a command, and could not be taken away: {error.strerror}. Look at it."
+            return N_(
+                "{path} was made by a command, and could not be taken away: {strerror}. Look at it.",
+                path=path,
+                strerror=error.strerror,
+            )
 
     def _has_no_new_risk(self, path: str, text: str) -> bool:
         """Return whether all that could make git run a program stood in the settings

@@ -19,6 +19,7 @@ from hermes.execution.sandbox.seatbelt import SeatbeltSandbox
 from hermes.execution.sandbox.support import landlock_version
 from hermes.execution.sandbox.tmpdir import SandboxTmpdir
 from hermes.i18n.messages import N_
+from hermes.util.localizable import join_localizable
 from hermes.util.text import to_one_line
 
 _TRUNCATE_VERSION, _TCP_VERSION, _SCOPE_VERSION = 3, 4, 6
@@ -73,12 +74,23 @@ class SandboxSupport(Struct, frozen=True, kw_only=True):
             (N_("processes"), self.processes),
         )
         network_said = _NETWORK_NAMES.get(str(network), str(network))
-        holds_said = ", ".join(name for name, held in names if held)
+        holds_said = join_localizable(", ", (name for name, held in names if held))
         open_ = [one for one in self.gaps if detailed or one != PROCESS_COUNT_GAP]
         if not open_:
-            return f"Sandbox ({self.mechanism}): guards {holds_said}; network: {network_said}."
-        open_said = ", ".join(open_)
-        return f"Sandbox ({self.mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}."
+            return N_(
+                "Sandbox ({mechanism}): guards {holds_said}; network: {network_said}.",
+                mechanism=self.mechanism,
+                holds_said=holds_said,
+                network_said=network_said,
+            )
+        open_said = join_localizable(", ", open_)
+        return N_(
+            "Sandbox ({mechanism}): guards {holds_said}; does not guard: {open_said}; network: {network_said}.",
+            mechanism=self.mechanism,
+            holds_said=holds_said,
+            open_said=open_said,
+            network_said=network_said,
+        )
 
 
 class SandboxProbe:
@@ -118,7 +130,8 @@ class SandboxProbe:
         said = await _run_trial(SeatbeltSandbox)
         if not {"inside", "files", "keys"} <= said.keys():
             return SandboxSupport(
-                mechanism=SandboxMechanism.NONE, reason=f"Seatbelt does not work here ({said.get('error', '')})"
+                mechanism=SandboxMechanism.NONE,
+                reason=N_("Seatbelt does not work here ({get})", get=said.get("error", "")),
             )
         gaps = ("services of the system", "never tested on a Mac")
         return SandboxSupport(
@@ -131,7 +144,7 @@ class SandboxProbe:
             return "bubblewrap (bwrap) is not installed"
         said = await _run_trial(lambda *given: BubblewrapSandbox(*given, program=program, abi=0))
         if not {"inside", "files", "keys"} <= said.keys():
-            return f"bubblewrap does not work here ({said.get('error') or 'it does not hold'})"
+            return N_("bubblewrap does not work here ({get})", get=said.get("error") or "it does not hold")
         support = SandboxSupport(
             mechanism=SandboxMechanism.BUBBLEWRAP,
             files=True,
@@ -152,10 +165,12 @@ class SandboxProbe:
         if not version:
             return "the kernel has no Landlock, or it is switched off"
         if version < _TRUNCATE_VERSION:
-            return f"Landlock of this kernel (version {version}) does not keep files from being truncated"
+            return N_(
+                "Landlock of this kernel (version {version}) does not keep files from being truncated", version=version
+            )
         said = await _run_trial(lambda *given: LandlockSandbox(*given, abi=version))
         if not {"inside", "files", "keys"} <= said.keys():
-            return f"Landlock does not work here ({said.get('error') or 'it does not hold'})"
+            return N_("Landlock does not work here ({get})", get=said.get("error") or "it does not hold")
         gaps = [
             "permissions/times/attributes of files elsewhere",
             "names of files",

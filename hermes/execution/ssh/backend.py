@@ -17,6 +17,7 @@ from hermes.execution.local import LocalBackend
 from hermes.execution.remote import RemoteCommand, RemoteShell
 from hermes.execution.ssh.sync import WorkspaceSync
 from hermes.execution.supervisor import Supervisors
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 
 _HOST_PATTERN = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
@@ -96,7 +97,11 @@ class SshBackend:
         """Describe where commands run. The host is not asked: that could take its time."""
         del detailed
         folder = self._root or self._remote_folder()
-        return f"Commands run on {self._remote.where} with that account's rights, in {folder}; files are kept the same."
+        return N_(
+            "Commands run on {where} with that account's rights, in {folder}; files are kept the same.",
+            where=self._remote.where,
+            folder=folder,
+        )
 
     def take_notices(self) -> list[str]:
         """Return the notices about files that were not transferred."""

@@ -42,6 +42,7 @@ from hermes.execution.ssh.listing import (
     is_repository_control,
     parse_listing,
 )
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places, is_or_below, list_secret_paths, write_refusal
 from hermes.util.text import escape_confusable_characters, to_one_line
 
@@ -126,13 +127,23 @@ class WorkspaceSync:
         async with self._lock:
             there, is_complete = await self._list_there()
             if there is None:
-                return [f"the folder {self._root} on {self._remote.where} is gone; nothing was changed here"]
+                return [
+                    N_(
+                        "the folder {root} on {where} is gone; nothing was changed here",
+                        root=self._root,
+                        where=self._remote.where,
+                    )
+                ]
             changed, gone = self._find_differences(there)
             lines = []
             if not is_complete:
                 gone = []
                 lines.append(
-                    f"parts of {self._root} on {self._remote.where} cannot be read; what is gone there stays here"
+                    N_(
+                        "parts of {root} on {where} cannot be read; what is gone there stays here",
+                        root=self._root,
+                        where=self._remote.where,
+                    )
                 )
             here = await asyncio.to_thread(self._list_here)
             lines += self._remove_refused(changed, gone, here)
@@ -146,7 +157,8 @@ class WorkspaceSync:
                 self._known_here.pop(name, None)
             self._known_here.update((name, after[name]) for name in (*chosen, *gone) if name in after)
             lines += _shorten_lines(
-                [f"{_format_name(name)} could not be written here" for name in failed], "could not be written"
+                [N_("{format_name} could not be written here", format_name=_format_name(name)) for name in failed],
+                "could not be written",
             )
             return [*lines, *self._describe_skipped(skipped, there, "were not brought back")]
 
@@ -193,9 +205,13 @@ class WorkspaceSync:
         if not skipped:
             return []
         size = sum(listing[name].size for name in skipped) / 1e6
-        line = (
-            f"{len(skipped)} files ({size:.0f} MB, {_format_name(skipped[-1])} the largest) {what}: over "
-            f"{self._limit / 1e6:.0f} MB"
+        line = N_(
+            "{skipped} files ({size} MB, {format_name} the largest) {what}: over {limit} MB",
+            skipped=len(skipped),
+            size=format(size, ".0f"),
+            format_name=_format_name(skipped[-1]),
+            what=what,
+            limit=format(self._limit / 1000000.0, ".0f"),
         )
         if line not in self._notices:
             self._notices.append(line)
@@ -289,10 +305,20 @@ class WorkspaceSync:
             f"&& {TAR_COMMAND} | tar -xpf - --no-same-owner -C {shlex.quote(backup_folder)}"
         )
         names = to_one_line(", ".join(map(_format_name, newer[:5])))
-        what = f"{len(newer)} files had been changed on {self._remote.where} ({names})"
+        what = N_(
+            "{newer} files had been changed on {where} ({names})",
+            newer=len(newer),
+            where=self._remote.where,
+            names=names,
+        )
         if await self._remote.run_script(script, _discard_output, _encode_names(newer), seconds=_TRANSFER_SECONDS):
             chosen[:] = [name for name in chosen if name not in newer]
-            return [f"{what}; they could not be kept apart, so they stand there as they are, and differ from yours"]
+            return [
+                N_(
+                    ("{what}; they could not be kept apart, so they stay there as they are, and differ from yours"),
+                    what=what,
+                )
+            ]
         line = f"{what}; yours replace them, theirs are kept there in {backup_folder}"
         self._notices.append(line)
         return [line]
@@ -436,7 +462,11 @@ def _format_name(name: str) -> str:
 
 def _shorten_lines(lines: list[str], what: str) -> list[str]:
     """Return the first of many lines, and how many more there are."""
-    return lines if len(lines) <= _MAX_LINES else [*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more {what}"]
+    return (
+        lines
+        if len(lines) <= _MAX_LINES
+        else [*lines[:_MAX_LINES], N_("and {MAX_LINES} more {what}", MAX_LINES=len(lines) - _MAX_LINES, what=what)]
+    )
 
 
 def _discard_output(data: bytes) -> None:

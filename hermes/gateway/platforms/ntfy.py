@@ -14,8 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Sender
+from hermes.gateway.http.client import (
+    PlatformRequest,
+    PlatformResponse,
+    decode_json,
+    parse_seconds,
+    save_file,
+    send_request,
+)
 from hermes.gateway.platform import (
-    MEDIA_LIMIT,
     Capabilities,
     Descriptor,
     Platform,
@@ -29,6 +36,7 @@ from hermes.gateway.platform import (
     utf8,
 )
 from hermes.gateway.text.media import content_of
+from hermes.i18n.messages import N_
 
 _LINE_LIMIT = 8 << 20
 _OWN_TAG = "hermes"
@@ -37,7 +45,6 @@ _LIVENESS_SECONDS = 90.0
 """Seconds without a line after which the connection is dead; the server sends `keepalive` every 45."""
 _TEXT_LIMIT = 4_096
 _FILE_LIMIT = 15_000_000
-_REQUEST_SECONDS = 30.0
 
 
 class NtfyOptions(PlatformOptions, frozen=True, kw_only=True):
@@ -93,9 +100,11 @@ class NtfyPlatform(Platform):
         get = self._context.http.get(f"{self._topic}/json", params=query, headers=self._headers, timeout=limit)
         async with get as answer:
             if answer.status in (401, 403, 404):
-                raise PlatformRefusedError(f"ntfy does not let us read the topic (HTTP {answer.status}).")
+                raise PlatformRefusedError(
+                    N_("ntfy does not let us read the topic (HTTP {status}).", status=answer.status)
+                )
             if answer.status != 200:
-                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
+                raise PlatformError(N_("ntfy answered with HTTP {status}.", status=answer.status))
             yield Batch()
             async for raw in _read_lines(answer.content):
                 line = _parse_event(raw)
@@ -108,7 +117,7 @@ class NtfyPlatform(Platform):
     async def send(self, message: Outgoing) -> str:
         """Publish a message with its key as a tag, by which `find_sent` recognizes it."""
         if utf8(message.text) > _TEXT_LIMIT:  # ntfy would make a file of it
-            raise SendError(SendFault.TOO_LONG, f"ntfy takes {_TEXT_LIMIT} bytes.")
+            raise SendError(SendFault.TOO_LONG, N_("ntfy takes {TEXT_LIMIT} bytes.", TEXT_LIMIT=_TEXT_LIMIT))
         headers = {**self._headers, "Tags": f"{_OWN_TAG},{_key_tag(message.key)}"}
         if message.silent:
             headers["Priority"] = "2"
@@ -122,49 +131,33 @@ class NtfyPlatform(Platform):
         else:
             body = message.text.encode("utf-8", "replace")
             headers["Markdown"] = "no" if message.plain else "yes"
-        limit = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
+        call = PlatformRequest(method="POST", url=self._topic, headers=headers, body=body, creates=True)
+        answer = await send_request(self._context.http, call, "ntfy")
+        if answer.status != 200:
+            raise _make_error(answer)
         try:
-            async with self._context.http.post(self._topic, data=body, headers=headers, timeout=limit) as answer:
-                said = await answer.read()
-                if answer.status != 200:
-                    raise _make_error(answer.status, answer.headers.get("Retry-After"), said)
-                return msgspec.json.decode(said, type=_NtfyEvent).id
-        except aiohttp.ClientConnectorError as error:
-            raise SendError(SendFault.TRANSIENT, f"ntfy cannot be reached: {error.strerror or error}.") from None
-        except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
-            why = str(error) or type(error).__name__
-            raise SendError(SendFault.TRANSIENT, f"ntfy did not answer: {why}.", uncertain=True) from None
+            return decode_json(answer.body, _NtfyEvent).id
+        except msgspec.DecodeError as error:
+            raise SendError(
+                SendFault.TRANSIENT, N_("ntfy answered something else: {error}", error=error), uncertain=True
+            ) from None
 
     async def find_sent(self, message: Outgoing) -> str | None:
         """Search the messages that the server keeps (12 hours by default) for this one."""
-        limit = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
-        query = {"poll": "1", "since": "all", "tags": _key_tag(message.key)}
-        async with self._context.http.get(
-            f"{self._topic}/json", params=query, headers=self._headers, timeout=limit
-        ) as answer:
-            if answer.status != 200:
-                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
-            async for raw in answer.content:
-                line = _parse_event(raw)
-                if line is not None and _key_tag(message.key) in line.tags:
-                    return line.id
-        return None
+        tag = _key_tag(message.key)
+        query = {"poll": "1", "since": "all", "tags": tag}
+        call = PlatformRequest(method="GET", url=f"{self._topic}/json", headers=self._headers, query=query)
+        answer = await send_request(self._context.http, call, "ntfy")
+        if answer.status != 200:
+            raise PlatformError(N_("ntfy answered with HTTP {status}.", status=answer.status))
+        lines = map(_parse_event, answer.body.splitlines())
+        return next((line.id for line in lines if line is not None and tag in line.tags), None)
 
     async def fetch(self, attachment: Attachment, target: Path) -> None:
         """Download an attachment; only from this server."""
         if not attachment.ref.startswith(f"{self._options.server.rstrip('/')}/"):
-            raise PlatformError("It lies on another server.")
-        limit = aiohttp.ClientTimeout(total=300)
-        async with self._context.http.get(attachment.ref, headers=self._headers, timeout=limit) as answer:
-            if answer.status != 200:
-                raise PlatformError(f"ntfy answered with HTTP {answer.status}.")
-            size = 0
-            with await asyncio.to_thread(target.open, "wb") as file:
-                async for chunk in answer.content.iter_chunked(1 << 16):
-                    size += len(chunk)
-                    if size > MEDIA_LIMIT:
-                        raise PlatformError(f"It is larger than {MEDIA_LIMIT >> 20} MB.")
-                    await asyncio.to_thread(file.write, chunk)
+            raise PlatformError("It is on another server.")
+        await save_file(self._context.http, attachment.ref, target, self._headers)
 
     async def close(self) -> None:
         """Do nothing: no connection stays open between requests."""
@@ -211,11 +204,14 @@ def _key_tag(key: str) -> str:
     return "key-" + "".join(one if one.isalnum() or one in "-_" else "-" for one in key)
 
 
-def _make_error(status: int, retry_after: str | None, said: bytes) -> SendError:
-    why = f"ntfy answered with HTTP {status}: {said[:200].decode('utf-8', 'replace')}"
+def _make_error(answer: PlatformResponse) -> SendError:
+    status = answer.status
+    why = N_(
+        "ntfy answered with HTTP {status}: {decode}", status=status, decode=answer.body[:200].decode("utf-8", "replace")
+    )
     if status == 429:
-        wait = float(retry_after) if retry_after and retry_after.isdecimal() else 10.0
-        return SendError(SendFault.RATE_LIMITED, why, retry_after=wait)
+        wait = parse_seconds(answer.headers.get("retry-after"))
+        return SendError(SendFault.RATE_LIMITED, why, retry_after=10.0 if wait is None else wait)
     if status == 413:
         return SendError(SendFault.TOO_LONG, why)
     named = {400: SendFault.BAD_FORMAT, 401: SendFault.FORBIDDEN, 403: SendFault.FORBIDDEN, 404: SendFault.NOT_FOUND}

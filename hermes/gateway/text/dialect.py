@@ -7,9 +7,14 @@ when they lead to the web or to a mailbox. Pictures become links: nothing is fet
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from html import escape
+from itertools import groupby
 from urllib.parse import quote as percent
 
-from hermes.markup.blocks import BlockKind
+from msgspec import Struct
+
+from hermes.gateway.platform import utf16
+from hermes.markup.blocks import QUOTE, BlockKind
 from hermes.markup.document import (
     MarkdownPart,
     align_table,
@@ -20,12 +25,25 @@ from hermes.markup.document import (
     parse_parts,
     quote_containers,
 )
-from hermes.markup.inline import Span
+from hermes.markup.inline import Span, parse_spans
 
 _LINKED = re.compile(r"(?:https?://[^\s<>]+|mailto:[^\s<>]+)$", re.IGNORECASE)
 _CALL = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
 _ZERO_WIDTH_SPACE = "\u200b"
 """An invisible character between what must not be read as one word."""
+_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_DISCORD_MARKS = re.compile(r"[\\`|<]|[*~]+|(?<![^\W_])_+|_+(?![^\W_])")
+_DISCORD_STARTS = re.compile(r"^(\s*)(#{1,3} |-# |>{1,3} |[-*+] |\d+(?=\. ))", re.MULTILINE)
+MAX_ENTITIES = 100
+"""Marked ranges that Telegram keeps of a message."""
+_WEB = re.compile(r"https?://[^\s<>]+$", re.IGNORECASE)
+_STYLES = {"strong": "bold", "emphasis": "italic", "strike": "strikethrough"}
+_RANK = {"text_link": 0, "pre": 1, "code": 2, "blockquote": 3}
+_TAGS = (("strong", "strong"), ("emphasis", "em"), ("strike", "del"))
+_PAGE = (
+    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>\n'
+    "<body>\n{body}\n</body></html>\n"
+)
 
 
 def defuse_mentions(text: str) -> str:
@@ -184,9 +202,6 @@ def _add_style(style: str, other: str) -> str:
     return style if other in style.split() or "code" in style.split() else f"{style} {other}".strip()
 
 
-_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-
-
 class _Slack(_Marked):
     """Writes Slack's mrkdwn."""
 
@@ -215,10 +230,6 @@ class _Slack(_Marked):
             return shown
         place = percent(href, safe="!#$%&'()*+,/:;=?@[]~").translate(_SLACK_ESCAPES)
         return f"<{place}>" if words == href else f"<{place}|{shown.replace('|', '¦')}>"
-
-
-_DISCORD_MARKS = re.compile(r"[\\`|<]|[*~]+|(?<![^\W_])_+|_+(?![^\W_])")
-_DISCORD_STARTS = re.compile(r"^(\s*)(#{1,3} |-# |>{1,3} |[-*+] |\d+(?=\. ))", re.MULTILINE)
 
 
 class _Discord(_Marked):
@@ -266,3 +277,247 @@ def to_slack(markdown: str) -> str:
 def to_discord(markdown: str) -> str:
     """Convert markdown to Discord's markdown."""
     return _Discord().render_text(markdown)
+
+
+class TextEntity(Struct, frozen=True, omit_defaults=True):
+    """A marked range; `offset` and `length` are in UTF-16 code units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str = ""
+    language: str = ""
+
+
+class EntityText(Struct, frozen=True):
+    """A text and its ranges, which lie beside or within each other, in the order of their beginnings."""
+
+    text: str
+    entities: tuple[TextEntity, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The text's length in UTF-16 code units."""
+        return utf16(self.text)
+
+
+def to_entity_text(markdown: str, limit: int) -> EntityText:
+    """Convert markdown to text with ranges, of at most `limit` UTF-16 code units if the markdown is not longer: a table
+    that does not fit with aligned columns stays as written, and so, at worst, does everything.
+    """
+    for compact in (False, True):
+        found = _EntityWriter(compact=compact).write_parts(parse_parts(markdown))
+        if found.size <= limit:
+            return found
+    return EntityText(markdown)
+
+
+class _EntityWriter:
+    def __init__(self, *, compact: bool) -> None:
+        self._compact = compact
+        self._text: list[str] = []
+        self._at = 0
+        self._entities: list[TextEntity] = []
+
+    def write_parts(self, parts: Sequence[MarkdownPart]) -> EntityText:
+        for quoted, group in groupby(parts, lambda part: part.containers[:1] == (QUOTE,)):
+            inside = list(group)
+            if self._text:
+                self._append_text("\n\n" if inside[0].gap else "\n")
+            begin = self._at
+            for place, part in enumerate(inside):
+                if place:
+                    self._append_text("\n\n" if part.gap else "\n")
+                self._write_part(part, part.containers[1:] if quoted else part.containers)
+            if quoted:
+                self._add_entity("blockquote", begin)
+        return EntityText("".join(self._text), _order_entities(self._entities))
+
+    def _append_text(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._at += utf16(text)
+
+    def _add_entity(self, kind: str, begin: int, url: str = "", language: str = "") -> None:
+        if self._at > begin:
+            self._entities.append(TextEntity(kind, begin, self._at - begin, url, language))
+
+    def _write_part(self, part: MarkdownPart, context: tuple[str, ...]) -> None:
+        if part.kind in (BlockKind.CODE, BlockKind.TABLE):
+            self._write_code(part, context)
+            return
+        self._append_text(first_line_prefix(context))
+        if part.kind is BlockKind.RULE:
+            self._append_text("———")
+        elif part.kind is BlockKind.TEXT:
+            self._append_text(part.text.replace("\n", f"\n{continuation_prefix(context)}"))
+        else:
+            self._write_words(part, continuation_prefix(context))
+
+    def _write_code(self, part: MarkdownPart, context: tuple[str, ...]) -> None:
+        """Write code, or a table, from the left edge on, so that it can be copied."""
+        if any(map(is_marker, context)):
+            self._append_text(first_line_prefix(context).rstrip() + "\n")
+        table = part.kind is BlockKind.TABLE
+        text = "\n".join(align_table(part)) if table and not self._compact else part.text
+        begin = self._at
+        left = continuation_prefix(quote_containers(context))
+        self._append_text(left + text.replace("\n", f"\n{left}"))
+        self._add_entity("pre", begin, language=re.sub(r"[^\w+#.-]", "", part.label))
+
+    def _write_words(self, part: MarkdownPart, left: str) -> None:
+        # What cannot be opened from a message is not a link there: its address stands behind its words.
+        spans = expand_links(part.spans, lambda href: _WEB.match(href) is not None)
+        heading = part.kind is BlockKind.HEADING
+        open_at: dict[str, int] = {}
+        for words, style, href in [*spans, ("", "", "")]:
+            styles = style.split()
+            code = "code" in styles and not href
+            self._switch_styles(open_at, set() if code or not words else _entity_styles(styles, heading=heading))
+            begin = self._at
+            self._append_text(words.replace("\n", f"\n{left}") if left else words)
+            if code:
+                self._add_entity("code", begin)
+            elif href and href != words:
+                self._add_entity("text_link", begin, url=href)
+
+    def _switch_styles(self, open_at: dict[str, int], wanted: set[str]) -> None:
+        """End the styles that are not wanted from here on, and begin those that are."""
+        for one in [one for one in open_at if one not in wanted]:
+            self._add_entity(one, open_at.pop(one))
+        for one in sorted(wanted - open_at.keys()):
+            open_at[one] = self._at
+
+
+def _entity_styles(styles: Sequence[str], *, heading: bool) -> set[str]:
+    found = {_STYLES[one] for one in styles if one in _STYLES}
+    return found | {"bold"} if heading else found
+
+
+def _order_entities(entities: Sequence[TextEntity]) -> tuple[TextEntity, ...]:
+    """Return at most `MAX_ENTITIES` ranges in order, those with more than visual effect first; none crosses another."""
+    if len(entities) > MAX_ENTITIES:
+        entities = sorted(entities, key=lambda one: _RANK.get(one.type, 9))[:MAX_ENTITIES]
+    found: list[TextEntity] = []
+    ends: list[int] = []
+    for one in sorted(entities, key=lambda one: (one.offset, -one.length)):
+        while ends and ends[-1] <= one.offset:
+            ends.pop()
+        if ends and one.offset + one.length > ends[-1]:
+            continue
+        ends.append(one.offset + one.length)
+        found.append(one)
+    return tuple(found)
+
+
+def to_html_fragment(markdown: str) -> str:
+    """Convert markdown to HTML with only the tags that Matrix allows (`org.matrix.custom.html`)."""
+    return _HtmlWriter().write_parts(parse_parts(markdown))
+
+
+def to_html_page(markdown: str) -> str:
+    """Convert markdown to a whole HTML document, for a mail."""
+    return _PAGE.replace("{body}", to_html_fragment(markdown))
+
+
+class _HtmlWriter:
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._open: list[str] = []
+        """The open elements, outermost first: `blockquote`, `ul`, `ol`; the two lists with an item open."""
+
+    def write_parts(self, parts: Sequence[MarkdownPart]) -> str:
+        for part in parts:
+            self._enter_containers(part.containers)
+            self._out.append(_render_part(part))
+        self._close_elements(0)
+        return "".join(self._out)
+
+    def _enter_containers(self, context: Sequence[str]) -> None:
+        """Close the elements that a part does not stand in, and open those that it does."""
+        self._close_elements(len(context))
+        for place, one in enumerate(context):
+            known = self._open[place] if place < len(self._open) else ""
+            name = _container_tag(one, known)
+            if known != name:
+                self._close_elements(place)
+                self._out.append(_opening_tag(name, one))
+                self._open.append(name)
+            elif is_marker(one):
+                self._close_elements(place + 1)
+                self._out.append("</li><li>")
+
+    def _close_elements(self, place: int) -> None:
+        while len(self._open) > place:
+            name = self._open.pop()
+            self._out.append(f"</li></{name}>" if name != "blockquote" else "</blockquote>")
+
+
+def _container_tag(one: str, known: str) -> str:
+    """Return the HTML tag of a level of a part's containers; `known` is what is open there."""
+    if one == QUOTE:
+        return "blockquote"
+    if is_marker(one):
+        return "ol" if one[0].isdigit() else "ul"
+    return known if known in ("ol", "ul") else "ul"
+
+
+def _opening_tag(name: str, one: str) -> str:
+    if name == "blockquote":
+        return "<blockquote>"
+    number = one[:-1]
+    return f'<ol start="{int(number)}"><li>' if name == "ol" and number.isdigit() and number != "1" else f"<{name}><li>"
+
+
+def _render_part(part: MarkdownPart) -> str:
+    match part.kind:
+        case BlockKind.HEADING:
+            return f"<h{part.level}>{_render_spans(part.spans)}</h{part.level}>\n"
+        case BlockKind.RULE:
+            return "<hr>\n"
+        case BlockKind.CODE:
+            return _render_code(part)
+        case BlockKind.TABLE:
+            return _render_table(part)
+        case BlockKind.PARAGRAPH if part.containers and is_marker(part.containers[-1]):
+            return _render_spans(part.spans)
+        case BlockKind.PARAGRAPH:
+            return f"<p>{_render_spans(part.spans)}</p>\n"
+        case _:
+            return f"<p>{_escape_text(part.text)}</p>\n"
+
+
+def _render_code(part: MarkdownPart) -> str:
+    label = "".join(one for one in part.label if one.isalnum() or one in "+-_")
+    kind = f' class="language-{label}"' if label else ""
+    return f"<pre><code{kind}>{escape(part.text, quote=False)}\n</code></pre>\n"
+
+
+def _render_table(part: MarkdownPart) -> str:
+    head, *body = part.rows
+    lines = ["<table>"]
+    if any(head):
+        lines.append(f"<thead>{_render_row(head, 'th')}</thead>")
+    lines += ["<tbody>", *(_render_row(row, "td") for row in body), "</tbody></table>\n"]
+    return "\n".join(lines)
+
+
+def _render_row(cells: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_render_spans(parse_spans(cell))}</{tag}>' for cell in cells)}</tr>"
+
+
+def _render_spans(spans: Sequence[Span]) -> str:
+    return "".join([_render_span(*one) for one in spans])
+
+
+def _render_span(words: str, style: str, href: str) -> str:
+    styles = style.split()
+    text = f"<code>{escape(words, quote=False)}</code>" if "code" in styles else _escape_text(words)
+    for name, tag in reversed(_TAGS):
+        if name in styles:
+            text = f"<{tag}>{text}</{tag}>"
+    return f'<a href="{escape(href)}">{text}</a>' if is_linkable(href) else text
+
+
+def _escape_text(words: str) -> str:
+    return escape(defuse_mentions(words), quote=False).replace("\n", "<br>\n")

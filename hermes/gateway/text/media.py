@@ -206,7 +206,7 @@ def open_checked_file(path: str, limit: int) -> BinaryIO:
         raise MediaRefusedError(N_("there is no such file")) from None
     except OSError as error:
         if os.path.islink(path):
-            raise MediaRefusedError(N_("a link stands in its place")) from None
+            raise MediaRefusedError(N_("a link took its place")) from None
         raise MediaRefusedError(N_("it cannot be read: {reason}", reason=error.strerror or "?")) from None
     try:
         _check_open_file(number, path, limit)
@@ -223,6 +223,6 @@ def _check_open_file(number: int, path: str, limit: int) -> None:
     # The folders on the way could have been swapped for links since the path was resolved.
     real = os.path.realpath(path)
     if real != path or not os.path.samestat(found, os.lstat(real)):
-        raise MediaRefusedError(N_("a link stands in its place"))
+        raise MediaRefusedError(N_("a link took its place"))
     if found.st_size > limit:
         raise MediaRefusedError(N_("it is larger than {limit} MB", limit=limit // 1_000_000))

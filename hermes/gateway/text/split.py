@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
+from hermes.gateway.platform import Capabilities
 from hermes.markup.source_spans import BLANK, NEVER, NO_FRAME, PieceFrame, find_unbreakable, iter_lines
 from hermes.util.text import clean_surrogates
 
@@ -47,6 +48,13 @@ def split_markdown(
             return pieces
         pieces = _Cutter(text, limit - room, measure).cut_pieces()
     return [f"{piece}{_piece_number(number, len(pieces), piece)}" for number, piece in enumerate(pieces, 1)]
+
+
+def split_text(text: str, can: Capabilities) -> list[str]:
+    """Split a text into messages that the platform accepts; none for an empty text."""
+    if not text.strip():
+        return []
+    return split_markdown(text, can.limit, can.measure)
 
 
 def _piece_number(number: int, count: int, piece: str = "`") -> str:
@@ -118,7 +126,6 @@ class _Cutter:
                 continue
             fits = end
             self._expected_size = max(end - start, MIN_LIMIT)
-            """The number of characters that probably fit into a piece."""
             if grown == 3 or end == size or used > self._limit * 0.9:
                 break
             grown += 1

@@ -22,6 +22,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from hermes.i18n.messages import N_
 from hermes.safety.secrets.patterns import find_secret_patterns, merge_spans
 from hermes.safety.secrets.placeholders import is_common_password
 
@@ -491,11 +492,14 @@ class Redactor:
                 continue
             if match[1] == "redacted":
                 return PlaceholderRefusal(
-                    f"{mark} stands for something that was not shown. Leave its line as it is with patch."
+                    N_("{mark} marks something that was not shown. Leave its line as it is with patch.", mark=mark)
                 )
             if len(stood.get(mark, ())) != 1:
                 return PlaceholderRefusal(
-                    f"{mark} can only be written where that secret stood before, and it did not stand here."
+                    N_(
+                        "{mark} can only be written where that secret was before, and it was not here.",
+                        mark=mark,
+                    )
                 )
         return _PLACEHOLDER.sub(lambda match: next(iter(stood.get(match[0], {match[0]}))), text)
 

@@ -345,17 +345,27 @@ def judge_path_write(host: AnalysisHost, path: str, how_said: str, subject: str,
     opened = any(is_under(path, one) for one in places.own) or is_in_own_workspace(path, places)
     own = is_under(path, places.hermes) and not opened
     if BLOCK_DEVICE.match(path):
-        host.add_finding(Verdict.DENY, "raw-disk", f"it {how_said} a disk", subject, contained=False)
+        host.add_finding(
+            Verdict.DENY, "raw-disk", N_("it {how_said} a disk", how_said=how_said), subject, contained=False
+        )
     elif own:
-        reason = f"it {how_said} {path}: Hermes' own settings and state"
+        reason = N_("it {how_said} {path}: Hermes' own settings and state", how_said=how_said, path=path)
         host.add_finding(Verdict.DENY, "own-state", reason, subject, contained=False)
     elif refused := _write_refusal(path, places):
         held = not is_in_workspace(path, places)
-        host.add_finding(Verdict.ASK, "protected-path", f"it {how_said} {path}: {refused}", subject, contained=held)
+        host.add_finding(
+            Verdict.ASK,
+            "protected-path",
+            N_("it {how_said} {path}: {refused}", how_said=how_said, path=path, refused=refused),
+            subject,
+            contained=held,
+        )
     elif _HISTORY.search(path):
         host.add_finding(Verdict.ASK, "traces", "it wipes or rewrites the history of commands", subject, contained=True)
     elif how_said == "writes" and loses_secrets(host, path, state):
-        host.add_finding(Verdict.ASK, "emptied", f"it replaces {path}, which may hold keys", subject, contained=False)
+        host.add_finding(
+            Verdict.ASK, "emptied", N_("it replaces {path}, which may hold keys", path=path), subject, contained=False
+        )
     else:
         return False
     return True
@@ -425,7 +435,7 @@ def secret_read_reason(word: Word, cwd: str, places: Places) -> str:
     named = map_to_person_home(path, places)
     if not refused and named != path:
         refused = read_refusal(named, places)
-    return f"it reads {path}: {refused}" if refused else ""
+    return N_("it reads {path}: {refused}", path=path, refused=refused) if refused else ""
 
 
 def is_own_state(path: str, reason: str, places: Places) -> bool:

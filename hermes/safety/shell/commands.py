@@ -371,7 +371,7 @@ class ShellWalk:
             call.ask("remote-exec", "it runs what it downloads or decodes")
         else:
             subject = "" if head.dynamic else call.subject()
-            reason = "which program runs is only known when it runs"
+            reason = "which program runs is only known at run time"
             self.add_finding(Verdict.ASK, "unknown-command", reason, subject, contained=True)
         call.add_effect(EffectKind.UNKNOWN)
         if not head.dynamic:
@@ -418,7 +418,7 @@ _TEXT_PATTERNS = (
 )
 
 
-_REASON = "the shell evaluates a text late, so what it runs is only known then"
+_REASON = "the shell evaluates a text at run time, so what it runs is only known then"
 
 
 def find_late_evaluation(text: str, commands: Iterable[SimpleCommand]) -> Iterator[CommandFinding | CommandEffect]:

@@ -7,6 +7,7 @@ and files that programs write.
 import re
 from collections.abc import Sequence
 
+from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.shell.call import (
     BLOCK_DEVICE,
@@ -95,7 +96,9 @@ def judge_stored_output(host: AnalysisHost, path: str, operator: str, out: Shell
         host.add_effect(EffectKind.EXHAUSTS, (operator, path), (path,))
         host.add_finding(Verdict.ASK, "fills", "it fills the disk", quote_argv((">", path)), contained=False)
     elif out.text in ("", "\n") and ">>" not in operator and path not in state.files and not is_disposable(path, host):
-        host.add_finding(Verdict.ASK, "emptied", f"it empties {path}", quote_argv((">", path)), contained=False)
+        host.add_finding(
+            Verdict.ASK, "emptied", N_("it empties {path}", path=path), quote_argv((">", path)), contained=False
+        )
 
 
 def is_disposable(path: str, host: AnalysisHost) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hermes.i18n.messages import N_
 from hermes.safety.paths import Places
 from hermes.safety.shell.words import word_set
 
@@ -55,7 +56,7 @@ def is_key_file(path: str, places: Places) -> bool:
 
 def key_read_reason(path: str) -> str:
     """Return the reason that is given for reading a file that is named like a key."""
-    return f"it reads {path}, which is called like a key"
+    return N_("it reads {path}, which is called like a key", path=path)
 
 
 def is_key_listing(name: str, args: Sequence[str], paths: Sequence[str], places: Places) -> bool:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from tree_sitter import Node
 
+from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.call import AnalysisHost, is_temporary, resolve_path
@@ -108,7 +109,7 @@ def _resolve_reference(host: AnalysisHost, name: str, state: AnalysisState) -> s
     """Return the variable that is set by a name."""
     target = state.resolve_name(name)
     if not target:
-        reason = "which variable it sets is only known when it runs"
+        reason = "which variable it sets is only known at run time"
         host.add_finding(Verdict.ASK, "hijack", reason, "", contained=True)
     return target
 
@@ -162,7 +163,9 @@ def _judge_program_variable(host: AnalysisHost, name: str, value: Word, subject:
 
 
 def _add_hijack(host: AnalysisHost, name: str, subject: str) -> None:
-    host.add_finding(Verdict.ASK, "hijack", f"{name} changes which code other programs run", subject, contained=True)
+    host.add_finding(
+        Verdict.ASK, "hijack", N_("{name} changes which code other programs run", name=name), subject, contained=True
+    )
 
 
 def _judge_folder_list(host: AnalysisHost, name: str, value: Word, subject: str, state: AnalysisState) -> None:

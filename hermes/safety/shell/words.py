@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 from tree_sitter import Node
 
+from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 
 SECRET = "secret"  # noqa: S105 - the name of a label
@@ -112,7 +113,7 @@ class WorkingFolders:
             return text
         # A change of folder may fail or be skipped: the line then runs in the one before, which must be the session's.
         return (
-            f"{quote_argv(('cd', self.current))} && {text}"
+            N_("{quote_argv} && {text}", quote_argv=quote_argv(("cd", self.current)), text=text)
             if len(self.visited) == 1 or self.visited == (self.session_folder, self.current)
             else ""
         )

@@ -106,7 +106,7 @@ def find_machine_zone(settings: Settings, environ: Mapping[str, str]) -> str:
     if datetime.now().astimezone().utcoffset() == datetime.now(UTC).utcoffset():
         return "UTC"
     raise ConfigError(
-        N_("Nobody can tell this machine's time zone."),
+        N_("The time zone of this machine is unknown."),
         N_("Name one: `--zone`, or `cron.timezone` in config.yaml, such as Europe/Berlin."),
     )
 

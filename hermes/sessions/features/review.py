@@ -165,8 +165,8 @@ class BackgroundReviewer:
                     (done if applied else waiting).append(f"{_summarize_proposal(wish)} ({number})")
             except HermesError as error:  # it does not fit what stands there: the next review may do better
                 _LOG.info("a change that a review wanted cannot be: %s", error)
-        said = [f"Kept from the last turns: {', '.join(done)}."] if done else []
-        said += [f"Worth keeping, if you say so: {', '.join(waiting)}."] if waiting else []
+        said = [N_("Kept from the last turns: {done}.", done=", ".join(done))] if done else []
+        said += [N_("Worth keeping, if you say so: {waiting}.", waiting=", ".join(waiting))] if waiting else []
         more = "`hermes memory log` and `hermes skills pending` tell more."
         nothing = "Background review: nothing new to keep."
         self._notify(Level.INFO, " ".join([*said, more]) if said else nothing)
@@ -181,7 +181,7 @@ class BackgroundReviewer:
             return ()
         origin = ChangeOrigin(
             author=RevisionAuthor.REVIEW,
-            reason=f"it was said: {to_one_line(proposal.evidence, 300)}",
+            reason=N_("it was said: {evidence}", evidence=to_one_line(proposal.evidence, 300)),
             sources=tuple(sources),
             session_id=self._session_id,
         )
@@ -204,12 +204,12 @@ class BackgroundReviewer:
         base = await self._skills.load_base(proposal.name, self._session_id)
         if proposal.action == "create":
             if base is not None:
-                raise UsageError(f"There is a skill {proposal.name} already.")
+                raise UsageError(N_("There is a skill {name} already.", name=proposal.name))
             after = {MAIN_FILE: (proposal.content.rstrip() + "\n").encode()}
         else:
             text = decode_text(base[MAIN_FILE]) if base is not None else None
             if base is None or text is None:
-                raise UsageError(f"There is no skill {proposal.name}.")
+                raise UsageError(N_("There is no skill {name}.", name=proposal.name))
             changed, _ = replace_text(
                 text, proposal.old_string, proposal.new_string, everywhere=False, display_path=MAIN_FILE
             )

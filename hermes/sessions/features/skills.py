@@ -68,6 +68,6 @@ async def attach_requested_skill(skills: SkillLibrary, inbound: InboundMessage) 
         skill = await skills.find_skill(name)
         body = await skills.read_instructions(name)
     except HermesError as error:
-        return (TextPart(f"[The skill was not brought along: {error}]", PROGRAM),)
+        return (TextPart(f"[The skill was not included: {error}]", PROGRAM),)
     await skills.count_use(name)
     return (build_skill_part(skill, body),)

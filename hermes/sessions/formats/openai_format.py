@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import UsageError
 from hermes.core.ids import new_call_id
 from hermes.core.messages import Message, Role, program_message, user_message
 from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from hermes.i18n.messages import N_
 from hermes.util.text import clean_surrogates
 
 Plain = dict[str, object]
@@ -78,7 +80,9 @@ def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
         raise UsageError("The history must be a list of messages.")
     for entry in history:
         if not isinstance(entry, Mapping):
-            raise UsageError(f"A message of the history is a {type(entry).__name__}, not a dict with role and content.")
+            raise UsageError(
+                N_("A message of the history is a {name}, not a dict with role and content.", name=type(entry).__name__)
+            )
         role = entry.get("role")
         if role == "system":
             continue
@@ -86,7 +90,10 @@ def from_openai(history: Sequence[Mapping[str, object]]) -> list[Message]:
             _append_result(messages, entry)
             continue
         if role not in ("user", "assistant"):
-            raise UsageError(f"A message of the history has the role {role!r}.", "Roles are user, assistant and tool.")
+            raise UsageError(
+                N_("A message of the history has the role {role}.", role=repr(role)),
+                "Roles are user, assistant and tool.",
+            )
         _complete_batch(messages)
         message = _parse_message(Role(role), entry)
         if messages and messages[-1].role is message.role:
@@ -162,9 +169,9 @@ def _parse_call(item: Mapping[str, object]) -> ToolCallPart | None:
 
 def _encode_json(value: object) -> str:
     try:
-        return msgspec.json.encode(value).decode()
+        return to_json(value).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"A message of the history holds what JSON cannot: {error}.") from None
+        raise UsageError(N_("A message of the history holds what JSON cannot: {error}.", error=error)) from None
 
 
 def _append_result(messages: list[Message], entry: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.core.encoding import to_json
 from hermes.core.events import TurnEnded
 from hermes.core.messages import Message
 from hermes.sessions.formats.openai_format import to_openai
@@ -34,7 +35,7 @@ async def write_trajectory(
 
     def write_file() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(file, msgspec.json.format(msgspec.json.encode(document)) + b"\n", mode=0o600, sync=False)
+        write_atomic(file, msgspec.json.format(to_json(document)) + b"\n", mode=0o600, sync=False)
 
     await asyncio.to_thread(write_file)
     return file

@@ -12,6 +12,7 @@ from hermes.config.settings import Settings, Strategy
 from hermes.core.errors import ConfigError
 from hermes.core.protocols import KeyLedger
 from hermes.core.stream import Failure
+from hermes.i18n.messages import N_
 from hermes.llm.key_pool import KeyPool, KeySlot, ProviderKeys, SingleKey
 from hermes.llm.key_sources import CommandKeySource, KeyringKeySource, KeySource, LiteralKeySource, VariableKeySource
 from hermes.providers.records import is_valid_key
@@ -75,7 +76,11 @@ class Credentials:
         for slot in slots:
             if slot.key and not is_valid_key(slot.key):
                 raise ConfigError(
-                    f"The API key {slot.label} for {found.title} holds a space, a line break or a typographic sign.",
+                    N_(
+                        "The API key {label} for {title} holds a space, a line break or a typographic sign.",
+                        label=slot.label,
+                        title=found.title,
+                    ),
                     "No key does: give it again.",
                 )
         return slots
@@ -122,7 +127,12 @@ class Credentials:
             case "keyring":
                 return KeyringKeySource(entry.service, entry.user), ""
         raise ConfigError(
-            f"{self._home.auth_file}: {entry.label} is of the kind {entry.kind!r}, which this version does not know."
+            N_(
+                "{auth_file}: {label} is of the kind {kind}, which this version does not know.",
+                auth_file=self._home.auth_file,
+                label=entry.label,
+                kind=repr(entry.kind),
+            )
         )
 
 

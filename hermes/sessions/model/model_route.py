@@ -14,6 +14,7 @@ from hermes.config.settings import ModelReference, ModelSettings, Settings, Side
 from hermes.core.errors import ConfigError
 from hermes.core.frame import EpochFrame
 from hermes.core.protocols import HttpTransport
+from hermes.i18n.messages import N_
 from hermes.llm.client import ModelClient, OpenModel
 from hermes.providers.http import create_http_transport
 from hermes.providers.records import load_record
@@ -137,7 +138,9 @@ class ModelPool:
                 found = await self._stack.enter_async_context(self._open(choice))
             except ConfigError as error:
                 named = " ".join(one for one in (choice.provider, choice.model) if one)
-                raise ConfigError(f"{named}: {error.message}" if index else error.message, error.hint) from None
+                raise ConfigError(
+                    N_("{named}: {message}", named=named, message=error.message) if index else error.message, error.hint
+                ) from None
             self._models[index] = found
         return found
 

@@ -25,6 +25,7 @@ from hermes.core.usage import (
     is_amount,
     usd_to_nano,
 )
+from hermes.i18n.messages import N_
 from hermes.llm.exchange import CallGrant, CallUsage, find_price
 from hermes.llm.lineage import Lineage
 from hermes.sessions.options import SessionOptions
@@ -372,32 +373,48 @@ def _unpriced_failure(who: SpendOrigin, caps: tuple[SpendCap, ...]) -> Failure:
     names = ", ".join(cap.name for cap in caps if cap.nano is not None)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
-        message=f"The price of {who.provider}/{who.model} is not known, so it is not called under a cap in dollars "
-        f"({names}).",
-        hint=f"Set `prices: {{{who.model}: {{input: ..., output: ...}}}}` in config.yaml (dollars a million tokens), "
-        "or cap tokens instead of dollars.",
+        message=N_(
+            "The price of {provider}/{model} is not known, so it is not called under a cap in dollars ({names}).",
+            provider=who.provider,
+            model=who.model,
+            names=names,
+        ),
+        hint=N_(
+            "Set `prices: {{{model}: {{input: ..., output: ...}}}}` in config.yaml (dollars a million tokens), "
+            "or cap tokens instead of dollars.",
+            model=who.model,
+        ),
     )
 
 
 def _cap_failure(answer: SpendRefusal, request: SpendRequest) -> Failure:
     cap = answer.tightest.cap
-    need = f"{request.prompt + request.least:,} tokens"
+    need = N_("{prompt} tokens", prompt=format(request.prompt + request.least, ","))
     if cap.nano is not None and request.price is not None:
         need = f"{format_amount(compute_worst_cost(request.prompt, request.least, request.price))} or {need}"
     if cap.name == PERSON_CAP:
         return Failure(
             kind=FailureKind.SPEND_LIMIT,
-            message="What you may spend in a day is spent, or the next model call could go beyond it.",
-            hint="It goes on tomorrow; /usage shows how things stand.",
+            message="Your daily spending limit is reached, or the next model call could exceed it.",
+            hint="You can go on tomorrow; /usage shows what is left.",
         )
     option = {"run": " or with --max-cost or --max-total-tokens"}.get(cap.name, "")
     told = _describe_cap(answer.tightest)
     return Failure(
         kind=FailureKind.SPEND_LIMIT,
-        message=f"The next model call does not fit under the cap for the {cap.name}: {told}; with a short answer it "
-        f"could cost {need}.",
-        hint=f"Raise `spending.{cap.name}` in config.yaml{option}, or go on in a new session; `hermes usage` shows "
-        "what was spent.",
+        message=N_(
+            "The next model call does not fit under the cap for the {name}: {told}; with a short "
+            "answer it could cost {need}.",
+            name=cap.name,
+            told=told,
+            need=need,
+        ),
+        hint=N_(
+            "Raise `spending.{name}` in config.yaml{option}, or go on in a new session; `hermes "
+            "usage` shows what was spent.",
+            name=cap.name,
+            option=option,
+        ),
     )
 
 
@@ -406,12 +423,34 @@ def _describe_cap(standing: CapUsage) -> str:
     cap, parts = standing.cap, []
     if cap.nano is not None:
         left = max(cap.nano - standing.nano - standing.held_nano, 0)
-        held = f", {format_amount(standing.held_nano)} held by calls under way" if standing.held_nano else ""
+        held = (
+            N_(", {format_amount} held by calls under way", format_amount=format_amount(standing.held_nano))
+            if standing.held_nano
+            else ""
+        )
         parts.append(
-            f"{format_amount(standing.nano)} of {format_amount(cap.nano)} spent{held}, {format_amount(left)} left"
+            N_(
+                "{format_amount} of {format_amount_2} spent{held}, {format_amount_3} left",
+                format_amount=format_amount(standing.nano),
+                format_amount_2=format_amount(cap.nano),
+                held=held,
+                format_amount_3=format_amount(left),
+            )
         )
     if cap.tokens is not None:
         left = max(cap.tokens - standing.tokens - standing.held_tokens, 0)
-        held = f", {standing.held_tokens:,} held by calls under way" if standing.held_tokens else ""
-        parts.append(f"{standing.tokens:,} of {cap.tokens:,} tokens used{held}, {left:,} left")
+        held = (
+            N_(", {held_tokens} held by calls under way", held_tokens=format(standing.held_tokens, ","))
+            if standing.held_tokens
+            else ""
+        )
+        parts.append(
+            N_(
+                "{tokens} of {tokens_2} tokens used{held}, {left} left",
+                tokens=format(standing.tokens, ","),
+                tokens_2=format(cap.tokens, ","),
+                held=held,
+                left=format(left, ","),
+            )
+        )
     return "; ".join(parts)

@@ -25,6 +25,7 @@ from hermes.core.errors import TurnError, UsageError
 from hermes.core.events import ApprovalAsked, Event, RequestEnded, RequestStarted, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import AnswerScope, ExitReason
 from hermes.core.stream import CallStarted, ReasoningDelta, TextDelta
+from hermes.i18n.messages import N_
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
@@ -445,7 +446,7 @@ def _parse_fallback_models(
         return msgspec.convert(named, tuple[ModelReference, ...])
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"fallback_model cannot be used: {error}.", "Give provider, model, base_url, api_key."
+            N_("fallback_model cannot be used: {error}.", error=error), "Give provider, model, base_url, api_key."
         ) from None
 
 

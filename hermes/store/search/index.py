@@ -17,6 +17,7 @@ import msgspec
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
+from hermes.i18n.messages import N_
 from hermes.store.connection import enable_wal, open_connection
 from hermes.store.database import transaction
 from hermes.store.records import IndexReport, MessageState
@@ -243,7 +244,9 @@ class IndexFile:
 def _require_own_file(connection: apsw.Connection, path: Path) -> None:
     empty = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get is None
     if not empty and connection.pragma("application_id") != _APPLICATION:
-        raise StoreError(f"{path} is a database of another program.", "Move it away, or choose another folder.")
+        raise StoreError(
+            N_("{path} is a database of another program.", path=path), "Move it away, or choose another folder."
+        )
 
 
 def _create_tables(connection: apsw.Connection) -> None:

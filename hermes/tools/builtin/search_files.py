@@ -18,9 +18,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, TextIO
 
-import msgspec
 from msgspec import Meta, Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.parts import Provenance, Source
 from hermes.safety.paths import Places
@@ -381,7 +381,7 @@ def _build_walker_command(job: _SearchJob) -> list[str]:
 
     pattern = job.pattern if job.mode != "list" else ""
     given = walker.FileSearchJob(pattern=pattern, root=str(job.root), glob=job.glob, mode=job.mode, context=job.context)
-    return [sys.executable, "-I", "-S", str(walker.__file__), msgspec.json.encode(given).decode()]
+    return [sys.executable, "-I", "-S", str(walker.__file__), to_json(given).decode()]
 
 
 async def _run_engine(command: Sequence[str], job: _SearchJob) -> AsyncGenerator[list[SearchRow | None], None]:

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from hermes.core.errors import ToolError
 from hermes.core.parts import ToolStatus
 from hermes.execution.base import CommandExit, NetworkMode, RunningCommand, ShellCommand, StopOutcome
+from hermes.i18n.messages import N_
 from hermes.tools.output import HeadTailBuffer, truncate_text
 from hermes.tools.session import OneTimeWrites, ToolContext, ToolState
 from hermes.tools.tool import ToolOutput, tool
@@ -236,7 +237,9 @@ async def _wait_or_stop(
         return await running.stop()
     except asyncio.CancelledError:
         if await running.stop() is StopOutcome.UNCERTAIN:
-            state.processes.add_notice(f"{command.text[:80]!r} was stopped, and may still be running there.")
+            state.processes.add_notice(
+                N_("{text} was stopped, and may still be running there.", text=repr(command.text[:80]))
+            )
         raise
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from hermes.i18n.messages import N_
 from hermes.safety.globs import quote_argv
 from hermes.safety.paths import is_or_below
 from hermes.safety.shell.findings import (
@@ -153,7 +154,7 @@ def find_outside_sends(judged: CommandJudgement, context: ToolContext) -> Iterat
         given = _find_sent_files(simple) if simple.argv in sending or simple.argv[0] in _PASS_THROUGH_PROGRAMS else ()
         taken = [path for path in given if _is_outside(path, context)]
         if taken:
-            reason = f"it sends {', '.join(taken[:_MAX_SHOWN])} to another host"
+            reason = N_("it sends {taken} to another host", taken=", ".join(taken[:_MAX_SHOWN]))
             yield CommandFinding(Verdict.ASK, "sends-outside", reason, quote_argv(simple.argv))
 
 

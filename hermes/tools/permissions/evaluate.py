@@ -199,7 +199,12 @@ def _find_closed_paths(
         real = os.path.realpath(target)
         why = write_refusal(real, context.places)
         if why and not context.backend.is_writable(real):
-            yield CommandFinding(Verdict.DENY, "protected-path", f"{target} is never opened to commands: {why}", target)
+            yield CommandFinding(
+                Verdict.DENY,
+                "protected-path",
+                N_("{target} is never opened to commands: {why}", target=target, why=why),
+                target,
+            )
 
 
 def _is_changing_opened(judged: CommandJudgement, command: str, context: ToolContext) -> bool:
@@ -223,9 +228,9 @@ def _resolve_command(tool: Tool, arguments: Arguments, context: ToolContext) -> 
         return command, []
     process_id = str(arguments["session_id"])
     runs, before = context.state.processes.find_typed_text(process_id)
-    reason = f"it types into {runs[:200]!r}, which may run it"
+    reason = N_("it types into {runs}, which may run it", runs=repr(runs[:200]))
     return before + command, [
-        CommandFinding(Verdict.ASK, "types-into", reason, f"input of {process_id}")
+        CommandFinding(Verdict.ASK, "types-into", reason, N_("input of {process_id}", process_id=process_id))
     ] if runs else []
 
 
@@ -267,20 +272,33 @@ def _judge_path_use(
         findings.append(_finding_from_path(path, judged))
     elif use.write and _is_home_dot_file(real, context):
         findings.append(
-            CommandFinding(Verdict.ASK, "dot-file", f"{named} is a setting of some program", f"write {real}")
+            CommandFinding(
+                Verdict.ASK,
+                "dot-file",
+                N_("{named} is a setting of some program", named=named),
+                N_("write {real}", real=real),
+            )
         )
     elif use.write and not context.backend.is_writable(real):
         subject = quote_argv(("write", f"{os.path.dirname(real)}/*"))
-        findings.append(CommandFinding(Verdict.ASK, "outside-workspace", f"{named} is outside the workspace", subject))
+        findings.append(
+            CommandFinding(
+                Verdict.ASK, "outside-workspace", N_("{named} is outside the workspace", named=named), subject
+            )
+        )
     return CommandEffect(EffectKind.WRITES, (tool, path), (real or path,)) if use.write else None
 
 
 def _finding_from_path(path: str, judged: "PathJudgement") -> CommandFinding:
     """Return what speaks against a path that is not simply open."""
     if judged.verdict is Verdict.DENY:
-        return CommandFinding(judged.verdict, judged.rule, f"{path} is not open to tools: {judged.reason}")
+        return CommandFinding(
+            judged.verdict, judged.rule, N_("{path} is not open to tools: {reason}", path=path, reason=judged.reason)
+        )
     subject = quote_argv(("write", judged.real))
-    return CommandFinding(judged.verdict, judged.rule, f"it writes {judged.real}: {judged.reason}", subject)
+    return CommandFinding(
+        judged.verdict, judged.rule, N_("it writes {real}: {reason}", real=judged.real, reason=judged.reason), subject
+    )
 
 
 def _is_home_dot_file(path: str, context: ToolContext) -> bool:
@@ -313,7 +331,10 @@ def _find_dot_file_writes(judged: CommandJudgement, context: ToolContext) -> Ite
         for target in effect.targets if effect.kind in _CHANGING_KINDS else ():
             if _is_home_dot_file(os.path.normpath(target), context) and "/.cache/" not in target:
                 yield CommandFinding(
-                    Verdict.ASK, "dot-file", f"{target} is a setting of some program", quote_argv((">", target))
+                    Verdict.ASK,
+                    "dot-file",
+                    N_("{target} is a setting of some program", target=target),
+                    quote_argv((">", target)),
                 )
 
 
@@ -327,7 +348,10 @@ def _find_secret_reads(judged: CommandJudgement, context: ToolContext) -> Iterat
         for path in _list_read_paths(simple, context):
             if is_or_below(context.places.home, path) or read_refusal(path, context.places):
                 yield CommandFinding(
-                    Verdict.ASK, "reads-secret", f"it reads keys, or all of {path}", quote_argv(simple.argv)
+                    Verdict.ASK,
+                    "reads-secret",
+                    N_("it reads keys, or all of {path}", path=path),
+                    quote_argv(simple.argv),
                 )
                 break
 
@@ -359,7 +383,10 @@ def _find_linked_paths(judged: CommandJudgement, context: ToolContext) -> Iterat
             own = is_or_below(real, context.places.hermes)
             verdict = Verdict.DENY if own else Verdict.ASK
             yield CommandFinding(
-                verdict, "protected-path", f"{path} leads to {real}: {found.reason}", quote_argv((">", real))
+                verdict,
+                "protected-path",
+                N_("{path} leads to {real}: {reason}", path=path, real=real, reason=found.reason),
+                quote_argv((">", real)),
             )
 
 
@@ -374,8 +401,10 @@ def _find_linked_deletions(judged: CommandJudgement, context: ToolContext) -> It
         for target in effect.targets if effect.kind is EffectKind.DELETES else ():
             real = os.path.realpath(target if searches else os.path.dirname(target))
             if is_or_below(target, context.places.workspace) and not is_or_below(real, workspace):
-                reason = f"{target} leads to {real}, outside the session's folder"
-                yield CommandFinding(Verdict.ASK, "rm-outside", f"it deletes there: {reason}", quote_argv(effect.argv))
+                reason = N_("{target} leads to {real}, outside the session's folder", target=target, real=real)
+                yield CommandFinding(
+                    Verdict.ASK, "rm-outside", N_("it deletes there: {reason}", reason=reason), quote_argv(effect.argv)
+                )
 
 
 def _list_named_paths(judged: CommandJudgement) -> set[str]:
@@ -413,7 +442,7 @@ def _find_own_file_runs(judged: CommandJudgement, context: ToolContext) -> Itera
             shown = ", ".join(found[:_MAX_SHOWN]) + (
                 f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
             )
-            reason = f"it runs what this session wrote: {shown}"
+            reason = N_("it runs what this session wrote: {shown}", shown=shown)
             yield CommandFinding(Verdict.ASK, "runs-own-file", reason, quote_argv(effect.argv))
 
 
@@ -503,7 +532,12 @@ def _find_tainted_effects(
         else:
             found = () if is_contained else _describe_run(effect, context)
         for rule, reason, subject in found:
-            yield CommandFinding(Verdict.ASK, rule, f"{reason} while {because}", subject or quote_argv(effect.argv))
+            yield CommandFinding(
+                Verdict.ASK,
+                rule,
+                N_("{reason} while {because}", reason=reason, because=because),
+                subject or quote_argv(effect.argv),
+            )
 
 
 _TaintReason = tuple[str, str, str]
@@ -515,7 +549,7 @@ def _describe_egress(effect: CommandEffect, context: ToolContext, hosts: Sequenc
     if not strange and effect.targets:
         return ()
     where = ", ".join(host_from_target(one) for one in strange[:_MAX_SHOWN]) or "a host that cannot be told"
-    return (("tainted-egress", f"it reaches {where}", f"connect {where}"),)
+    return (("tainted-egress", N_("it reaches {where}", where=where), f"connect {where}"),)
 
 
 def _describe_persistence(effect: CommandEffect) -> tuple[_TaintReason, ...]:
@@ -528,7 +562,7 @@ def _describe_persistence(effect: CommandEffect) -> tuple[_TaintReason, ...]:
     if not kept:
         return ()
     named = ", ".join(kept[:_MAX_SHOWN])
-    return (("tainted-persistence", f"it keeps {named}, which acts later,", f"keep {named}"),)
+    return (("tainted-persistence", N_("it keeps {named}, which acts later,", named=named), f"keep {named}"),)
 
 
 def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintReason, ...]:
@@ -542,7 +576,17 @@ def _describe_run(effect: CommandEffect, context: ToolContext) -> tuple[_TaintRe
     if is_hook_effect(effect) and not told_otherwise and (programs := list_git_programs(effect)) is not None:
         files = programs
     strange = [one for one in files if one[:1] == "/" and _is_untrusted(one, context)]
-    return (("tainted-run", f"it runs untrusted files{_format_files(strange, context)}", ""),) if strange else ()
+    return (
+        (
+            (
+                "tainted-run",
+                N_("it runs untrusted files{format_files}", format_files=_format_files(strange, context)),
+                "",
+            ),
+        )
+        if strange
+        else ()
+    )
 
 
 def _format_files(files: Sequence[str], context: ToolContext) -> str:

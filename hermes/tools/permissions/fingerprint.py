@@ -4,8 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-import msgspec
-
+from hermes.core.encoding import to_json
 from hermes.safety.paths import is_autorun_file
 from hermes.safety.shell.findings import CommandEffect, EffectKind
 from hermes.tools.session import ToolState
@@ -50,13 +49,13 @@ def fingerprint_call(
             if target[:1] == "/"
         ]
     body = (what, _real_path(cwd), sorted(state.environment.items()), sorted(state.unset), sorted(set(marks)))
-    return hashlib.sha256(msgspec.json.encode(body)).hexdigest()
+    return hashlib.sha256(to_json(body)).hexdigest()
 
 
 def fingerprint_files(paths: Iterable[str]) -> str:
     """Return the hash of these files as they are now; of folders only that they are the same folders."""
     marks = sorted((path, _real_path(path), () if os.path.isdir(path) else stamp_path(path)) for path in paths)
-    return hashlib.sha256(msgspec.json.encode(marks)).hexdigest()
+    return hashlib.sha256(to_json(marks)).hexdigest()
 
 
 def list_code_files(folder: str) -> list[str] | None:
@@ -96,4 +95,4 @@ def _real_path(path: str) -> str:
 
 def fingerprint_texts(*texts: str) -> str:
     """Return the hash of these texts."""
-    return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()
+    return hashlib.sha256(to_json(texts)).hexdigest()

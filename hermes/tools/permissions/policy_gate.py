@@ -15,6 +15,7 @@ from msgspec import Struct, field, structs
 from hermes.core.errors import ToolError
 from hermes.core.outcomes import AnswerScope
 from hermes.core.parts import Source
+from hermes.i18n.messages import N_
 from hermes.safety.globs import covers_subject, escape_pattern, quote_argv
 from hermes.safety.policy import POLICY_RULE_NAME, PolicyRule, find_policy_findings, is_answered
 from hermes.safety.shell.findings import CommandEffect, CommandFinding, EffectKind, Verdict
@@ -23,6 +24,7 @@ from hermes.tools.schema import Arguments
 from hermes.tools.session import ToolContext
 from hermes.tools.taint import Taint
 from hermes.tools.tool import Tool
+from hermes.util.localizable import join_localizable
 from hermes.util.text import is_long, truncate_middle
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class PolicyGate:
             return self._apply_policy(evaluate_call(tool, arguments, context, self.policy.hosts), tool.name, context)
         except Exception as error:  # noqa: BLE001 - a fault here must be a no, whatever it is; it is logged and told
             _LOG.exception("the gate failed on a call of %s", tool.name)
-            reason = f"the gate could not judge it ({type(error).__name__})"
+            reason = N_("the gate could not judge it ({name})", name=type(error).__name__)
             return PermissionDecision(verdict=Verdict.DENY, rule="gate-failed", reason=reason, subject=tool.name)
 
     def decide_connection(self, host: str, port: int, context: ToolContext, name: str = "") -> PermissionDecision:
@@ -117,7 +119,12 @@ class PolicyGate:
         subject = quote_argv((CONNECT, format_host(host, port)))
         led = f", where {name} leads" if name else ""
         verdict = Verdict.ALLOW if is_known_host(host, context, self.policy.hosts, port) else Verdict.ASK
-        finding = CommandFinding(verdict, NETWORK, f"the command wants to reach {host}, port {port}{led}", subject)
+        finding = CommandFinding(
+            verdict,
+            NETWORK,
+            N_("the command connects to {host}, port {port}{led}", host=host, port=port, led=led),
+            subject,
+        )
         return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
     def decide_write(self, path: str, context: ToolContext) -> PermissionDecision:
@@ -132,7 +139,9 @@ class PolicyGate:
             return PermissionDecision(
                 verdict=Verdict.DENY, rule=OUTSIDE, reason=_format_refusal(subject), subject=subject
             )
-        finding = CommandFinding(Verdict.ASK, OUTSIDE, f"the sandbox kept the command from writing {path}", subject)
+        finding = CommandFinding(
+            Verdict.ASK, OUTSIDE, N_("the sandbox kept the command from writing {path}", path=path), subject
+        )
         return self._apply_policy(_facts_from_finding(finding), "terminal", context)
 
     def remember_refusal(self, decision: PermissionDecision) -> None:
@@ -229,7 +238,7 @@ class PolicyGate:
             base,
             verdict=Verdict.ASK,
             rule=asks[0].rule,
-            reason="; ".join(dict.fromkeys(_list_reasons(asks, facts))),
+            reason=join_localizable("; ", dict.fromkeys(_list_reasons(asks, facts))),
             grants=wider,
             always=self._list_lasting_patterns(wider),
             pattern=patterns[0] if len(patterns) == 1 and not taints else escape_pattern(facts.line),
@@ -316,7 +325,7 @@ def parse_write_path(pattern: str) -> str:
 
 
 def _format_refusal(subject: str) -> str:
-    return f"the person said no to `{subject}` before, and that holds for this session"
+    return N_("the person said no to `{subject}` before, and that holds for this session", subject=subject)
 
 
 def _list_refusal_subjects(one: CommandFinding, facts: "CallFacts") -> tuple[str, ...]:
@@ -357,13 +366,15 @@ def _list_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterato
 def _quote_reasons(asks: Sequence[CommandFinding], facts: "CallFacts") -> Iterator[str]:
     for one in asks:
         words = one.subject if one.subject != facts.subject else ""
-        yield f"{one.reason} (`{truncate_middle(words, _MAX_PART_CHARACTERS)}`)" if words else one.reason
+        shown = truncate_middle(words, _MAX_PART_CHARACTERS)
+        yield N_("{reason} (`{words}`)", reason=one.reason, words=shown) if words else one.reason
     if any(one.rule in _UNJUDGED_RULES for one in asks):
         yield "not all of it could be judged: read all of it before you say yes"
     if not all(one.subject for one in asks):
         parts = [quote_argv(one.argv) for one in facts.effects if one.argv and one.kind not in _UNMENTIONED_KINDS]
         yield from (
-            f"it has `{truncate_middle(one, _MAX_PART_CHARACTERS)}`" for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
+            N_("it has `{truncate_middle}`", truncate_middle=truncate_middle(one, _MAX_PART_CHARACTERS))
+            for one in list(dict.fromkeys(parts))[:_MAX_PARTS]
         )
 
 

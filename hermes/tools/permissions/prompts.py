@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Refused
 from hermes.core.outcomes import AnswerScope
 from hermes.execution.base import Permit
+from hermes.i18n.messages import N_
 from hermes.safety.shell.findings import Verdict
 from hermes.tools.permissions.gate import (
     NO_PERSON,
@@ -22,6 +23,7 @@ from hermes.tools.permissions.gate import (
     PermissionGate,
 )
 from hermes.tools.session import ToolContext
+from hermes.util.localizable import join_localizable
 
 Emit = Callable[[Event], None]
 _MAX_QUESTIONS = 3
@@ -118,7 +120,7 @@ class ApprovalPrompter:
             tool=tool,
             subject=decision.subject,
             rule=decision.rule,
-            reason=f"{decision.reason}. {decision.hint}" if fresh else decision.reason,
+            reason=join_localizable(". ", (decision.reason, decision.hint)) if fresh else decision.reason,
             cwd=decision.cwd,
             fingerprint=decision.fingerprint,
             once_covers=decision.describe_scope(AnswerScope.ONCE),
@@ -179,15 +181,15 @@ class RuntimePermissions:
         """Return the event that the person sees; where nobody could be asked, it names the setting that would have
         allowed it.
         """
-        reason = decision.reason if why == decision.reason else f"{decision.reason}, and {why}"
+        reason = decision.reason if why == decision.reason else join_localizable(", and ", (decision.reason, why))
         if setting:
-            reason += f"; {setting} would allow it"
+            reason = N_("{reason}; {setting} would allow it", reason=reason, setting=setting)
         return Refused(*self._call_and_tool, decision.subject, reason, decision.pattern if setting else "")
 
 
 def describe_refusal(answer: ApprovalAnswer) -> str:
     """Return the reason of a refusal in words."""
-    return _REFUSAL_REASONS.get(answer.by) or f"{answer.by} said no"
+    return _REFUSAL_REASONS.get(answer.by) or N_("{by} said no", by=answer.by)
 
 
 def _build_asked_event(request: ApprovalRequest) -> ApprovalAsked:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.gateway.platform import PlatformError
-from hermes.gateway.platforms.email.mail_parser import parse_mail
+from hermes.gateway.platforms.email.mail import parse_mail
 from hermes.testing.platform_rig import Rig, rigged
 from hermes.testing.script import Say
 from hermes.testing.server import ScriptedServer

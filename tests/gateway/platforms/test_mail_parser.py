@@ -7,18 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes.core.chats import MediaKind
-from hermes.gateway.platforms.email.mail_parser import (
+from hermes.gateway.platforms.email.mail import (
+    MailDraft,
     MailError,
+    encode_mail,
+    is_own_message_id,
     is_sender_verified,
+    own_message_id,
     parse_from_address,
     parse_mail,
     read_mail_file,
-)
-from hermes.gateway.platforms.email.mail_text import (
-    MailDraft,
-    encode_mail,
-    is_own_message_id,
-    own_message_id,
     reply_subject,
     split_quote,
     strip_reply_prefix,

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from hermes.core.chats import ChatKind, MediaKind, Outgoing, Place
 from hermes.gateway.platform import Platform, PlatformError, PlatformRefusedError, SendError, SendFault
-from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
+from hermes.gateway.platforms.telegram.api import TelegramWebhookServer
 from hermes.testing.clock import ManualClock
 from hermes.testing.fake_platform import Failing
 from hermes.testing.platform_rig import Rig, rigged
@@ -155,7 +155,7 @@ async def test_edits_and_posts_are_heard_where_that_is_set(rig: Rig, fake: Fake)
 
 async def test_being_added_is_told(rig: Rig, fake: Fake) -> None:
     await rig.listening()
-    for status, words in (("member", "added to the group -300"), ("kicked", "put out of the chat -300")):
+    for status, words in (("member", "added to the group -300"), ("kicked", "removed from the chat -300")):
         chat = {"id": -300, "type": "group", "title": "New"}
         assert await heard(rig, "my_chat_member", chat=chat, new_chat_member={"status": status}) is None
         assert words in rig.lines[-1]
@@ -310,7 +310,7 @@ async def test_files_are_sent_as_what_they_are(rig: Rig, fake: Fake, tmp_path: P
         await platform.send(Outgoing(place=DM, text="x" * 1025, file=str(tmp_path / "d.pdf")))
     assert error.value.fault is SendFault.TOO_LONG
     (tmp_path / "link.pdf").symlink_to("/etc/passwd")
-    with pytest.raises(SendError, match="a link stands"):
+    with pytest.raises(SendError, match="a link took"):
         await platform.send(Outgoing(place=DM, file=str(tmp_path / "link.pdf")))
 
 

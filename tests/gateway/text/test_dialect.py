@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hermes.gateway.platform import utf16
-from hermes.gateway.text import dialect, html
-from hermes.gateway.text.entities import EntityText, to_entity_text
+from hermes.gateway.text import dialect
+from hermes.gateway.text.dialect import EntityText, to_entity_text
 from tests.cpu_cost import measure_growth
 
 pytestmark = pytest.mark.slow
@@ -149,8 +149,8 @@ def test_the_dialects() -> None:
     assert dialect.to_plain_text(TEXT) == PLAIN
     assert dialect.to_slack(TEXT) == SLACK
     assert dialect.to_discord(TEXT) == DISCORD
-    assert html.to_html_fragment(TEXT) == HTML
-    assert html.to_html_fragment(TEXT) in html.to_html_page(TEXT)
+    assert dialect.to_html_fragment(TEXT) == HTML
+    assert dialect.to_html_fragment(TEXT) in dialect.to_html_page(TEXT)
 
 
 def ranges(found: EntityText) -> list[tuple[str, ...]]:
@@ -200,7 +200,7 @@ def test_nested_ranges_never_cross() -> None:
 
 @pytest.mark.parametrize("call", ["@everyone", "@here", "@channel", "@all", "@room", "@Everyone"])
 def test_nobody_is_called(call: str) -> None:
-    for written in (dialect.to_slack(call), dialect.to_discord(call), html.to_html_fragment(call)):
+    for written in (dialect.to_slack(call), dialect.to_discord(call), dialect.to_html_fragment(call)):
         assert call not in written
     for raw in ("<!channel>", "<!here|x>", "<@U123>", "<#C1>", "<!subteam^S1>"):
         assert raw not in dialect.to_slack(raw)
@@ -226,9 +226,9 @@ def test_html_has_no_tags_but_ours(text: str) -> None:
         def handle_endtag(self, tag: str) -> None:
             assert stack.pop() == tag
 
-    Reader().feed(html.to_html_fragment(text))
+    Reader().feed(dialect.to_html_fragment(text))
     assert not stack
-    assert not re.search(r"<script|javascript:|<img", html.to_html_fragment(text))
+    assert not re.search(r"<script|javascript:|<img", dialect.to_html_fragment(text))
 
 
 @given(MARKS)
@@ -248,6 +248,6 @@ def test_a_long_text_is_read_in_time(text: str) -> None:
         long = text * (size // len(text))
         return lambda: write(long)
 
-    for write in (dialect.to_plain_text, dialect.to_slack, dialect.to_discord, html.to_html_fragment):
+    for write in (dialect.to_plain_text, dialect.to_slack, dialect.to_discord, dialect.to_html_fragment):
         # Up to 4,000 characters are read in one go, where the cost may grow faster.
         assert measure_growth(make_writing, 5_000, 40_000, tries=2) < 24, write  # linear is 8, quadratic would be 64

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hermes.gateway.text import dialect, html
-from hermes.gateway.text.entities import to_entity_text
+from hermes.gateway.text import dialect
+from hermes.gateway.text.dialect import to_entity_text
 from hermes.gateway.text.links import defuse_links
 from tests.cpu_cost import measure_growth
 
@@ -57,7 +57,7 @@ def test_whatever_is_written_nothing_leads_anywhere(text: str) -> None:
     safe = defuse_links(text)
     shown = to_entity_text(safe, 4096)
     assert not [one.url for one in shown.entities if one.url]
-    assert "href" not in html.to_html_fragment(safe)
+    assert "href" not in dialect.to_html_fragment(safe)
     assert "](<" not in dialect.to_discord(safe)
     inside = [(one.offset, one.offset + one.length) for one in shown.entities if one.type in ("code", "pre")]
     at = shown.text.find("evil.example")

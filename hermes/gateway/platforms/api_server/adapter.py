@@ -18,7 +18,7 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.keys import ApiOptions
 from hermes.i18n.messages import N_
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ApiServerPlatform(Platform):
 
 
 async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
-    from hermes.gateway.people.quotas import Quotas
+    from hermes.gateway.people import Quotas
     from hermes.gateway.platforms.api_server.deps import ApiDeps
     from hermes.gateway.platforms.api_server.keys import ApiKeyring, TurnSlots
     from hermes.gateway.platforms.api_server.requests import RequestReader

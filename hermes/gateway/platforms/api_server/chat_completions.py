@@ -4,19 +4,18 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Refused, ToolEnded, ToolStarted, TurnEnded
 from hermes.core.outcomes import ExitReason
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.deps import ApiDeps
-from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound, parse_conversation
-from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, check_supported, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
+from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_conversation
 from hermes.gateway.platforms.api_server.requests import (
     DONE,
     KEEP_ALIVE,
@@ -31,7 +30,7 @@ from hermes.gateway.platforms.api_server.session_lookup import (
     ParsedConversation,
     SessionExtras,
 )
-from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.runtime.actor import SessionActor
 
 SESSION_HEADER = "X-Hermes-Session-Id"
@@ -96,13 +95,10 @@ class ChatCompletionsHandler:
             room = await self._find_session(order)
             turn = await begin_turn(self._deps, room, order.parsed, order.files)
             about = {SESSION_HEADER: room.name}
-            try:
+            with stop_when_abandoned(turn):
                 if order.stream:
                     return await self._send_stream(request, order, room, turn, about)
                 return await self._send_whole(order, room, turn, about)
-            except (asyncio.CancelledError, ConnectionError):
-                turn.stop()
-                raise
 
     async def _send_whole(
         self, parsed: ParsedChatRequest, session: ApiSession, turn: ApiTurn, headers: dict[str, str]
@@ -196,7 +192,7 @@ class ChatChunkEncoder:
 
     def __init__(self, model: str, created: int, *, usage: bool) -> None:
         about = {"id": _new_completion_id(), "object": "chat.completion.chunk", "created": created, "model": model}
-        self._head = b"data: " + msgspec.json.encode(about)[:-1]
+        self._head = b"data: " + to_json(about)[:-1]
         self._null_usage = b',"usage":null' if usage else b""
         self._usage = usage
 
@@ -207,17 +203,17 @@ class ChatChunkEncoder:
 
     def encode_text(self, text: str) -> bytes:
         """Return a chunk with more text."""
-        return self._encode_chunk(b'{"content":' + msgspec.json.encode(text) + b"}")
+        return self._encode_chunk(b'{"content":' + to_json(text) + b"}")
 
     def encode_event(self, event: Event) -> bytes:
         """Return a chunk with another event, in a field of Hermes' own."""
-        return self._head + b',"choices":[],"hermes":' + msgspec.json.encode(event) + b"}\n\n"
+        return self._head + b',"choices":[],"hermes":' + to_json(event) + b"}\n\n"
 
     def encode_end(self, finish: str, usage: Usage) -> bytes:
         """Return the last chunk, and one with the usage where it was asked for."""
         last = self._encode_chunk(b"{}", finish)
         if self._usage:
-            last += self._head + b',"choices":[],"usage":' + msgspec.json.encode(format_chat_usage(usage)) + b"}\n\n"
+            last += self._head + b',"choices":[],"usage":' + to_json(format_chat_usage(usage)) + b"}\n\n"
         return last
 
     def _encode_chunk(self, delta: bytes, finish: str = "") -> bytes:
@@ -232,21 +228,18 @@ class ChatChunkEncoder:
 
 def encode_error(error: ApiRequestError) -> bytes:
     """Return a chunk with an error."""
-    return b"data: " + msgspec.json.encode(error.body) + b"\n\n"
+    return b"data: " + to_json(error.body) + b"\n\n"
 
 
 async def begin_turn(
     deps: ApiDeps, session: ApiSession, parsed: ParsedConversation, files: Sequence[UploadedFile]
 ) -> ApiTurn:
     """Post the request's message to its session; nobody is there to answer questions. Raises HermesError."""
-    person = session.caller.person
-    message = await build_inbound(
-        parsed, files, deps.sessions.upload_folder(person, deps.media), deps.sessions.working_folder(person)
-    )
+    message = await deps.build_message(session.caller, parsed, files)
 
     async def post_message(actor: SessionActor) -> "asyncio.Future[TurnEnded]":
         await deps.sessions.bind_name(session, actor)
-        await deps.audit_message(session.caller, actor.session_id)
+        await deps.write_audit(session.caller, "message", actor.session_id)
         return actor.post(message)
 
     return await deps.turns.begin_turn(session.request, post_message)
@@ -282,18 +275,21 @@ def format_chat_usage(usage: Usage) -> dict[str, object]:
 def _check_supported(asked: ChatRequest) -> None:
     """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.response_format or {}).get("type", "text")
-    wrong = (
-        ("n", (asked.n or 1) != 1, "One answer is given; `n` must be 1."),
-        ("tools", bool(asked.tools or asked.functions), "Hermes has tools of its own and runs none of the caller's."),
-        ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
-        ("response_format", shape != "text", "Answers are text; no other format can be promised."),
-        ("logprobs", bool(asked.logprobs), "An agent's answer has no log probabilities."),
-        ("modalities", asked.modalities not in (None, [], ["text"]), "Answers are text."),
-        ("stop", bool(asked.stop), "Stop sequences are not supported."),
+    check_supported(
+        (
+            ("n", (asked.n or 1) != 1, "One answer is given; `n` must be 1."),
+            (
+                "tools",
+                bool(asked.tools or asked.functions),
+                "Hermes has tools of its own and runs none of the caller's.",
+            ),
+            ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
+            ("response_format", shape != "text", "Answers are text; no other format can be promised."),
+            ("logprobs", bool(asked.logprobs), "An agent's answer has no log probabilities."),
+            ("modalities", asked.modalities not in (None, [], ["text"]), "Answers are text."),
+            ("stop", bool(asked.stop), "Stop sequences are not supported."),
+        )
     )
-    for param, is_wrong, why in wrong:
-        if is_wrong:
-            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")
 
 
 def _new_completion_id() -> str:

@@ -1,18 +1,20 @@
 """Dependencies that all parts of the API server share."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from hermes.core.chats import AuditEntry
-from hermes.gateway.people.quotas import Quotas
+from hermes.gateway.people import Quotas
+from hermes.gateway.platform import GatewayFacade
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
-from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, TurnSlots
-from hermes.gateway.platforms.api_server.options import ApiOptions
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiKeyring, ApiOptions, TurnSlots
+from hermes.gateway.platforms.api_server.messages import UploadedFile, build_inbound
 from hermes.gateway.platforms.api_server.requests import RequestReader
-from hermes.gateway.platforms.api_server.session_lookup import ApiSessions
+from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, ParsedConversation
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.request_sessions import GatewayFacade
+from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.app import App
 
 
@@ -46,10 +48,18 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
             said = why or "There is no turn now: what this key may use of an hour, or spend in a day, is used up."
             raise ApiRequestError(429, said, code="insufficient_quota", headers={"Retry-After": "600"})
 
-    async def audit_message(self, caller: ApiCaller, session_id: str) -> None:
-        """Write an audit entry for a message of this caller."""
+    async def build_message(
+        self, caller: ApiCaller, parsed: ParsedConversation, files: Sequence[UploadedFile]
+    ) -> InboundMessage:
+        """Build the session's message from a request, with its files saved where the caller's tools can read them."""
+        cwd = self.sessions.working_folder(caller.person)
+        folder = self.media if caller.person.is_owner else Path(cwd) / "received"
+        return await build_inbound(parsed, files, folder, cwd)
+
+    async def write_audit(self, caller: ApiCaller, what: str, detail: str) -> None:
+        """Write an audit entry about what this caller did."""
         entry = AuditEntry(
-            platform="api_server", account=caller.name, person=caller.person.id, what="message", detail=session_id
+            platform="api_server", account=caller.name, person=caller.person.id, what=what, detail=detail
         )
         await self.app.services.store.people.add_audit_entry(entry)
 

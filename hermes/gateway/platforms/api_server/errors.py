@@ -1,6 +1,6 @@
 """Errors of the API: OpenAI's error object, with the right status."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hermes.core.errors import (
     BusyError,
@@ -62,6 +62,15 @@ _TURN_ERRORS = {
     ExitReason.COMPRESSION_EXHAUSTED: (400, "context_length_exceeded"),
     ExitReason.INTERRUPTED: (409, "stopped"),
 }
+
+
+def check_supported(unsupported: Iterable[tuple[str, bool, str]]) -> None:
+    """Raise ApiRequestError for the first option (its name, whether it is asked for, and why it cannot be) that would
+    otherwise be ignored silently.
+    """
+    for param, is_wanted, why in unsupported:
+        if is_wanted:
+            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")
 
 
 def to_api_error(error: HermesError) -> ApiRequestError:

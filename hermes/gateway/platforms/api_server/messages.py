@@ -59,6 +59,14 @@ def parse_conversation(messages: Sequence[object], system: str = "") -> tuple[Pa
     return ParsedConversation("\n\n".join(filter(None, [system, *instructions])), tuple(before), now[0]), sent
 
 
+def parse_input(given: str | list[object], instructions: str | None) -> tuple[ParsedConversation, list[UploadedFile]]:
+    """Parse the `input` of a request, where a text is the user's message, with its instructions. Raises
+    ApiRequestError.
+    """
+    messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+    return parse_conversation(messages, instructions or "")
+
+
 def _split_conversation(
     messages: Sequence[tuple[Plain, list[UploadedFile]]],
 ) -> tuple[list[Message], list[Message], list[UploadedFile]]:

@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller
 
@@ -20,6 +21,12 @@ MAX_DEPTH = 64
 """How deep JSON may be nested."""
 CALLER: web.RequestKey[ApiCaller] = web.RequestKey("caller", ApiCaller)
 S = TypeVar("S", bound=Struct)
+WRITE_SECONDS = 60.0
+"""How long a program may read nothing before it counts as disconnected."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
 
 
 class RequestReader:
@@ -103,9 +110,7 @@ def caller_of(request: web.Request) -> ApiCaller:
 
 def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
     """Return a response with a value as JSON."""
-    return web.Response(
-        body=msgspec.json.encode(value), status=status, headers=headers, content_type="application/json"
-    )
+    return web.Response(body=to_json(value), status=status, headers=headers, content_type="application/json")
 
 
 def query_number(request: web.Request, name: str, default: int, most: int) -> int:
@@ -116,20 +121,6 @@ def query_number(request: web.Request, name: str, default: int, most: int) -> in
     if not given.isascii() or not given.isdigit() or len(given) > 9:
         raise ApiRequestError(400, f"{name} must be a number.", param=name)
     return min(int(given), most)
-
-
-WRITE_SECONDS = 60.0
-"""How long a program may read nothing before it counts as disconnected."""
-
-
-KEEP_ALIVE_SECONDS = 15.0
-"""Seconds of silence after which a comment is sent, so that proxies do not close the connection."""
-
-
-KEEP_ALIVE = b": keep-alive\n\n"
-
-
-DONE = b"data: [DONE]\n\n"
 
 
 class ClientGoneError(ConnectionError):
@@ -175,4 +166,4 @@ class EventStreamResponse:
 
 def encode_event(kind: str, body: object) -> bytes:
     """Encode one event of Hermes' own."""
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(body))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(body))

@@ -1,6 +1,10 @@
-"""`/v1/responses`: stored answers with ids, from which a conversation continues."""
+"""`/v1/responses`: stored answers with ids, from which a conversation continues.
+
+Source: https://platform.openai.com/docs/api-reference/responses.
+"""
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 
 import msgspec
@@ -8,14 +12,16 @@ from aiohttp import web
 from msgspec import Struct
 
 from hermes.core.api import StoredResponse
+from hermes.core.encoding import to_json
 from hermes.core.errors import HermesError, NotFoundError
-from hermes.core.events import Refused, ToolEnded, ToolStarted
+from hermes.core.events import Refused, ToolEnded, ToolStarted, TurnEnded
+from hermes.core.outcomes import ExitReason
+from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.chat_completions import EVENTS_HEADER, SESSION_HEADER, begin_turn, mark_session
 from hermes.gateway.platforms.api_server.deps import ApiDeps
-from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_conversation
-from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.errors import ApiRequestError, check_supported, to_api_error, turn_failure
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
+from hermes.gateway.platforms.api_server.messages import UploadedFile, parse_input
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
@@ -23,23 +29,154 @@ from hermes.gateway.platforms.api_server.requests import (
     caller_of,
     json_response,
 )
-from hermes.gateway.platforms.api_server.response_objects import (
-    JsonBody,
-    ResponseEventEncoder,
-    ResponseInfo,
-    build_response,
-    new_id,
-    response_status,
-)
 from hermes.gateway.platforms.api_server.session_lookup import (
     DEFAULT_MODEL_NAMES,
     ApiSession,
     ParsedConversation,
     SessionExtras,
 )
-from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
+from hermes.util.cancellation import cancel_tasks
 
+JsonBody = dict[str, object]
+_ITEM_STATES = {"completed": "completed", "incomplete": "incomplete", "failed": "incomplete", "cancelled": "incomplete"}
 _MAX_BACKGROUND = 1_024
+
+
+class ResponseInfo(Struct, frozen=True, kw_only=True):
+    """The fields of a response object that come from its request."""
+
+    id: str
+    created: int
+    model: str
+    instructions: str = ""
+    previous: str = ""
+    metadata: dict[str, str] = {}
+    user: str = ""
+    store: bool = True
+    background: bool = False
+
+
+def build_response(
+    info: ResponseInfo,
+    status: str,
+    *,
+    text: str = "",
+    item_id: str = "",
+    ended: TurnEnded | None = None,
+    error: ApiRequestError | None = None,
+) -> JsonBody:
+    """Build a whole response object."""
+    body: JsonBody = {
+        "id": info.id,
+        "object": "response",
+        "created_at": info.created,
+        "status": status,
+        "background": info.background,
+        "error": None if error is None else {"code": error.code or "server_error", "message": str(error)},
+        "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+        "instructions": info.instructions or None,
+        "max_output_tokens": None,
+        "metadata": info.metadata,
+        "model": info.model,
+        "output": [build_message_item(item_id, text, _ITEM_STATES.get(status, "in_progress"))] if text else [],
+        "parallel_tool_calls": True,
+        "previous_response_id": info.previous or None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": info.store,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": None if ended is None else format_usage(ended.usage),
+        "user": info.user or None,
+    }
+    return body
+
+
+def response_status(ended: TurnEnded) -> str:
+    """Return the status of a response that has an answer."""
+    if ended.reason is ExitReason.INTERRUPTED:
+        return "cancelled"
+    return "completed" if ended.reason.is_completed else "incomplete"
+
+
+def build_message_item(item_id: str, text: str, status: str) -> JsonBody:
+    """Build the output item that holds the answer."""
+    return {
+        "id": item_id,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [build_text_part(text)] if text else [],
+    }
+
+
+def build_text_part(text: str) -> JsonBody:
+    """Build the content part with the answer's text."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def format_usage(usage: Usage) -> JsonBody:
+    """Return the tokens of all model calls of the turn."""
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }
+
+
+class ResponseEventEncoder:
+    """Encodes the numbered events of one streamed response."""
+
+    def __init__(self, item_id: str) -> None:
+        self._item_id = item_id
+        self._number = -1
+
+    def encode_response(self, kind: str, body: JsonBody) -> bytes:
+        """Return an event that carries the response object."""
+        return self._encode_event(kind, {"response": body})
+
+    def encode_begin(self) -> bytes:
+        """Return the events that begin the message."""
+        item = build_message_item(self._item_id, "", "in_progress")
+        added = self._encode_event("response.output_item.added", {"output_index": 0, "item": item})
+        return added + self._encode_event(
+            "response.content_part.added", {**self._position, "part": build_text_part("")}
+        )
+
+    def encode_delta(self, text: str) -> bytes:
+        """Return an event with more text."""
+        return self._encode_event("response.output_text.delta", {**self._position, "delta": text, "logprobs": []})
+
+    def encode_end(self, text: str, status: str) -> bytes:
+        """Return the events that end the message."""
+        done = self._encode_event("response.output_text.done", {**self._position, "text": text, "logprobs": []})
+        done += self._encode_event("response.content_part.done", {**self._position, "part": build_text_part(text)})
+        item = build_message_item(self._item_id, text, status)
+        return done + self._encode_event("response.output_item.done", {"output_index": 0, "item": item})
+
+    def encode_other(self, kind: str, body: JsonBody) -> bytes:
+        """Return an event of Hermes' own."""
+        return self._encode_event(kind, body)
+
+    @property
+    def _position(self) -> JsonBody:
+        return {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+
+    def _encode_event(self, kind: str, body: JsonBody) -> bytes:
+        self._number += 1
+        data = to_json({"type": kind, "sequence_number": self._number, **body})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def new_id(prefix: str) -> str:
+    """Return a random id that cannot be guessed."""
+    return f"{prefix}_{secrets.token_hex(16)}"
 
 
 class ResponseRequest(Struct, frozen=True):
@@ -100,10 +237,7 @@ class ResponseRoutes:
 
     async def close(self) -> None:
         """Stop waiting for responses that are being made; the next start stores them as failed."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel_tasks(self._tasks)
 
     async def _create_response(self, request: web.Request) -> web.StreamResponse:
         caller = caller_of(request)
@@ -118,12 +252,10 @@ class ResponseRoutes:
             work = await self._begin_response(order)
             headers = {SESSION_HEADER: order.session.name}
             try:
-                if asked.stream:
-                    return await self._stream_response(request, work, headers)
-                body = await self._finish_response(work)
-            except (asyncio.CancelledError, ConnectionError):
-                work.turn.stop()
-                raise
+                with stop_when_abandoned(work.turn):
+                    if asked.stream:
+                        return await self._stream_response(request, work, headers)
+                    body = await self._finish_response(work)
             finally:
                 self._end_response(work)
             return json_response(body, headers=headers)
@@ -249,7 +381,7 @@ class ResponseRoutes:
             session_id=order.session.request.session_id,
             turn_id=work.turn.turn_id,
             state=state,
-            body=msgspec.json.encode(body),
+            body=to_json(body),
         )
         await self._store.api.store_response(order.caller.owner, stored)
         if state != "in_progress":
@@ -260,9 +392,9 @@ class ResponseRoutes:
         self, request: web.Request, caller: ApiCaller, asked: ResponseRequest
     ) -> ParsedResponseRequest:
         model = self._deps.sessions.resolve_model(asked.model)
-        said, files = parse_conversation(
-            [_message_from_item(one) for one in _input_messages(asked.input)], asked.instructions or ""
-        )
+        for item in asked.input if isinstance(asked.input, list) else ():
+            _check_item(item)
+        said, files = parse_input(asked.input, asked.instructions)
         about = _make_info(asked, int(self._deps.current_time()))
         name = request.headers.get(SESSION_HEADER) or _named_session(asked)
         room = await self._find_session(caller, about, name, said, SessionExtras(said.system, model))
@@ -344,11 +476,6 @@ def _response_text(body: JsonBody) -> str:
     )
 
 
-def _input_messages(given: str | list[object]) -> list[object]:
-    """Return the input as messages: a text is the user's."""
-    return given if isinstance(given, list) else [{"role": "user", "content": given}]
-
-
 def _make_info(asked: ResponseRequest, now: int) -> ResponseInfo:
     return ResponseInfo(
         id=new_id("resp"),
@@ -369,21 +496,19 @@ def _named_session(asked: ResponseRequest) -> str:
     return str(named or (asked.metadata or {}).get("session_id") or "")
 
 
-def _message_from_item(given: object) -> object:
-    """Return an item of the input as a message: items without a type are messages already."""
+def _check_item(given: object) -> None:
+    """Raise ApiRequestError for an item of the input that is no message; items without a type are messages."""
     if isinstance(given, dict) and given.get("type", "message") != "message":
         raise ApiRequestError(400, f"Items of the kind {str(given['type'])[:40]!r} are not taken.", param="input")
-    return given
 
 
 def _check_supported(asked: ResponseRequest) -> None:
     """Raise ApiRequestError for options that would otherwise be ignored silently."""
     shape = (asked.text or {}).get("format")
-    wrong = (
-        ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
-        ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
-        ("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),
+    check_supported(
+        (
+            ("tools", bool(asked.tools), "Hermes has tools of its own and runs none of the caller's."),
+            ("tool_choice", asked.tool_choice not in (None, "auto", "none"), "The agent chooses its tools by itself."),
+            ("text", isinstance(shape, dict) and shape.get("type", "text") != "text", "Answers are text."),
+        )
     )
-    for param, is_wrong, why in wrong:
-        if is_wrong:
-            raise ApiRequestError(400, why, param=param, code="unsupported_parameter")

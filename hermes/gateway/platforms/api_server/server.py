@@ -1,7 +1,4 @@
-"""The HTTP application of the API server: authentication, routes, and error responses.
-
-Routes for models, capabilities, skills, tool sets, health and metrics.
-"""
+"""The HTTP application of the API server: authentication, error responses, the routes of the catalogue and of jobs."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -9,18 +6,98 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hermes.admin import toolsets
+from hermes.admin.cron import cron_admin_of_app
 from hermes.admin.skills import skill_admin
 from hermes.core.errors import HermesError
 from hermes.gateway.http.server import HttpServer, HttpServerLimits, is_loopback
 from hermes.gateway.platforms.api_server.chat_completions import ChatCompletionsHandler
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
-from hermes.gateway.platforms.api_server.jobs import JobRoutes
-from hermes.gateway.platforms.api_server.options import ApiScope
-from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response
+from hermes.gateway.platforms.api_server.keys import ApiScope
+from hermes.gateway.platforms.api_server.requests import CALLER, caller_of, json_response, query_number
 from hermes.gateway.platforms.api_server.responses import ResponseRoutes
 from hermes.gateway.platforms.api_server.runs import RunRoutes
 from hermes.gateway.platforms.api_server.sessions import SessionRoutes
+
+_MOST = 500
+_LOG = logging.getLogger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
+"""Paths that are answered without a key; they only tell that a server is here."""
+_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events"
+_RESPONSE_HEADERS = "X-Hermes-Session-Id, Retry-After"
+
+
+class JobRoutes:
+    """The handlers."""
+
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
+        self._admin = cron_admin_of_app(deps.app)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes and their handlers."""
+        routes = [
+            web.get("/api/jobs", self._list_jobs),
+            web.post("/api/jobs", self._create_job),
+            web.get("/api/jobs/{id}", self._get_job),
+            web.patch("/api/jobs/{id}", self._edit_job),
+            web.delete("/api/jobs/{id}", self._remove_job),
+            web.get("/api/jobs/{id}/history", self._list_history),
+            web.post("/api/jobs/{id}/run", self._run_job),
+            web.post("/api/jobs/{id}/stop", self._stop_job),
+        ]
+        return [*routes, web.post("/api/jobs/{id}/{verb:pause|resume}", self._change_state)]
+
+    async def _list_jobs(self, request: web.Request) -> web.Response:
+        _authorized_job(request)
+        return json_response({"object": "list", "data": await self._admin.list_jobs()})
+
+    async def _create_job(self, request: web.Request) -> web.Response:
+        _authorized_job(request)
+        return json_response(await self._admin.add_job(self._admin.build_wish(**await self._read_fields(request))), 201)
+
+    async def _get_job(self, request: web.Request) -> web.Response:
+        return json_response(await self._admin.get_job(_authorized_job(request)))
+
+    async def _edit_job(self, request: web.Request) -> web.Response:
+        name = _authorized_job(request)
+        return json_response(
+            await self._admin.edit_job(name, self._admin.build_wish(**await self._read_fields(request)))
+        )
+
+    async def _remove_job(self, request: web.Request) -> web.Response:
+        await self._admin.change_state("remove", _authorized_job(request))
+        return json_response({"id": request.match_info["id"], "deleted": True})
+
+    async def _list_history(self, request: web.Request) -> web.Response:
+        rows = await self._admin.list_history(_authorized_job(request), query_number(request, "limit", 30, _MOST))
+        return json_response({"object": "list", "data": rows})
+
+    async def _run_job(self, request: web.Request) -> web.Response:
+        """Have the gateway's scheduler run the job now."""
+        return json_response(await self._admin.request_run(_authorized_job(request)), 202)
+
+    async def _stop_job(self, request: web.Request) -> web.Response:
+        return json_response(
+            {"id": request.match_info["id"], "stopped": await self._admin.stop_job(_authorized_job(request))}
+        )
+
+    async def _change_state(self, request: web.Request) -> web.Response:
+        return json_response(await self._admin.change_state(request.match_info["verb"], _authorized_job(request)))
+
+    async def _read_fields(self, request: web.Request) -> dict[str, object]:
+        given = await self._deps.reader.read_object(request)
+        if not all(name.isidentifier() for name in given):
+            raise ApiRequestError(400, "A job has no field of such a name.")
+        return given
+
+
+def _authorized_job(request: web.Request) -> str:
+    """Check that the caller may administer jobs, and return the job's name."""
+    caller_of(request).require_admin(ApiScope.JOBS)
+    return request.match_info.get("id", "")
 
 
 class CatalogRoutes:
@@ -117,15 +194,6 @@ class CatalogRoutes:
         return {"id": name, "object": "model", "created": int(self._deps.began_at), "owned_by": "hermes"}
 
 
-_LOG = logging.getLogger(__name__)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_PUBLIC_PATHS = frozenset({"/health", "/v1/health"})
-"""Paths that are answered without a key; they only tell that a server is here."""
-_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-_REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, X-Hermes-Events"
-_RESPONSE_HEADERS = "X-Hermes-Session-Id, Retry-After"
-
-
 class ApiHttpServer:
     """The application with all its routes."""
 
@@ -183,9 +251,7 @@ class ApiHttpServer:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not end the others; the log has all of it
             _LOG.exception("a request failed")
-            told = ApiRequestError(
-                500, f"Hermes failed by an error of its own ({type(error).__name__}); its log has more."
-            )
+            told = ApiRequestError(500, f"Hermes hit an internal error ({type(error).__name__}); its log has more.")
         return json_response(told.body, told.status, told.headers)
 
     def _authenticate(self, request: web.Request) -> None:

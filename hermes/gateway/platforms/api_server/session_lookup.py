@@ -5,23 +5,21 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct, structs
 
-from hermes.admin.people.identity import PersonIdentity, PersonResolver, person_options
-from hermes.config.gateway import AccountSettings
-from hermes.config.home import person_folder_name
+from hermes.admin.people.identity import PersonIdentity, PersonResolver
+from hermes.config.gateway import AccountSettings, ChannelSettings
 from hermes.core.ids import new_session_id
 from hermes.core.messages import Message, Role
 from hermes.core.parts import ImagePart, TextPart
+from hermes.gateway.people import build_session_options, find_working_folder
+from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.platforms.api_server.errors import ApiRequestError
 from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
 from hermes.runtime.actor import SessionActor
-from hermes.sessions.options import SessionOptions
 
 _NAME = re.compile(r"[\w.:@+=/ -]{1,128}", re.ASCII)
 DEFAULT_MODEL_NAMES = ("hermes", "hermes-agent")
@@ -183,42 +181,25 @@ class ApiSessions:
         create: bool = False,
     ) -> ApiSession:
         """Return a session with the caller's rights."""
-        options = self._session_options(caller, extras)
+        self.working_folder(caller.person)  # where the session works must exist
+        options = build_session_options(
+            self._app,
+            self._settings,
+            caller.person,
+            self._people.role_rights(caller.person.role),
+            wishes=ChannelSettings(model=extras.model, prompt=extras.system),
+            platform=self._platform,
+        )
         wish = SessionRequest(session_id=session_id, options=options, create=create, history=tuple(history))
         return ApiSession(caller=caller, name=name, request=wish)
 
-    def _session_options(self, caller: ApiCaller, extras: SessionExtras) -> SessionOptions:
-        base, settings = self._app.options, self._settings
-        prompts = [one for one in (base.ephemeral_system_prompt, settings.prompt, extras.system) if one]
-        chosen = structs.replace(
-            base,
-            model=extras.model or settings.model or base.model,
-            platform=self._platform,
-            enabled_toolsets=settings.toolsets or base.enabled_toolsets,
-            ephemeral_system_prompt="\n\n".join(prompts),
-            reviews=False,
-            cwd=self.working_folder(caller.person),
-        )
-        return person_options(chosen, caller.person, self._people.role_rights(caller.person.role))
-
     def working_folder(self, person: PersonIdentity) -> str:
-        """Return the folder in which a person's sessions work: that of the account, else one of their own."""
-        services = self._app.services
-        named = self._settings.cwd or (services.settings.gateway.cwd if person.is_owner else "")
-        usual = (
-            services.home.root / "workspace"
-            if person.is_owner
-            else services.home.people / person_folder_name(person.id)
-        )
-        found = os.path.expanduser(named) if named else str(usual)
+        """Return the folder in which a person's sessions work; it exists."""
+        found = find_working_folder(self._app, self._settings, person)
         if found not in self._known_folders:
             os.makedirs(found, mode=0o700, exist_ok=True)
             self._known_folders.add(found)
         return found
-
-    def upload_folder(self, person: PersonIdentity, media: Path) -> Path:
-        """Return the folder of files that a person sends: their tools must be able to read them."""
-        return media if person.is_owner else Path(self.working_folder(person)) / "received"
 
 
 def _account_settings(given: Mapping[str, object]) -> AccountSettings:

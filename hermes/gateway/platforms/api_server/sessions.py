@@ -1,19 +1,16 @@
 """`/v1/sessions`: a key's own sessions, and messages to them by their names."""
 
-import asyncio
-
 from aiohttp import web
 from msgspec import Struct
 
-from hermes.admin.sessions import SessionAdmin as Administration
+from hermes.admin.sessions import SessionAdmin
 from hermes.core.errors import HermesError
 from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, Notice, Refused, ToolEnded, ToolStarted
 from hermes.gateway.platforms.api_server.chat_completions import begin_turn
 from hermes.gateway.platforms.api_server.deps import ApiDeps
 from hermes.gateway.platforms.api_server.errors import to_api_error, turn_failure
-from hermes.gateway.platforms.api_server.keys import ApiCaller
-from hermes.gateway.platforms.api_server.messages import parse_conversation
-from hermes.gateway.platforms.api_server.options import ApiScope
+from hermes.gateway.platforms.api_server.keys import ApiCaller, ApiScope
+from hermes.gateway.platforms.api_server.messages import parse_input
 from hermes.gateway.platforms.api_server.requests import (
     KEEP_ALIVE,
     KEEP_ALIVE_SECONDS,
@@ -23,9 +20,9 @@ from hermes.gateway.platforms.api_server.requests import (
     json_response,
     query_number,
 )
-from hermes.gateway.platforms.api_server.response_objects import format_usage
+from hermes.gateway.platforms.api_server.responses import format_usage
 from hermes.gateway.platforms.api_server.session_lookup import SessionExtras
-from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream
+from hermes.gateway.platforms.api_server.turns import ApiTurn, TurnStream, stop_when_abandoned
 from hermes.sessions.formats.openai_format import Plain
 from hermes.sessions.session_lookup import row_to_dict
 
@@ -71,7 +68,7 @@ class SessionRoutes:
     def __init__(self, deps: ApiDeps) -> None:
         self._deps = deps
         self._store = deps.app.services.store
-        self._admin = Administration(self._store, deps.app.services.home)
+        self._admin = SessionAdmin(self._store, deps.app.services.home)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes and their handlers."""
@@ -144,11 +141,8 @@ class SessionRoutes:
         caller = _authorized_caller(request)
         with self._deps.slots.take_slot(caller):
             turn = await self._begin_turn(request, caller)
-            try:
+            with stop_when_abandoned(turn):
                 ended = await turn.wait_result()
-            except asyncio.CancelledError:
-                turn.stop()
-                raise
             failure = turn_failure(ended)
             if failure is not None:
                 raise failure
@@ -167,22 +161,15 @@ class SessionRoutes:
         caller = _authorized_caller(request)
         with self._deps.slots.take_slot(caller):
             turn = await self._begin_turn(request, caller)
-            turn_stream = TurnStream(turn)
-            try:
+            with stop_when_abandoned(turn):
                 async with EventStreamResponse(request) as stream:
-                    await _send_events(stream, turn_stream)
+                    await _send_events(stream, TurnStream(turn))
                     return stream.response
-            except (asyncio.CancelledError, ConnectionError):
-                turn.stop()
-                raise
 
     async def _begin_turn(self, request: web.Request, caller: ApiCaller) -> ApiTurn:
         await self._deps.admit_turn(caller)
         asked = await self._deps.reader.read_value(request, SessionMessageRequest)
-        given: list[object] = (
-            asked.input if isinstance(asked.input, list) else [{"role": "user", "content": asked.input}]
-        )
-        said, files = parse_conversation(given, asked.instructions or "")
+        said, files = parse_input(asked.input, asked.instructions)
         extra = SessionExtras(said.system, self._deps.sessions.resolve_model(asked.model))
         room = await self._deps.sessions.find_or_create(caller, request.match_info["id"], extra, history=said.before)
         return await begin_turn(self._deps, room, said, files)

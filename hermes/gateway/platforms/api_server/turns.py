@@ -1,17 +1,19 @@
 """Turns that programs wait for: begun in a live session, streamed as they run, stopped when nobody listens."""
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event, ToolStarted, TurnEnded, TurnResumed, TurnStarted
 from hermes.core.stream import ReasoningDelta, TextDelta
-from hermes.gateway.request_sessions import GatewayFacade, SessionRequest
+from hermes.gateway.platform import GatewayFacade, SessionRequest
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.actor import SessionActor
 from hermes.sessions.app import App
 from hermes.sessions.egress_filter import build_egress_filter
+from hermes.util.cancellation import cancel_tasks
 
 TEXT_SEPARATOR = "\n\n"
 """Separates the text before a tool runs from the text after it."""
@@ -139,6 +141,16 @@ class EgressTextFilter:
         return defuse_links(text, out.is_host_allowed) if out is not None else text
 
 
+@contextlib.contextmanager
+def stop_when_abandoned(turn: ApiTurn) -> Iterator[None]:
+    """Stop the turn when nobody waits for its answer any more."""
+    try:
+        yield
+    except (asyncio.CancelledError, ConnectionError):
+        turn.stop()
+        raise
+
+
 def _last_paragraph_end(text: str) -> int:
     """Return the end of the last whole paragraph outside of code; 0 when there is none."""
     end = text.rfind("\n\n")
@@ -172,7 +184,6 @@ class TurnStream:
             if isinstance(event, TextDelta):
                 apart = TEXT_SEPARATOR if not self._segment_has_text and self.text else ""
                 self._segment_has_text = True
-                """Whether there was text since the last tool began."""
                 if text := self._text_filter.feed_text(apart + event.text):
                     yield text
             else:
@@ -180,10 +191,8 @@ class TurnStream:
                     if rest := self._text_filter.flush_text():
                         yield rest
                     self._segment_has_text = False
-                    """Whether there was text since the last tool began."""
                 yield event
         self.ended = await self.turn.wait_result()
-        """The turn's end, once it has ended."""
         last = self._text_filter.flush_text()
         if not self._segment_has_text and self.ended.text:
             last += self._text_filter.filter_whole((TEXT_SEPARATOR if self.text else "") + self.ended.text)
@@ -215,10 +224,7 @@ class ApiTurns:
 
     async def close(self) -> None:
         """Stop waiting for turns; running ones are closed with their sessions."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await cancel_tasks(self._tasks)
 
     async def _hold_session(
         self, session_request: SessionRequest, post: PostMessage, ready: "asyncio.Future[ApiTurn]", *, can_ask: bool

@@ -21,9 +21,16 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, Batch, Button, Outgoing, Place
+from hermes.core.encoding import to_json
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import decode_json, describe_error, save_file
-from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
+from hermes.gateway.http.client import (
+    WebSocketConnection,
+    connect_websocket,
+    decode_json,
+    decode_response,
+    describe_error,
+    save_file,
+)
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -44,7 +51,6 @@ from hermes.gateway.platforms.discord.api import (
     DiscordReady,
     DiscordSentMessage,
     DiscordUser,
-    decode_response,
 )
 from hermes.gateway.platforms.discord.events import (
     DiscordEventReader,
@@ -153,7 +159,7 @@ class DiscordPlatform(Platform):
             answer = await self._client.call_api("POST", path, form=form, creates=True)
         else:
             answer = await self._client.call_api("POST", path, body, creates=True)
-        sent = decode_response(answer, DiscordSentMessage).id
+        sent = decode_response(answer, DiscordSentMessage, "Discord").id
         self._sent_keys[sent] = message.key
         if len(self._sent_keys) > MAX_KNOWN_SENT:
             del self._sent_keys[next(iter(self._sent_keys))]
@@ -174,7 +180,7 @@ class DiscordPlatform(Platform):
         if emoji:
             await self._client.call_api("PUT", f"{path}/reactions/{quote(emoji)}/@me")
             return
-        for one in decode_response(await self._client.call_api("GET", path), DiscordMessage).reactions:
+        for one in decode_response(await self._client.call_api("GET", path), DiscordMessage, "Discord").reactions:
             if one.me:
                 name = f"{one.emoji.name}:{one.emoji.id}" if one.emoji.id else one.emoji.name
                 await self._client.call_api("DELETE", f"{path}/reactions/{quote(name)}/@me")
@@ -218,9 +224,8 @@ class DiscordPlatform(Platform):
     async def _connect_gateway(self) -> WebSocketConnection:
         """Connect to Discord's gateway, and resume the session or identify for a new one."""
         self._reconnect_after = None
-        """Seconds after which Discord wants a new connection; None while it wants none."""
         await self._learn_own_id()
-        door = decode_response(await self._client.call_api("GET", "gateway/bot"), DiscordGatewayInfo)
+        door = decode_response(await self._client.call_api("GET", "gateway/bot"), DiscordGatewayInfo, "Discord")
         if self._session is None and door.session_start_limit.remaining <= 0:
             raise PlatformError(N_("Discord allows the bot no more connections today."))
         socket = self._socket = await self._open_socket(door.url)
@@ -230,8 +235,13 @@ class DiscordPlatform(Platform):
         except TimeoutError as error:
             raise PlatformError(N_("Discord says nothing.")) from error
         if not frames:
-            raise PlatformError(N_("Discord hung up (code {code}).", code=socket.close_code))
-        interval = decode_response(decode_response(frames[0], DiscordFrame).d, DiscordHello).heartbeat_interval / 1000
+            raise PlatformError(N_("Discord closed the connection with code {code}.", code=socket.close_code))
+        interval = (
+            decode_response(
+                decode_response(frames[0], DiscordFrame, "Discord").d, DiscordHello, "Discord"
+            ).heartbeat_interval
+            / 1000
+        )
         self._heartbeat = asyncio.create_task(
             self._send_heartbeats(socket, max(interval, 0.01)), name="discord heartbeat"
         )
@@ -252,7 +262,9 @@ class DiscordPlatform(Platform):
 
     async def _learn_own_id(self) -> None:
         if not self._events.me:
-            self._events.me = decode_response(await self._client.call_api("GET", "users/@me"), DiscordUser).id
+            self._events.me = decode_response(
+                await self._client.call_api("GET", "users/@me"), DiscordUser, "Discord"
+            ).id
 
     async def _send_heartbeats(self, socket: WebSocketConnection, interval: float) -> None:
         """Send heartbeats, and stop the connection when nothing comes back."""
@@ -330,16 +342,14 @@ class DiscordPlatform(Platform):
                 await self._send_heartbeat(socket)
             case 7:
                 self._reconnect_after = random.random()
-                """Seconds after which Discord wants a new connection; None while it wants none."""
             case 9:
                 if bytes(frame.d) != b"true":
                     self._session = None
                 self._reconnect_after = 1 + 4 * random.random()
-                """Seconds after which Discord wants a new connection; None while it wants none."""
 
     async def _begin_session(self, frame: DiscordFrame, unsaved: UnsavedDiscordEvents) -> AsyncGenerator[Batch, None]:
         """Begin a session: read the missed messages, and only then store the session as resumable."""
-        ready = decode_response(frame.d, DiscordReady)
+        ready = decode_response(frame.d, DiscordReady, "Discord")
         self._events.me = ready.user.id
         yield Batch((), self._events.forget_old_channels())
         floor = first_id_at(self._context.clock.now() - MISSED_SECONDS)
@@ -410,7 +420,7 @@ async def _build_form(body: object, file: Path) -> "aiohttp.FormData":
 
     content = await asyncio.to_thread(content_of, str(file), FILE_LIMIT)
     form = aiohttp.FormData(quote_fields=False)
-    form.add_field("payload_json", msgspec.json.encode(body).decode(), content_type="application/json")
+    form.add_field("payload_json", to_json(body).decode(), content_type="application/json")
     form.add_field("files[0]", content, filename=file.name, content_type="application/octet-stream")
     return form
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     UPLOAD_SECONDS,
-    Kind,
     PlatformRequest,
     PlatformResponse,
     decode_json,
@@ -236,14 +236,6 @@ class DiscordErrorBody(Struct):
     retry_after: float | None = None
 
 
-def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """Decode a value from Discord. Raises `PlatformError`."""
-    try:
-        return decode_json(raw, kind)
-    except msgspec.DecodeError as error:
-        raise PlatformError(N_("Discord's answer cannot be read: {error}", error=describe_error(error))) from error
-
-
 class DiscordClient:
     """Discord's REST API with the bot's token; no request is made while its rate limit bucket is empty."""
 
@@ -268,7 +260,7 @@ class DiscordClient:
         bucket = self._bucket_name(method, path)
         self._check_limit(bucket)
         headers = {"Authorization": f"Bot {self._token}", "User-Agent": "DiscordBot (hermes, 1)"}
-        data = form if form is not None else None if body is None else msgspec.json.encode(body)
+        data = form if form is not None else None if body is None else to_json(body)
         if form is None and body is not None:
             headers["Content-Type"] = "application/json"
         call = PlatformRequest(
@@ -306,7 +298,6 @@ class DiscordClient:
         if after and answer.headers.get("x-ratelimit-remaining") == "0":
             if len(self._blocked_until) >= MAX_KNOWN_BUCKETS:
                 self._blocked_until = {one: until for one, until in self._blocked_until.items() if until > now}
-                """By bucket, the monotonic time before which no request is made; the empty name is the global limit."""
             self._blocked_until[bucket] = now + after
 
     def _make_error(self, bucket: str, answer: PlatformResponse, *, creates: bool) -> PlatformError:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
-from hermes.gateway.http.client import SeenEvents, decode_json, describe_error
+from hermes.gateway.http.client import OnceReporter, SeenEvents, decode_json, decode_response, describe_error
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.discord.api import (
     DISCORD_EPOCH,
@@ -19,7 +19,6 @@ from hermes.gateway.platforms.discord.api import (
     DiscordMember,
     DiscordMessage,
     DiscordUser,
-    decode_response,
 )
 from hermes.i18n.messages import N_
 
@@ -70,8 +69,7 @@ class DiscordEventReader:
         self._roles = context.cursors.get("roles", "")
         self.positions = _parse_positions(context.cursors)
         self._seen = SeenEvents()
-        self._reported: set[str] = set()
-        """Kinds of events that could not be read; each is reported once."""
+        self.report_once = OnceReporter(context.report)
 
     def mark_saved(self, unsaved: UnsavedDiscordEvents) -> None:
         """Move the positions on: these events are on disk."""
@@ -115,7 +113,7 @@ class DiscordEventReader:
         """Return the newest messages of a channel that are newer than `after`, newest first."""
         raw = await self._client.call_api("GET", f"channels/{channel}/messages", query={"limit": str(PAGE_SIZE)})
         found: list[DiscordMessage] = []
-        for one in decode_response(raw, list[msgspec.Raw]):
+        for one in decode_response(raw, list[msgspec.Raw], "Discord"):
             try:
                 message = decode_json(one, DiscordMessage)
             except msgspec.DecodeError as error:
@@ -154,12 +152,6 @@ class DiscordEventReader:
                     error=describe_error(error),
                 ),
             )
-
-    def report_once(self, kind: str, line: str) -> None:
-        """Report that something cannot be read, once for each kind."""
-        if kind not in self._reported and len(self._reported) < MAX_REMEMBERED:
-            self._reported.add(kind)
-            self._context.report(line)
 
     async def handle_message(self, message: DiscordMessage, unsaved: UnsavedDiscordEvents) -> None:
         """Add a message to the unsaved events."""
@@ -241,7 +233,11 @@ class DiscordEventReader:
         if channel not in self._channels:
             try:
                 self._learn_channels(
-                    [decode_response(await self._client.call_api("GET", f"channels/{channel}"), DiscordChannel)]
+                    [
+                        decode_response(
+                            await self._client.call_api("GET", f"channels/{channel}"), DiscordChannel, "Discord"
+                        )
+                    ]
                 )
             except SendError as error:
                 if error.fault not in (SendFault.NOT_FOUND, SendFault.FORBIDDEN):

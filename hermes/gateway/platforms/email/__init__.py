@@ -1,1 +1,1 @@
-"""IMAP, SMTP, and the reading and writing of mails for the e-mail platform."""
+"""The e-mail platform: connections to mail servers, and the reading and writing of mails."""

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from hermes.core.chats import Attachment, Batch, ChatKind, InboundEvent, MediaKind, Outgoing, Place, Reply, Sender
 from hermes.gateway import platform as base
-from hermes.gateway.http.client import describe_error
+from hermes.gateway.http.client import OnceReporter, describe_error
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -29,19 +29,30 @@ from hermes.gateway.platform import (
     SendError,
     SendFault,
 )
-from hermes.gateway.platforms.email.connection import MailSecurity, MailServer
-from hermes.gateway.platforms.email.imap import ImapConnection, ImapError, ImapFolder
-from hermes.gateway.platforms.email.mail_parser import MailError, ParsedMail, is_address, parse_mail, read_mail_file
-from hermes.gateway.platforms.email.mail_text import (
+from hermes.gateway.platforms.email.api import (
+    ImapConnection,
+    ImapError,
+    ImapFolder,
+    MailSecurity,
+    MailServer,
+    SmtpEnvelope,
+    SmtpLogin,
+    deliver_mail,
+)
+from hermes.gateway.platforms.email.mail import (
     MailDraft,
+    MailError,
+    ParsedMail,
     encode_mail,
+    is_address,
     is_own_message_id,
     own_message_id,
+    parse_mail,
+    read_mail_file,
     reply_subject,
     split_quote,
     strip_reply_prefix,
 )
-from hermes.gateway.platforms.email.smtp import SmtpEnvelope, SmtpLogin, deliver_mail
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_, tr
 from hermes.sessions.untrusted_text import html_to_markdown
@@ -121,8 +132,8 @@ class EmailPlatform(Platform):
         """The threads of recent mails, by message id."""
         self._sent_texts: dict[str, str] = {}
         """The texts of our recent mails, by message id."""
+        self._report_once = OnceReporter(context.report)
         self._fetch_slots = asyncio.Semaphore(FETCHES_AT_ONCE)
-        self._reported: set[str] = set()
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """Log in, read missed mails, and yield what comes in."""
@@ -339,11 +350,6 @@ class EmailPlatform(Platform):
             more = N_("{n} more files came along and are not read", n=mail.more_files)
             found.append(Attachment(MediaKind.DOCUMENT, problem=more))
         return tuple(found)
-
-    def _report_once(self, kind: str, line: str) -> None:
-        if kind not in self._reported:
-            self._reported.add(kind)
-            self._context.report(line)
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

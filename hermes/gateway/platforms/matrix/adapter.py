@@ -19,6 +19,7 @@ from urllib.parse import quote
 import msgspec
 
 from hermes.core.chats import Attachment, Batch, Button, MediaKind, Outgoing, Place
+from hermes.core.encoding import to_json
 from hermes.gateway import platform as base
 from hermes.gateway.http.client import UPLOAD_SECONDS, Kind, decode_json, save_file
 from hermes.gateway.platform import (
@@ -53,8 +54,7 @@ from hermes.gateway.platforms.matrix.events import (
     MatrixEventReader,
     UnsavedMatrixEvents,
 )
-from hermes.gateway.text.dialect import to_plain_text
-from hermes.gateway.text.html import to_html_fragment
+from hermes.gateway.text.dialect import to_html_fragment, to_plain_text
 from hermes.gateway.text.media import content_of
 from hermes.i18n.messages import N_
 
@@ -316,7 +316,7 @@ class MatrixPlatform(Platform):
             content["hermes.labels"] = [one.label for one in buttons]
         with_html = content | ({} if message.plain else _html_fields(message.text, offers))
         for one in (with_html, content):
-            if len(msgspec.json.encode(one)) * (1 + twice) <= EVENT_LIMIT:
+            if len(to_json(one)) * (1 + twice) <= EVENT_LIMIT:
                 return one
         raise SendError(SendFault.TOO_LONG, N_("A message on Matrix holds {n} bytes here.", n=LIMIT))
 

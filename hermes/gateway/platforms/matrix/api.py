@@ -8,12 +8,14 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     Kind,
     PlatformRequest,
     PlatformResponse,
     decode_json,
+    decode_response,
     describe_error,
     parse_seconds,
     send_request,
@@ -25,7 +27,6 @@ V3 = "/_matrix/client/v3"
 V1 = "/_matrix/client/v1"
 WRONG_TOKEN = N_("Matrix does not take the access token. Set a new one: `MATRIX_ACCESS_TOKEN` in .env.")
 WRONG_PASSWORD = N_("Matrix does not take this user and password. Set them again: `MATRIX_PASSWORD` in .env.")
-NO_SERVER = N_("There is no Matrix server at this address: status {status}. Look at `homeserver`.")
 FAULTS_BY_ERROR = {
     "M_LIMIT_EXCEEDED": SendFault.RATE_LIMITED,
     "M_TOO_LARGE": SendFault.TOO_LONG,
@@ -272,7 +273,7 @@ class MatrixClient:
 
         Raises `SendError`, and `MatrixTokenError` when the token is refused.
         """
-        raw = None if body is None else msgspec.json.encode(body)
+        raw = None if body is None else to_json(body)
         headers = self.credentials | ({"Content-Type": "application/json"} if raw is not None else {})
         # What is done twice shows once: whatever shows carries an id of its own.
         call = PlatformRequest(
@@ -284,7 +285,9 @@ class MatrixClient:
             creates=method in ("PUT", "POST"),
             seconds=limit,
         )
-        return decode_response(self.check_response(await send_request(self._context.http, call, "Matrix")).body, kind)
+        return decode_response(
+            self.check_response(await send_request(self._context.http, call, "Matrix")).body, kind, "Matrix"
+        )
 
     async def upload_file(self, name: str, media_type: str, content: bytes, limit: float) -> str:
         """Upload a file and return its `mxc:` address."""
@@ -302,7 +305,7 @@ class MatrixClient:
             if error.fault is not SendFault.TOO_LONG:
                 raise
             raise SendError(SendFault.BAD_FORMAT, N_("Matrix does not take a file of this size.")) from error
-        return decode_response(answer.body, MatrixUpload).content_uri
+        return decode_response(answer.body, MatrixUpload, "Matrix").content_uri
 
     @staticmethod
     def check_response(answer: PlatformResponse) -> PlatformResponse:
@@ -358,11 +361,3 @@ async def log_in(client: MatrixClient, user: str, password: str, device: str) ->
 def room_path(room: str, *parts: str) -> str:
     """Return the API path of something in a room."""
     return "/".join([f"{V3}/rooms", *(quote(one, safe="") for one in (room, *parts))])
-
-
-def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """Decode a value from Matrix. Raises `PlatformError`."""
-    try:
-        return decode_json(raw, kind)
-    except msgspec.DecodeError as error:
-        raise PlatformError(N_("Matrix's answer cannot be read: {error}", error=describe_error(error))) from error

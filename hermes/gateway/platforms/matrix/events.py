@@ -4,14 +4,14 @@ The rooms that are known: their members, their names, and which are direct chats
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Reply, Sender
-from hermes.gateway.http.client import SeenEvents, decode_json, describe_error
+from hermes.gateway.http.client import Kind, OnceReporter, SeenEvents, decode_json, describe_error
 from hermes.gateway.platform import PlatformContext, PlatformError, SendError, SendFault
 from hermes.gateway.platforms.matrix.api import (
     V3,
@@ -47,12 +47,10 @@ class MatrixRoom(Struct):
 class MatrixRooms:
     """Fetches rooms on first use and keeps them up to date with the events."""
 
-    def __init__(
-        self, client: MatrixClient, context: PlatformContext, report_unreadable: Callable[[str, Exception], None]
-    ) -> None:
+    def __init__(self, client: MatrixClient, context: PlatformContext, decoder: "_LenientDecoder") -> None:
         self._client = client
         self._context = context
-        self._report_unreadable = report_unreadable
+        self._decoder = decoder
         self.me = ""
         self._rooms: dict[str, MatrixRoom] = {}
         self._direct_rooms: frozenset[str] = frozenset()
@@ -79,10 +77,9 @@ class MatrixRooms:
 
     def update_direct_chats(self, event: MatrixEvent) -> None:
         """Apply a change of the direct chats that another of the agent's devices made."""
-        try:
-            self._set_direct_chats(decode_json(event.content, dict[str, list[str]]))
-        except msgspec.DecodeError as error:
-            self._report_unreadable("m.direct", error)
+        known = self._decoder.decode(event.content, dict[str, list[str]], "m.direct")
+        if known is not None:
+            self._set_direct_chats(known)
 
     async def find_room(self, room: str) -> MatrixRoom:
         """Return a room, fetched on first use."""
@@ -127,15 +124,12 @@ class MatrixRooms:
     async def _fetch_direct_chats(self) -> dict[str, list[str]]:
         """Return the direct chats by person, as clients store them in the account."""
         try:
-            return decode_json(
-                await self._client.call_api("GET", self._direct_chats_path, msgspec.Raw), dict[str, list[str]]
-            )
-        except msgspec.DecodeError as error:
-            self._report_unreadable("m.direct", error)
+            raw = await self._client.call_api("GET", self._direct_chats_path, msgspec.Raw)
         except SendError as error:
             if error.fault is not SendFault.NOT_FOUND:
                 raise
-        return {}
+            return {}
+        return self._decoder.decode(raw, dict[str, list[str]], "m.direct") or {}
 
     def _set_direct_chats(self, known: dict[str, list[str]]) -> None:
         self._direct_rooms = frozenset(room for rooms in known.values() for room in rooms)
@@ -146,7 +140,6 @@ MAX_GAP_PAGES = 5
 """Pages of a room's history that are read at most to fill a gap between two syncs."""
 MAX_KNOWN_MESSAGES = 2_000
 """The agent's own messages that are remembered at most."""
-MAX_REPORTS = 50
 BUTTON_REACTIONS = (
     *(f"{digit}\ufe0f\u20e3" for digit in "123456789"),
     "🔟",
@@ -193,10 +186,11 @@ class MatrixEventReader:
         self._invitation_policy = invitation_policy
         self.me = ""
         self._display_name = ""
-        self._rooms = MatrixRooms(client, context, self._report_unreadable)
+        self.report_once = OnceReporter(context.report)
+        self._decoder = _LenientDecoder(self.report_once)
+        self._rooms = MatrixRooms(client, context, self._decoder)
         self._known_messages: dict[str, KnownMatrixMessage] = {}
         self._seen = SeenEvents()
-        self._reported: set[str] = set()
         self._name_pattern: re.Pattern[str] | None = None
 
     async def learn_own_names(self, user: str) -> None:
@@ -218,12 +212,6 @@ class MatrixEventReader:
         """Count these events as seen: they are on disk."""
         self._seen.add_events(unsaved.events)
 
-    def report_once(self, kind: str, line: str) -> None:
-        """Report that something cannot be read, once for each kind."""
-        if kind not in self._reported and len(self._reported) < MAX_REPORTS:
-            self._reported.add(kind)
-            self._context.report(line)
-
     def remember_message(self, event_id: str, message: KnownMatrixMessage) -> None:
         """Remember a message that the agent sent or changed."""
         self._known_messages.pop(event_id, None)
@@ -241,10 +229,8 @@ class MatrixEventReader:
         for room, raw in sync.rooms.invite.items():
             await self._handle_invitation(room, raw)
         for room, raw in sync.rooms.join.items():
-            try:
-                joined = decode_json(raw, MatrixJoinedRoom)
-            except msgspec.DecodeError as error:
-                self._report_unreadable(room, error)
+            joined = self._decoder.decode(raw, MatrixJoinedRoom, room)
+            if joined is None:
                 continue
             for event in self._decode_events(joined.state.events):
                 self._handle_state(room, event)
@@ -254,12 +240,8 @@ class MatrixEventReader:
     # Rooms.
 
     async def _handle_invitation(self, room: str, raw: msgspec.Raw) -> None:
-        try:
-            state = decode_json(raw, MatrixInvitedRoom).invite_state
-        except msgspec.DecodeError as error:
-            self._report_unreadable(room, error)
-            return
-        for event in self._decode_events(state.events):
+        invited = self._decoder.decode(raw, MatrixInvitedRoom, room)
+        for event in self._decode_events(invited.invite_state.events if invited is not None else ()):
             content = self._decode_content(event)
             if event.type != "m.room.member" or event.state_key != self.me or content is None:
                 continue
@@ -297,7 +279,7 @@ class MatrixEventReader:
             try:
                 await self._handle_event(room, event, unsaved)
             except msgspec.DecodeError as error:
-                self._report_unreadable(event.type, error)
+                self._decoder.report_unreadable(event.type, error)
 
     def _find_join(self, events: list[MatrixEvent]) -> int | None:
         """Return where a room's events begin to concern the agent: its invitation or join.
@@ -355,7 +337,7 @@ class MatrixEventReader:
         try:
             self._rooms.apply_membership(room, event)
         except msgspec.DecodeError as error:
-            self._report_unreadable(event.type, error)
+            self._decoder.report_unreadable(event.type, error)
 
     async def _handle_message(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
         content = decode_json(event.content, MatrixContent)
@@ -455,7 +437,7 @@ class MatrixEventReader:
     async def _handle_encrypted(self, room: str, event: MatrixEvent, unsaved: UnsavedMatrixEvents) -> None:
         """Report an encrypted message once for each room, and answer it once if the sender may use Hermes."""
         name = f"locked:{room}"
-        if event.sender == self.me or self._context.cursors.get(name) or name in self._reported:
+        if event.sender == self.me or self._context.cursors.get(name) or self.report_once.has_kind(name):
             return
         self.report_once(
             name,
@@ -474,27 +456,34 @@ class MatrixEventReader:
 
     def _decode_events(self, raws: Iterable[msgspec.Raw]) -> list[MatrixEvent]:
         """Return the readable events."""
-        found: list[MatrixEvent] = []
-        for raw in raws:
-            try:
-                found.append(decode_json(raw, MatrixEvent))
-            except msgspec.DecodeError as error:
-                self._report_unreadable("event", error)
-        return found
+        found = (self._decoder.decode(raw, MatrixEvent, "event") for raw in raws)
+        return [event for event in found if event is not None]
 
     def _decode_content(self, event: MatrixEvent) -> MatrixContent | None:
+        return self._decoder.decode(event.content, MatrixContent, event.type)
+
+
+class _LenientDecoder:
+    """Decodes what Matrix sends; what cannot be read is reported, once for each kind."""
+
+    def __init__(self, report_once: OnceReporter) -> None:
+        self._report_once = report_once
+
+    def decode(self, raw: msgspec.Raw, kind: type[Kind], name: str) -> Kind | None:
+        """Return the decoded value, or None."""
         try:
-            return decode_json(event.content, MatrixContent)
+            return decode_json(raw, kind)
         except msgspec.DecodeError as error:
-            self._report_unreadable(event.type, error)
+            self.report_unreadable(name, error)
             return None
 
-    def _report_unreadable(self, kind: str, error: Exception) -> None:
-        self.report_once(
-            kind,
+    def report_unreadable(self, name: str, error: Exception) -> None:
+        """Report that something of this name cannot be read."""
+        self._report_once(
+            name,
             N_(
                 "Matrix sent {kind} that cannot be read: {error}",
-                kind=describe_error(kind),
+                kind=describe_error(name),
                 error=describe_error(error),
             ),
         )

@@ -20,12 +20,13 @@ from hermes.gateway import platform as base
 from hermes.gateway.http.client import (
     UPLOAD_SECONDS,
     PlatformRequest,
+    WebSocketConnection,
+    connect_websocket,
     decode_json,
     describe_error,
     save_file,
     send_request,
 )
-from hermes.gateway.http.websocket import WebSocketConnection, connect_websocket
 from hermes.gateway.platform import (
     Capabilities,
     Descriptor,
@@ -174,7 +175,6 @@ class SlackPlatform(Platform):
             if error.fault is not SendFault.FORBIDDEN:
                 raise
             self._typing_refused = True
-            """Whether Slack has refused to show that the bot is writing."""
             self._context.report(N_("Slack does not let the bot show that it is writing: {error}", error=str(error)))
 
     async def react(self, place: Place, message_id: str, emoji: str) -> None:
@@ -294,7 +294,6 @@ class SlackPlatform(Platform):
 
     async def _connect_socket(self) -> WebSocketConnection:
         self._reconnect_reason = ""
-        """Why Slack wants a new connection; empty while it wants none."""
         await self._learn_own_ids()
         link = await self._client.call_method("apps.connections.open", SlackSocketAddress, app=True)
         socket = self._socket = await connect_websocket(self._context.http, link.url, heartbeat=PING_SECONDS)
@@ -363,7 +362,6 @@ class SlackPlatform(Platform):
             return
         if frame.type == "disconnect":
             self._reconnect_reason = frame.reason or "refresh_requested"
-            """Why Slack wants a new connection; empty while it wants none."""
         elif frame.type != "hello":
             await self._events.handle_event(frame, unsaved)
 

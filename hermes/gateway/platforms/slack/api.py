@@ -5,11 +5,12 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
 from hermes.gateway.http.client import (
     REQUEST_SECONDS,
     Kind,
     PlatformRequest,
-    decode_json,
+    decode_response,
     describe_error,
     parse_seconds,
     send_request,
@@ -75,7 +76,6 @@ class SlackFile(Struct):
     size: int | None = None
     subtype: str | None = None
     is_external: bool = False
-    file_access: str = ""
     url_private: str = ""
     url_private_download: str = ""
 
@@ -324,18 +324,15 @@ class SlackClient:
         if answer.status >= 500:
             said = N_("Slack answered with status {status}.", status=answer.status)
             raise SendError(SendFault.TRANSIENT, said, uncertain=creates)
-        done = decode_response(answer.body, SlackResponse)
+        done = decode_response(answer.body, SlackResponse, "Slack")
         if not done.ok:
             raise _make_error(done.error, app=app, creates=creates)
-        return decode_response(answer.body, kind)
+        return decode_response(answer.body, kind, "Slack")
 
 
 def _encode_form(arguments: dict[str, object]) -> bytes:
     """Encode arguments as a form, which every method takes; lists and objects in it are JSON."""
-    plain = {
-        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for name, value in arguments.items()
-    }
+    plain = {name: value if isinstance(value, str) else to_json(value).decode() for name, value in arguments.items()}
     return urlencode(plain).encode()
 
 
@@ -345,11 +342,3 @@ def _make_error(name: str, *, app: bool, creates: bool) -> PlatformError:
     fault = FAULTS_BY_ERROR.get(name, SendFault.UNKNOWN)
     said = N_("Slack said: {error}", error=describe_error(name or "?"))
     return SendError(fault, said, uncertain=creates and fault is SendFault.TRANSIENT)
-
-
-def decode_response(raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
-    """Decode a value from Slack. Raises `PlatformError`."""
-    try:
-        return decode_json(raw, kind)
-    except msgspec.DecodeError as error:
-        raise PlatformError(N_("Slack's answer cannot be read: {error}", error=describe_error(error))) from error

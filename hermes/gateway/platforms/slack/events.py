@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.core.chats import Attachment, ChatKind, InboundEvent, MediaKind, Place, Sender
-from hermes.gateway.http.client import SeenEvents, decode_json, describe_error
+from hermes.gateway.http.client import OnceReporter, SeenEvents, decode_json, decode_response, describe_error
 from hermes.gateway.platform import PlatformContext, PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.gateway.platforms.slack.api import (
     SlackClient,
@@ -22,7 +22,6 @@ from hermes.gateway.platforms.slack.api import (
     SlackInteraction,
     SlackMessage,
     SlackUserResponse,
-    decode_response,
 )
 from hermes.i18n.messages import N_
 
@@ -39,7 +38,6 @@ FORGET_AFTER_SECONDS = 7 * 24 * 3600.0
 """After this time without a message a thread is not checked for missed messages any more."""
 MAX_KNOWN_PEOPLE = 2_000
 """People whose names are remembered at most."""
-MAX_REPORTS = 50
 NAME_SECONDS = 2.0
 """How long to wait for a name: an event has to be acknowledged within three seconds."""
 NAME_RETRY_SECONDS = 60.0
@@ -73,18 +71,12 @@ class SlackEventReader:
         self._names_paused_until = 0.0
         """Monotonic time before which no name is asked for, because Slack did not answer in time."""
         self._seen = SeenEvents()
-        self._reported: set[str] = set()
+        self.report_once = OnceReporter(context.report)
 
     def mark_saved(self, unsaved: UnsavedSlackEvents) -> None:
         """Move the positions on: these events are on disk."""
         self.positions |= unsaved.newest
         self._seen.add_events(unsaved.events)
-
-    def report_once(self, kind: str, line: str) -> None:
-        """Report that something cannot be read, once for each kind."""
-        if kind not in self._reported and len(self._reported) < MAX_REPORTS:
-            self._reported.add(kind)
-            self._context.report(line)
 
     async def handle_event(self, frame: SlackFrame, unsaved: UnsavedSlackEvents) -> None:
         """Read one envelope; an unreadable one is reported, skipped and still acknowledged."""
@@ -199,7 +191,6 @@ class SlackEventReader:
                 raise
             except PlatformError:
                 self._names_paused_until = now + NAME_RETRY_SECONDS
-                """Monotonic time before which no name is asked for, because Slack did not answer in time."""
                 return "", False
             if len(self._names) >= MAX_KNOWN_PEOPLE:
                 self._names.clear()
@@ -274,7 +265,7 @@ class SlackEventReader:
         found: list[SlackMessage] = []
         for raw in page.messages:
             try:
-                message = decode_response(raw, SlackMessage)
+                message = decode_response(raw, SlackMessage, "Slack")
                 float(message.ts)
             except (PlatformError, ValueError) as error:
                 self.report_once(

@@ -5,14 +5,14 @@ import re
 import zlib
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from hermes.core.chats import Attachment, Batch, MediaKind, Outgoing, Place
+from hermes.gateway.http.client import decode_json
 from hermes.gateway.platform import (
-    MEDIA_LIMIT,
     Capabilities,
     Descriptor,
     Platform,
@@ -24,11 +24,22 @@ from hermes.gateway.platform import (
     SendFault,
     utf16,
 )
+from hermes.gateway.platforms.telegram.api import (
+    TelegramCallError,
+    TelegramClient,
+    TelegramSentMessage,
+    TelegramWebhookServer,
+    connection_error,
+)
+from hermes.gateway.platforms.telegram.events import (
+    TelegramUpdate,
+    TelegramUpdateNumber,
+    TelegramUser,
+    inbound_from_update,
+)
+from hermes.gateway.text.dialect import to_entity_text, to_plain_text
+from hermes.gateway.text.media import open_attachment
 from hermes.i18n.messages import N_
-
-if TYPE_CHECKING:
-    from hermes.gateway.platforms.telegram.api import TelegramClient
-    from hermes.gateway.platforms.telegram.events import TelegramUser
 
 LIMIT, CAPTION_LIMIT = 4096, 1024
 """UTF-16 code units of a message, and of the text below a file."""
@@ -94,13 +105,10 @@ class TelegramPlatform(Platform):
 
     async def receive(self) -> AsyncGenerator[Batch, None]:
         """Connect, and yield what comes in."""
-        from hermes.gateway.platforms.telegram.api import connection_error
-        from hermes.gateway.platforms.telegram.events import TelegramUser
 
         offset, _, newest_at = self._context.cursors.get("updates", "").partition("@")
         if offset.isdigit() and newest_at.isdigit() and int(offset) > self._offset:
             self._offset, self._newest_at = int(offset), float(newest_at)
-            """When the newest update came."""
         try:
             self._me = await self._client.call_method("getMe", {}, TelegramUser)
             source = self._serve_webhook() if self._options.webhook_url else self._poll_updates()
@@ -125,11 +133,9 @@ class TelegramPlatform(Platform):
                 batch, presses = self._decode_updates(updates)
                 yield batch
                 self._offset, self._newest_at = _parse_cursor(batch)
-                """When the newest update came."""
                 await self._answer_presses(presses)
 
     async def _serve_webhook(self) -> AsyncGenerator[Batch, None]:
-        from hermes.gateway.platforms.telegram.webhook import TelegramWebhookServer
 
         options = self._options
         async with TelegramWebhookServer(options.webhook_url, options.webhook_listen, options.webhook_secret) as hook:
@@ -152,19 +158,12 @@ class TelegramPlatform(Platform):
 
         Unreadable updates are reported and skipped.
         """
-        from hermes.gateway.platforms.telegram.api import decode_lenient_json
-        from hermes.gateway.platforms.telegram.events import (
-            TelegramUpdate,
-            TelegramUpdateNumber,
-            TelegramUser,
-            inbound_from_update,
-        )
 
         inbound_events, presses = [], []
         newest = 0
         for raw in updates:
             try:
-                update = decode_lenient_json(raw, TelegramUpdate)
+                update = decode_json(raw, TelegramUpdate)
                 newest = max(newest, update.update_id)
                 inbound_event = inbound_from_update(update, self._me or TelegramUser(id=0), self._context.name)
             except (ValueError, RecursionError, msgspec.DecodeError) as error:
@@ -190,7 +189,7 @@ class TelegramPlatform(Platform):
     def _report_membership(self, chat: int, status: str) -> None:
         name = self._context.name
         if status in ("left", "kicked"):
-            self._context.report(N_("{name}: the bot was put out of the chat {chat}.", name=name, chat=chat))
+            self._context.report(N_("{name}: the bot was removed from the chat {chat}.", name=name, chat=chat))
         elif chat < 0:
             self._context.report(
                 N_(
@@ -213,7 +212,6 @@ class TelegramPlatform(Platform):
 
     async def send(self, message: Outgoing) -> str:
         """Send a message and return its id."""
-        from hermes.gateway.platforms.telegram.api import TelegramSentMessage
 
         values = _place_fields(message.place)
         if message.silent:
@@ -228,12 +226,11 @@ class TelegramPlatform(Platform):
         return str((await self._client.call_method("sendMessage", values, TelegramSentMessage)).message_id)
 
     async def _send_file(self, message: Outgoing, values: dict[str, object]) -> int:
-        from hermes.gateway.text.media import open_attachment
 
         if message.text:
             words = _text_fields(message)
             if utf16(str(words["text"])) > CAPTION_LIMIT:
-                raise SendError(SendFault.TOO_LONG, N_("The text is too long to stand below a file."))
+                raise SendError(SendFault.TOO_LONG, N_("The text is too long for a caption."))
             values["caption"] = words["text"]
             values["caption_entities"] = words.get("entities", [])
         with open_attachment(message.file, FILE_LIMIT) as file:
@@ -245,7 +242,6 @@ class TelegramPlatform(Platform):
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
         """Replace a message that was sent."""
-        from hermes.gateway.platforms.telegram.api import TelegramCallError
 
         values = {"chat_id": _chat_id(message.place), "message_id": int(message_id), **_text_fields(message)}
         if message.buttons:
@@ -279,7 +275,7 @@ class TelegramPlatform(Platform):
         found = await self._client.call_method("getFile", {"file_id": attachment.ref}, _TelegramFilePath)
         if not found.file_path or ".." in found.file_path:
             raise PlatformError(N_("Telegram does not say where the file is."))
-        await self._client.download_file(found.file_path, target, MEDIA_LIMIT)
+        await self._client.download_file(found.file_path, target)
 
     async def close(self) -> None:
         """Do nothing: `receive` closes what it opens."""
@@ -321,8 +317,6 @@ def _place_fields(place: Place) -> dict[str, object]:
 
 def _text_fields(message: Outgoing) -> dict[str, object]:
     """Return the text and its entities."""
-    from hermes.gateway.text.dialect import to_plain_text
-    from hermes.gateway.text.entities import to_entity_text
 
     values: dict[str, object] = {"link_preview_options": {"is_disabled": True}}
     if message.plain:
@@ -340,7 +334,6 @@ def _format_keyboard(message: Outgoing) -> dict[str, object]:
 
 
 async def _open_platform(options: PlatformOptions, context: PlatformContext) -> Platform:
-    from hermes.gateway.platforms.telegram.api import TelegramClient
 
     assert isinstance(options, TelegramOptions)
     if not _TOKEN.fullmatch(options.token):

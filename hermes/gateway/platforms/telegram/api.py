@@ -1,28 +1,39 @@
-"""A client of Telegram's Bot API, and the meaning of its errors."""
+"""A client of Telegram's Bot API with the meaning of its errors, and the server of its webhook."""
 
 import asyncio
+import contextlib
+import hmac
 import json
 import mimetypes
-import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from hermes.core.encoding import to_json
+from hermes.gateway.http.client import (
+    REQUEST_SECONDS,
+    UPLOAD_SECONDS,
+    Kind,
+    PlatformRequest,
+    PlatformResponse,
+    decode_json,
+    save_file,
+    send_request,
+)
 from hermes.gateway.platform import PlatformError, PlatformRefusedError, SendError, SendFault
 from hermes.i18n.messages import N_
-from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
+from hermes.util.text import strip_control_characters, to_one_line
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp import web
 
-R = TypeVar("R")
-CALL_SECONDS = 30.0
-"""The time limit of a call."""
-FILE_SECONDS = 300.0
-"""The time limit of a file's transfer."""
 
 _FAULTS_BY_TEXT = (
     ("can't parse", SendFault.BAD_FORMAT),
@@ -47,13 +58,23 @@ _FAULTS_BY_TEXT = (
     ("upgraded to a supergroup", SendFault.NOT_FOUND),
 )
 """Texts in the description of a 400, in lower case, and the faults they mean; the first match counts."""
+MAX_UPDATE_BYTES = 1 << 20
+"""Bytes of the largest update."""
+MAX_WAITING = 64
+"""Updates that wait at most; Telegram sends refused ones again."""
+STORE_SECONDS = 50.0
+"""Seconds that an update may wait until it is on disk."""
+MAX_BATCH = 100
+MAX_CONNECTIONS = 256
+"""Connections that are open at the same time at most; Telegram itself uses 100."""
+_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
+_WaitingUpdate = tuple[msgspec.Raw, "asyncio.Future[bool]"]
 
 
 class TelegramErrorParameters(Struct, frozen=True):
     """Details of an error."""
 
     retry_after: float | None = None
-    migrate_to_chat_id: int | None = None
 
 
 class TelegramResponse(Struct, frozen=True):
@@ -89,10 +110,10 @@ class TelegramClient:
         self._token = token
 
     async def call_method(
-        self, method: str, values: Mapping[str, object], kind: type[R], *, seconds: float = CALL_SECONDS
-    ) -> R:
+        self, method: str, values: Mapping[str, object], kind: type[Kind], *, seconds: float = REQUEST_SECONDS
+    ) -> Kind:
         """Call a method and return its result. Raises SendError."""
-        body = msgspec.json.encode(values)
+        body = to_json(values)
         return _decode_result(
             await self._post_request(method, body, {"Content-Type": "application/json"}, seconds), kind
         )
@@ -105,64 +126,23 @@ class TelegramClient:
 
         form = FormData(quote_fields=False)
         for key, value in values.items():
-            form.add_field(key, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            form.add_field(key, value if isinstance(value, str) else to_json(value).decode())
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         form.add_field(field, file, filename=name, content_type=kind)
-        return _decode_result(await self._post_request(method, form, {}, FILE_SECONDS), TelegramSentMessage).message_id
+        return _decode_result(
+            await self._post_request(method, form, {}, UPLOAD_SECONDS), TelegramSentMessage
+        ).message_id
 
     async def _post_request(
-        self, method: str, body: "bytes | aiohttp.FormData", headers: Mapping[str, str], seconds: float
+        self, method: str, body: "bytes | aiohttp.FormData", headers: dict[str, str], seconds: float
     ) -> TelegramResponse:
-        from aiohttp import ClientConnectorError, ClientError, ClientTimeout
-
         url = f"{self._base}/bot{self._token}/{method}"
-        limit = ClientTimeout(total=seconds, connect=min(seconds, 15.0))
-        try:
-            async with self._http.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False) as given:
-                status, raw = given.status, await given.read()
-        except ClientConnectorError:
-            raise SendError(SendFault.TRANSIENT, N_("Telegram cannot be reached.")) from None
-        except TimeoutError:
-            late = N_("Telegram did not answer within {seconds} s.", seconds=f"{seconds:g}")
-            raise SendError(SendFault.TRANSIENT, late, uncertain=True) from None
-        except (ClientError, OSError) as error:
-            raise _connection_error(error) from None
-        return _decode_response(status, raw)
+        call = PlatformRequest(method="POST", url=url, headers=headers, body=body, creates=True, seconds=seconds)
+        return _decode_response(await send_request(self._http, call, "Telegram"))
 
-    async def download_file(self, path: str, target: Path, limit: int) -> None:
-        """Download a file. Raises SendError, and PlatformError when it is larger than `limit` bytes."""
-        from aiohttp import ClientError, ClientTimeout
-
-        url = f"{self._base}/file/bot{self._token}/{path.lstrip('/')}"
-        timeout = ClientTimeout(total=FILE_SECONDS)
-        try:
-            async with self._http.get(url, timeout=timeout, allow_redirects=False) as given:
-                if given.status != 200:
-                    raise PlatformError(N_("Telegram does not give the file (HTTP {status}).", status=given.status))
-                with _open_private(target) as file:
-                    await _write_chunks(given.content, file, limit)
-        except (ClientError, TimeoutError) as error:
-            raise _connection_error(error) from None
-
-
-async def _write_chunks(content: "aiohttp.StreamReader", file: BinaryIO, limit: int) -> None:
-    size = 0
-    async for chunk in content.iter_chunked(1 << 18):
-        size += len(chunk)
-        if size > limit:
-            raise PlatformError(N_("The file is larger than {limit} MB.", limit=limit >> 20))
-        await asyncio.to_thread(file.write, chunk)
-
-
-def _open_private(target: Path) -> BinaryIO:
-    """Open a new file that only its owner can read."""
-    return os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")
-
-
-def _connection_error(error: Exception) -> SendError:
-    """Return an error of the connection without its own text, which may hold the address and so the token."""
-    kind = type(error).__name__
-    return SendError(SendFault.TRANSIENT, N_("The connection to Telegram broke ({kind}).", kind=kind), uncertain=True)
+    async def download_file(self, path: str, target: Path) -> None:
+        """Download a file. Raises PlatformError."""
+        await save_file(self._http, f"{self._base}/file/bot{self._token}/{path.lstrip('/')}", target)
 
 
 class TelegramSentMessage(Struct, frozen=True):
@@ -171,10 +151,11 @@ class TelegramSentMessage(Struct, frozen=True):
     message_id: int
 
 
-def _decode_response(status: int, raw: bytes) -> TelegramResponse:
+def _decode_response(response: PlatformResponse) -> TelegramResponse:
+    status = response.status
     try:
-        answer = decode_lenient_json(raw, TelegramResponse)
-    except (ValueError, RecursionError, msgspec.DecodeError):
+        answer = decode_json(response.body, TelegramResponse)
+    except msgspec.DecodeError:
         if status < 500:
             odd = N_("What answers is not Telegram's Bot API (HTTP {status}).", status=status)
             raise SendError(SendFault.UNKNOWN, odd) from None
@@ -182,19 +163,6 @@ def _decode_response(status: int, raw: bytes) -> TelegramResponse:
     if answer.ok:
         return answer
     raise _refusal_error(answer.error_code or status, answer)
-
-
-def decode_lenient_json(raw: bytes | msgspec.Raw, kind: type[R]) -> R:
-    """Decode JSON. Raises ValueError and `msgspec.DecodeError`.
-
-    A lone surrogate, which people can send, is an error to the fast decoder, and would stop everything that came with
-    it.
-    """
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError:
-        whole = clean_surrogates(json.dumps(json.loads(bytes(raw)), ensure_ascii=False))
-        return msgspec.json.decode(whole, type=kind)
 
 
 def _refusal_error(code: int, answer: TelegramResponse) -> TelegramCallError:
@@ -217,7 +185,7 @@ def _refusal_error(code: int, answer: TelegramResponse) -> TelegramCallError:
     return TelegramCallError(fault, words, code=code)
 
 
-def _decode_result(answer: TelegramResponse, kind: type[R]) -> R:
+def _decode_result(answer: TelegramResponse, kind: type[Kind]) -> Kind:
     try:
         return msgspec.json.decode(answer.result, type=kind)
     except msgspec.DecodeError as error:
@@ -238,3 +206,74 @@ def connection_error(error: SendError) -> PlatformError:
             N_("Stop it, or give each program a bot of its own."),
         )
     return error
+
+
+class TelegramWebhookServer:
+    """The webhook server, as an async context."""
+
+    def __init__(self, url: str, listen: str, secret: str) -> None:
+        from aiohttp import web
+
+        from hermes.gateway.http.server import HttpServer, HttpServerLimits
+
+        self.secret = secret or secrets.token_urlsafe(32)
+        self._path = urlsplit(url).path or "/"
+        self._host, _, port = listen.rpartition(":")
+        if not self._host or not port.isdigit():
+            raise PlatformRefusedError(N_("`webhook_listen` must be HOST:PORT, such as 127.0.0.1:8443."))
+        self._port = int(port)
+        self._queue: asyncio.Queue[_WaitingUpdate] = asyncio.Queue(MAX_WAITING)
+        application = web.Application(client_max_size=MAX_UPDATE_BYTES)
+        application.add_routes([web.post(self._path, self._receive_update)])
+        self._http_server = HttpServer(
+            application, HttpServerLimits(host=self._host, port=self._port, connections=MAX_CONNECTIONS)
+        )
+
+    @property
+    def address(self) -> str:
+        """The URL that it listens on."""
+        return f"http://{self._host}:{self._port}{self._path}"
+
+    async def __aenter__(self) -> "TelegramWebhookServer":
+        await self._http_server.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait()[1].set_result(False)
+        await self._http_server.close()
+
+    async def _receive_update(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        secret = request.headers.get(_SECRET_HEADER, "")
+        if not hmac.compare_digest(secret.encode("utf-8", "surrogateescape"), self.secret.encode()):
+            return web.Response(status=401)
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                body = await request.read()
+                json.loads(body)
+                stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+                await self._queue.put((msgspec.Raw(body), stored))
+                return web.Response(status=200 if await stored else 503)
+        except (ValueError, RecursionError):
+            return web.Response(status=400)
+        except TimeoutError:
+            return web.Response(status=503)
+
+    @contextlib.asynccontextmanager
+    async def next_updates(self) -> AsyncGenerator[list[msgspec.Raw], None]:
+        """Yield the updates that have come, at least one; they count as stored if the context ends without an error."""
+        found = [await self._queue.get()]
+        while not self._queue.empty() and len(found) < MAX_BATCH:
+            found.append(self._queue.get_nowait())
+        succeeded = False
+        try:
+            yield [raw for raw, _ in found]
+            succeeded = True
+        finally:
+            for _, taken in found:
+                if not taken.done():
+                    taken.set_result(succeeded)

@@ -1,12 +1,11 @@
-"""The webhook server: a report is verified, counted and stored before it is acknowledged.
-
-Fill prompt templates with the values of a report.
+"""The webhook server: a report is verified, counted and stored before it is acknowledged, and fills a prompt.
 
 Values from outside are untrusted content: the prompt only names them, and they stand in a fenced block of their own.
 Only numbers, and true or false, are put into the prompt itself.
 """
 
 import hashlib
+import hmac
 import logging
 import os
 import re
@@ -18,21 +17,28 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from hermes.admin.people.identity import OWNER_ID, PersonIdentity, PersonRole
-from hermes.admin.webhooks import WebhookRoute, WebhookRouteFile, WebhookRoutes, read_routes_in_thread
+from hermes.admin.webhooks import (
+    SIGNATURE_HEADER,
+    SignatureScheme,
+    WebhookRoute,
+    WebhookRouteFile,
+    WebhookRoutes,
+    compute_mac,
+    read_routes_in_thread,
+)
 from hermes.core.api import NewRun, RunRow
 from hermes.core.chats import Batch, InboundEvent, Place, Sender
+from hermes.core.encoding import to_json
 from hermes.core.errors import ConfigError, HermesError, NotFoundError
 from hermes.core.ids import new_queued_message_id
 from hermes.gateway.http.server import HttpServer, HttpServerLimits
-from hermes.gateway.platform import PlatformContext
+from hermes.gateway.platform import GatewayFacade, PlatformContext
 from hermes.gateway.platforms.api_server.errors import ApiRequestError, to_api_error
 from hermes.gateway.platforms.api_server.keys import ApiCaller, TurnSlots
 from hermes.gateway.platforms.api_server.requests import RequestReader, check_depth, json_response
-from hermes.gateway.platforms.api_server.run_worker import RunOutcome, RunPlan, RunWorker
+from hermes.gateway.platforms.api_server.runs import RunOutcome, RunPlan, RunWorker
 from hermes.gateway.platforms.api_server.session_lookup import ApiSessions, SessionExtras
 from hermes.gateway.platforms.api_server.turns import ApiTurns
-from hermes.gateway.platforms.webhook.signature import verify_report
-from hermes.gateway.request_sessions import GatewayFacade
 from hermes.gateway.text.links import defuse_links
 from hermes.runtime.mailbox import InboundMessage
 from hermes.sessions.features.skills import build_skills, load_skill_parts
@@ -40,17 +46,78 @@ from hermes.sessions.untrusted_text import untrusted_part
 from hermes.util.cancellation import run_to_completion
 from hermes.util.text import clean_surrogates, strip_control_characters, to_one_line
 
+MAX_CLOCK_SECONDS = 300.0
+"""Seconds that a signed time may differ from now."""
+_V1_HEADER = "X-Webhook-Signature"
+_STRIPE_HEADER, _GITHUB_HEADER, _GITLAB_HEADER = "Stripe-Signature", "X-Hub-Signature-256", "X-Gitlab-Token"
+_MAX_SIGNATURES = 8
 _FIELD = re.compile(r"\{([A-Za-z_][\w.-]{0,200})\}", re.ASCII)
-
-
 _WHOLE_PAYLOAD = "payload"
-
-
 MAX_REPORT_TEXT = 50_000
 """Characters of a report that the agent gets at most."""
-
-
 _ABSENT = "(not there)"
+_LOG = logging.getLogger(__name__)
+MAX_REPORT_BYTES = 1_000_000
+"""Bytes of the largest report."""
+_CONNECTIONS = 256
+_MAX_TURNS = 64
+"""Reports that are worked on at the same time; more wait."""
+_MAX_LOGGED = 2_000
+_UNKNOWN_ROUTE_SECRET = os.urandom(32).hex()
+
+
+class VerifiedReport(Struct, frozen=True):
+    """A report whose signature is valid.
+
+    `digest` is the same for the same report sent again. It covers what was signed, since nothing else of a request can
+    be trusted.
+    """
+
+    digest: str
+
+
+def verify_report(
+    scheme: SignatureScheme, secret: str, headers: Mapping[str, str], body: bytes, now: float
+) -> VerifiedReport | None:
+    """Return the verified report, or None if the request carries no valid signature."""
+    key = secret.encode()
+    timestamped = headers.get(SIGNATURE_HEADER) or headers.get(_STRIPE_HEADER)
+    if timestamped is not None and scheme in (SignatureScheme.AUTO, SignatureScheme.V2):
+        return _verify_timestamped(key, timestamped, body, now)
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.GITHUB) and (given := headers.get(_GITHUB_HEADER)) is not None:
+        return _verify_hmac(key, given.removeprefix("sha256="), body) if given.startswith("sha256=") else None
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.V1) and (given := headers.get(_V1_HEADER)) is not None:
+        return _verify_hmac(key, given.removeprefix("sha256="), body)
+    if scheme in (SignatureScheme.AUTO, SignatureScheme.GITLAB) and (given := headers.get(_GITLAB_HEADER)) is not None:
+        good = hmac.compare_digest(_sha256(given.encode("utf-8", "surrogateescape")), _sha256(key))
+        return VerifiedReport(_sha256(body).hex()) if good else None
+    return None
+
+
+def _verify_timestamped(key: bytes, given: str, body: bytes, now: float) -> VerifiedReport | None:
+    fields = [one.strip().partition("=") for one in given.split(",", _MAX_SIGNATURES)]
+    moments = [value for name, _, value in fields if name == "t"]
+    if len(moments) != 1 or not moments[0].isascii() or not moments[0].isdigit() or len(moments[0]) > 12:
+        return None
+    signed = moments[0].encode() + b"." + body
+    good = False
+    for name, _, value in fields:
+        good |= name == "v1" and _is_same_digest(compute_mac(key, signed), value)
+    if not good or abs(now - int(moments[0])) > MAX_CLOCK_SECONDS:
+        return None
+    return VerifiedReport(_sha256(signed).hex())
+
+
+def _verify_hmac(key: bytes, given: str, body: bytes) -> VerifiedReport | None:
+    return VerifiedReport(_sha256(body).hex()) if _is_same_digest(compute_mac(key, body), given) else None
+
+
+def _is_same_digest(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.strip().lower().encode("utf-8", "surrogateescape"))
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 class FilledPrompt(Struct, frozen=True):
@@ -115,7 +182,7 @@ def event_type(headers: Mapping[str, str], payload: object) -> str:
 def _format_value(value: object) -> str:
     if isinstance(value, str):
         return clean_surrogates(value)
-    return _ABSENT if value is None else msgspec.json.encode(value).decode()
+    return _ABSENT if value is None else to_json(value).decode()
 
 
 def _truncate_text(text: str) -> str:
@@ -124,16 +191,6 @@ def _truncate_text(text: str) -> str:
         if len(text) <= MAX_REPORT_TEXT
         else f"{text[:MAX_REPORT_TEXT]}\n[{len(text) - MAX_REPORT_TEXT:,} more characters]"
     )
-
-
-_LOG = logging.getLogger(__name__)
-MAX_REPORT_BYTES = 1_000_000
-"""Bytes of the largest report."""
-_CONNECTIONS = 256
-_MAX_TURNS = 64
-"""Reports that are worked on at the same time; more wait."""
-_MAX_LOGGED = 2_000
-_UNKNOWN_ROUTE_SECRET = os.urandom(32).hex()
 
 
 class StoredWebhookRun(Struct, frozen=True):
@@ -231,7 +288,7 @@ class WebhookServer:
             session_id=session.request.session_id,
             letter_id=new_queued_message_id(),
             letter=inbound.encode(),
-            wish=msgspec.json.encode(StoredWebhookRun(name)),
+            wish=to_json(StoredWebhookRun(name)),
         )
         async with self._gateway.hold_session(session.request):
             row = await run_to_completion(self._begin_run(run))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_in_workspace, is_root_like_path, is_under
 from hermes.safety.shell.findings import EffectKind
@@ -40,7 +41,7 @@ def archived(call: ProgramCall) -> ShellStream | None:
 
 
 def _told(call: ProgramCall, options: CommandOptions) -> None:
-    """The programs that an archiver is told to start."""
+    """The programs that an archiver starts."""
     for name in _STARTING:
         for word in options.option_values(name):
             text = word.text.removeprefix("exec=")
@@ -51,7 +52,7 @@ def _told(call: ProgramCall, options: CommandOptions) -> None:
     if call.name == "zip" and (
         options.has_option("unzip-command") or any(text.startswith("-TT") for text in call.args)
     ):
-        call.ask("nested-program", "it is told to start another program")
+        call.ask("nested-program", "it starts another program")
 
 
 def _unpacked(call: ProgramCall, options: CommandOptions) -> None:
@@ -113,7 +114,7 @@ def _started(call: ProgramCall, text: str, *, harmless: bool = False) -> None:
     words = text.split()
     if harmless and words and words[0].rpartition("/")[2] in _PACKERS:
         return
-    call.ask("nested-program", "it is told to start another program")
+    call.ask("nested-program", "it starts another program")
     if text:
         call.judge_script(text, lost=True)
 
@@ -151,12 +152,12 @@ def synced(call: ProgramCall) -> None:
         _sync_deletes(call, operands)
     for word in options.option_values("e", "rsh"):
         if word.text.split()[:1] not in (["ssh"], ["/usr/bin/ssh"]):
-            call.ask("nested-program", "rsync is told to start another program")
+            call.ask("nested-program", "it starts another program")
         call.judge_script(word.text, lost=True)
     for word in options.option_values("rsync-path"):
         if word.text.split()[:1] != ["rsync"] or len(word.text.split()) > 1:
             call.judge_script(word.text, lost=True)
-            call.ask("nested-program", "rsync is told to start another program")
+            call.ask("nested-program", "it starts another program")
     if options.has_option("daemon"):
         call.ask("raw-connection", "it opens files to others")
     emptied(call, operands[:-1], operands[-1:])
@@ -171,7 +172,7 @@ def emptied(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word])
         and not dataflow.is_disposable(call.resolve_path(targets[0]), call.host)
     ):
         path = call.resolve_path(targets[0])
-        call.ask("emptied", f"it empties {path}")
+        call.ask("emptied", N_("it empties {path}", path=path))
 
 
 def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
@@ -180,7 +181,9 @@ def _sync_deletes(call: ProgramCall, operands: Sequence[Word]) -> None:
     if any(is_root_like_path(path, call.host.places) for path in paths) and "remove-source-files" not in " ".join(
         call.args
     ):
-        call.deny("sync-delete", f"it makes {paths[0]} what the other side is")
+        call.deny(
+            "sync-delete", N_("it makes {paths} identical to the other side, and deletes the rest", paths=paths[0])
+        )
     else:
         call.ask("sync-delete", "it deletes what the other side does not have")
 

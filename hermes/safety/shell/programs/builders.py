@@ -185,7 +185,7 @@ def make(call: ProgramCall) -> ShellStream | None:
     for word in options.option_values("eval", "E"):
         _recipes(call, ShellStream(word.text))
     if any(_SHELL_SET.match(word.text) for word in options.operands):
-        call.ask("nested-program", "make is told to start another program")
+        call.ask("nested-program", "it starts another program")
     for name in _MAKEFILES if not files and call.state.files else ():
         held = call.state.files.get(f"{place}/{name}", UNKNOWN_STREAM)
         if held.text is not None:
@@ -206,7 +206,7 @@ def _make_file(call: ProgramCall, word: Word) -> None:
 def _recipes(call: ProgramCall, stream: ShellStream) -> None:
     if stream.text is None:
         if call.fed or stream.labels:
-            call.ask("unknown-command", "the recipes are only known when it runs")
+            call.ask("unknown-command", "the recipes are only known at run time")
         return
     for line in stream.text.splitlines()[:500]:
         recipe = (
@@ -230,7 +230,7 @@ def editor(call: ProgramCall) -> ShellStream | None:
     for text in call.args:
         if text.startswith("+") and "!" in text:
             call.judge_script(text.partition("!")[2], lost=True)
-            call.ask("nested-program", "a pager is told to start a command")
+            call.ask("nested-program", "a pager starts a command")
     return None
 
 
@@ -266,15 +266,15 @@ def _editor_command(call: ProgramCall, text: str) -> None:
         bang = re.search(r"(?:^|\|)\s*:?(?:%|r|w|read|write|silent|sil)?\s*!\s*(.+)", line)
         if bang:
             call.judge_script(bang[1], lost=True)
-            call.ask("nested-program", "an editor is told to start a command")
+            call.ask("nested-program", "an editor starts a command")
         elif re.search(
             r"system\s*\(|shell-command|py3?\s|python|lua\s|call-process|term(inal)?\s|start-process|luado|"
             r"perl\s|ruby\s",
             line,
         ):
-            call.ask("nested-program", "an editor is told to start a command")
+            call.ask("nested-program", "an editor starts a command")
         elif re.search(r"delete\s*\(|delete-file|delete-directory|writefile", line):
-            call.ask("program-text", "an editor is told to delete or write files")
+            call.ask("program-text", "an editor deletes or writes files")
         written = re.search(r"(?:^|\|)\s*:?w(?:rite)?!?\s+(?!q)(\S+)", line)
         if written:
             call.judge_write(call.resolve_path(Word(written[1])))
@@ -318,7 +318,7 @@ def scripts_of_folder(call: ProgramCall) -> ShellStream | None:
         for word in options.operands[:1]:
             call.add_effect(EffectKind.RUNS, (call.resolve_path(word),))
             if is_temporary(call.resolve_path(word) + "/"):
-                call.ask("nested-program", "it runs every program of a folder among temporary ones")
+                call.ask("nested-program", "it runs every program of a temporary folder")
     return None
 
 

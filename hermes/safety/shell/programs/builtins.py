@@ -18,7 +18,7 @@ def bound(call: ProgramCall) -> ShellStream | None:
             if ":" in word.text:
                 call.judge_script(word.text.partition(":")[2].strip().strip("'\""), lost=True)
     elif call.parse_options().has_option("p" if call.name == "hash" else "f"):
-        call.ask("hijack", "it puts another program in the place of one")
+        call.ask("hijack", "it replaces a program with another")
     return None
 
 

@@ -157,7 +157,7 @@ def judge(call: ProgramCall) -> ShellStream | None:
         call.ask("sql", LOSES)
     elif unseen and _production(call, options):
         call.add_effect(EffectKind.DESTROYS)
-        call.ask("sql", "it gives a database elsewhere statements that are not seen here")
+        call.ask("sql", "it sends statements that are not visible here to a database elsewhere")
     _escaped(call, texts, spoken)
     if MADE in call.stdin.labels:
         call.ask("sql", "it is given statements that drop what they are made of")
@@ -181,7 +181,7 @@ def _texts(call: ProgramCall, options: CommandOptions, spoken: str) -> tuple[lis
     texts += [stream.text for stream in streams if stream.text is not None]
     unseen = unseen or any(stream.text is None for stream in streams)
     if unseen and any(word.dynamic for word in given):
-        call.ask("sql", "the statements are only known when it runs")
+        call.ask("sql", "the statements are only known at run time")
     return texts, unseen
 
 
@@ -210,7 +210,7 @@ def _escaped(call: ProgramCall, texts: Sequence[str], spoken: str) -> None:
             if found[0].lstrip(";\n ").startswith(("\\!", ".")):
                 call.judge_script(found[1], lost=True)
     if spoken != "Qq" and any(_ESCAPED.search(text) for text in texts):
-        call.ask("nested-program", "it is told to start another program")
+        call.ask("nested-program", "it starts another program")
 
 
 _STORES: dict[str, tuple[str, str]] = {

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import (
     CommandOptions,
@@ -60,7 +61,7 @@ def _loses_root(call: ProgramCall, words: Sequence[Word], paths: Sequence[str]) 
         bare = re.sub(r"\$\{\w+\}", "", word.text)
         nothing_before = word.dynamic and bare != word.text and bare in ("/", "/*", "/.", "/./*")
         if is_root_like_path(path, call.host.places) or nothing_before or _ANY_TOP.match(path) or disks.vital(path):
-            call.deny("rm-root", f"it deletes {path}")
+            call.deny("rm-root", N_("it deletes {path}", path=path))
             return True
     return False
 
@@ -81,7 +82,7 @@ def _removed(call: ProgramCall, word: Word, path: str, *, recursive: bool) -> No
         return
     if disks.vital(path):
         call.add_effect(EffectKind.DELETES, (path,))
-        call.deny("rm-root", f"it deletes {path}, on which the system stands")
+        call.deny("rm-root", N_("it deletes {path}, on which the system stands", path=path))
         return
     if not judge_deleted(call, path) and not recursive:
         _removed_file(call, word, path)
@@ -94,9 +95,9 @@ def _removed_file(call: ProgramCall, word: Word, path: str) -> None:
     if re.search(r"(^|/)(\*|\.\*|\*\.\*|\{\*,\.\*\})$", word.text):
         call.ask("rm-all", "it deletes every file of a folder")
     elif not _own(call, path) and path.startswith("/"):
-        call.ask("rm-outside", f"it deletes {path}, outside the session's folder", contained=True)
+        call.ask("rm-outside", N_("it deletes {path}, outside the session's folder", path=path), contained=True)
     elif disks.DATA.search(path) and not is_temporary(path) and word.text.startswith("/"):
-        call.ask("rm-outside", f"it deletes {path}")
+        call.ask("rm-outside", N_("it deletes {path}", path=path))
 
 
 def _own(call: ProgramCall, path: str) -> bool:
@@ -252,7 +253,7 @@ def _replaced(call: ProgramCall, word: Word, sources: Sequence[Word], labels: fr
     path = call.resolve_path(word)
     said = call.judge_write(path, how="replaces", kind=EffectKind.OVERWRITES)
     if not said and forced and call.name in ("mv", "cp") and _kept_elsewhere(call, path):
-        call.ask("mv-away", f"it replaces {path}, outside the session's folder, without asking")
+        call.ask("mv-away", N_("it replaces {path}, outside the session's folder, without asking", path=path))
     if sources and "/" in sources[0].text and sources[0].text.rpartition("/")[2] in DANGEROUS:
         # Another name for a program that has rules: running it is running that.
         call.state.files[path] = ShellStream(f'{sources[0].text} "$@"\n')
@@ -279,11 +280,11 @@ def _aliased(call: ProgramCall, word: Word, source: Word) -> None:
     path = call.resolve_path(source if whole else Word(f"{word.text}/../{source.text}"))
     if disks.is_disk(path):
         call.add_effect(EffectKind.ESCALATES, (path,))
-        call.ask("raw-disk", "it makes a second door to a device")
+        call.ask("raw-disk", "it makes another device file")
     elif _SYSTEM.match(path):
-        call.ask("protected-path", f"it makes another name for {path}, which belongs to the system")
+        call.ask("protected-path", N_("it makes another name for {path}, which belongs to the system", path=path))
     elif is_root_like_path(path, call.host.places):
-        call.ask("protected-path", f"it makes another name for {path}")
+        call.ask("protected-path", N_("it makes another name for {path}", path=path))
 
 
 def _linked(call: ProgramCall, sources: Sequence[Word]) -> frozenset[str]:
@@ -313,7 +314,7 @@ def _moved(call: ProgramCall, sources: Sequence[Word], targets: Sequence[Word]) 
     if emptied and any(map(disks.vital, into)):
         call.deny("rm-root", "it empties what the system stands on")
     elif emptied or (call.name == "mv" and "/dev/null" in into):
-        call.ask("emptied", "it replaces a file by nothing, or moves one into nothing")
+        call.ask("emptied", "it empties a file, or moves one to /dev/null")
 
 
 def _overflows(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> None:
@@ -325,7 +326,7 @@ def _overflows(call: ProgramCall, paths: Sequence[str], into: Sequence[str]) -> 
 
 def _away(call: ProgramCall, path: str) -> None:
     if is_root_like_path(path, call.host.places) or disks.vital(path) or _ANY_TOP.match(path):
-        call.deny("mv-away", f"it moves {path} away, on which the system or the person's work stands")
+        call.deny("mv-away", N_("it moves {path} away, on which the system or the person's work stands", path=path))
     elif path.endswith("/.git") or path == call.host.places.workspace:
         call.ask("mv-away", "it moves away what other things depend on")
     elif not judge_deleted(call, path) and _DOCUMENTS.match(path.removeprefix(call.host.places.home)):
@@ -349,7 +350,7 @@ def written(call: ProgramCall) -> ShellStream | None:
         elif disks.is_disk(path):
             disks.refused(call, [path])
         elif not appends and given.text in ("", "\n") and disks.vital(path):
-            call.deny("rm-root", f"it empties {path}, on which the system stands")
+            call.deny("rm-root", N_("it empties {path}, on which the system stands", path=path))
         else:
             _stored(call, path, given, appends=appends)
         call.state.files[path] = given
@@ -360,7 +361,7 @@ def _stored(call: ProgramCall, path: str, given: ShellStream, *, appends: bool) 
     said = call.judge_write(path, kind=EffectKind.WRITES if appends else EffectKind.OVERWRITES)
     emptied = call.fed and given.text in ("", "\n") and not appends and path not in call.state.files
     if emptied and not said and not _PASSING.search(path):
-        call.ask("emptied", f"it empties {path}")
+        call.ask("emptied", N_("it empties {path}", path=path))
     elif ENDLESS in given.labels and call.name != "touch":
         call.ask("fills", "it fills the disk")
 
@@ -418,7 +419,7 @@ def _without_scheme(words: Sequence[Word]) -> list[Word]:
 
 def emptied_trash(call: ProgramCall) -> None:
     """trash-empty, trash-rm."""
-    call.ask("deletes-given", "it deletes what could still be had back")
+    call.ask("deletes-given", "it deletes what could still be restored")
 
 
 def truncated(call: ProgramCall) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import EMPTY_STREAM, FETCHED, ShellStream, Word, word_set
@@ -21,8 +22,8 @@ _HARMLESS_VALUES = word_set(
     "cat less more true false vim vi nvim nano emacs code delta store cache osxkeychain manager ssh"
 )
 _UNCOMMITTED = "it throws away changes that were not committed"
-_WAY_BACK = "it deletes the way back to earlier states"
-_OTHERS = "it rewrites or deletes what others have"
+_WAY_BACK = "it deletes the means to restore earlier states"
+_OTHERS = "it overwrites or deletes shared history or branches"
 _LOSES = "it deletes work"
 
 
@@ -33,12 +34,12 @@ def judge(call: ProgramCall) -> ShellStream | None:
     for word in outer.option_values("c"):
         _configured(call, *word.text.partition("=")[::2], word)
     if outer.option_values("exec-path") or outer.option_values("config-env"):
-        call.ask("nested-program", "git is told to start other programs")
+        call.ask("nested-program", "it starts other programs")
     if not outer.operands:
         return None
     verb, rest = outer.operands[0], outer.operands[1:]
     if verb.dynamic:
-        call.ask("git-unknown", "what git does is only known when it runs")
+        call.ask("git-unknown", "what git does is only known at run time")
         return None
     folder = outer.option_values("C")
     root = call.resolve_path(folder[-1]) if folder else call.cwd
@@ -75,7 +76,7 @@ def _configured(call: ProgramCall, name: str, value: str, word: Word) -> None:
         if words[0].rpartition("/")[2] == "ssh":
             call.judge_script(value, lost=True)
         return
-    call.ask("nested-program", f"git is told to start another program ({name})")
+    call.ask("nested-program", N_("it starts another program ({name})", name=name))
 
 
 _ASKING = ("get", "list", "l", "get-all", "get-regexp", "unset", "e", "edit", "get-urlmatch", "show-origin")
@@ -119,7 +120,7 @@ def _pushed(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     options = inner.parse_options("o", word_set("push-option repo receive-pack exec"))
     operands = options.operands
     for word in options.option_values("receive-pack", "exec", "upload-pack"):
-        call.ask("nested-program", f"git is told to start another program: {word.text}")
+        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     target = operands[0].text if operands else "origin"
     call.add_effect(EffectKind.SENDS, (_host(target),))
     return None
@@ -129,12 +130,12 @@ def _fetched(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
     options = inner.parse_options("bcou", word_set("branch config upload-pack depth template origin"))
     names = ("u", "upload-pack", "template", "exec") if inner.name == "clone" else ("upload-pack", "exec")
     for word in options.option_values(*names):
-        call.ask("nested-program", f"git is told to start another program: {word.text}")
+        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     for word in options.option_values("c", "config"):
         _configured(call, *word.text.partition("=")[::2], word)
     operands = options.operands
     if any(word.text.startswith("ext::") for word in operands):
-        call.ask("nested-program", "git is told to start another program")
+        call.ask("nested-program", "it starts another program")
     _got(call, inner.name, operands, others=options.has_option("recurse-submodules", "recursive"))
     if inner.name == "clone" and operands:
         named = operands[1].text if len(operands) > 1 else re.split(r"[/:]", operands[0].text.rstrip("/"))[-1]
@@ -196,7 +197,7 @@ def _started(call: ProgramCall, inner: ProgramCall) -> ShellStream | None:
         letters, names = _STARTING[inner.name]
         for word in inner.parse_options(letters, _COMMANDS).option_values(*names):
             if word.text.split()[:1] and word.text.split()[0] not in _HARMLESS_VALUES and inner.name != "rebase":
-                call.ask("nested-program", f"git is told to start another program: {word.text}")
+                call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
             call.judge_script(word.text, lost=True)
     return None
 

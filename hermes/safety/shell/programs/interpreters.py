@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import (
     CommandOptions,
@@ -140,7 +141,7 @@ def _imported(call: ProgramCall, language: str) -> None:
             and text.startswith("-d")
             and _STARTING_SETTING.match(text[2:] or "".join(call.args[at + 1 : at + 2]))
         ):
-            call.ask("nested-program", "it is told to run a file out of temporary ones")
+            call.ask("nested-program", "it runs a file from a temporary folder")
 
 
 _CHECKING: dict[str, tuple[str, str, frozenset[str]]] = {
@@ -272,7 +273,7 @@ def _from_input(call: ProgramCall, language: str) -> ShellStream | None:
     if call.stdin.labels & {FETCHED, DECODED}:
         call.ask("remote-exec", "it runs what it downloads or decodes")
     elif call.stdin.text is None:
-        call.ask("unknown-command", "what the interpreter is given is only known when it runs")
+        call.ask("unknown-command", "the program text is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
     else:
         judge_code(call, language, Word(call.stdin.text), [])
@@ -289,7 +290,7 @@ def _script(call: ProgramCall, language: str, script: Word, rest: Sequence[Word]
         inner = ProgramCall(call.name, [], call.state, held, call.host)
         return _from_input(inner, language)
     if is_bare_word(script):
-        call.ask("unknown-command", "which script runs is only known when it runs")
+        call.ask("unknown-command", "which script runs is only known at run time")
         return None
     if script.text.startswith(("npm:", "jsr:")):
         call.add_effect(EffectKind.FETCHES, ("registry",))
@@ -383,7 +384,7 @@ def judge_code(call: ProgramCall, language: str, word: Word, rest: Sequence[Word
     text = word.text
     if word.dynamic:
         if re.fullmatch(r"\s*(\$\(\)|\$\{[\w@]+\})\s*", text):
-            call.ask("unknown-command", "the program is only known when it runs")
+            call.ask("unknown-command", "the program is only known at run time")
             return
         text = re.sub(r"\$\(\)|\$\{\w+\}", "_given_", text)
     if len(text) > 60_000 or not call.host.budget.spend_step(_CODE_WORDS + len(text) // 8):
@@ -414,7 +415,7 @@ def _judge(call: ProgramCall, code: CodeAnalysis) -> None:
         _started(
             call,
             argv,
-            f"the program text starts {argv[0]}",
+            N_("the program text starts {argv}", argv=argv[0]),
             partial(call.judge_program, words, lost=True, stdin=EMPTY_STREAM),
         )
     for text in code.shelled:
@@ -432,13 +433,15 @@ def _files(call: ProgramCall, code: CodeAnalysis) -> None:
         full = resolve_path(path, call.cwd, places)
         call.add_effect(EffectKind.DELETES, (full,))
         if code.recursive and is_root_like_path(full, places):
-            call.deny("rm-root", f"it deletes {full}")
+            call.deny("rm-root", N_("it deletes {full}", full=full))
         elif not call.judge_write(full, how="deletes", kind=EffectKind.DELETES):
-            call.ask("program-text", f"it deletes {full}", contained=not full.startswith(places.workspace))
+            call.ask(
+                "program-text", N_("it deletes {full}", full=full), contained=not full.startswith(places.workspace)
+            )
     for path in dict.fromkeys(resolve_path(path, call.cwd, places) for path in code.emptied):
         if path not in call.state.files and not dataflow.is_disposable(path, call.host):
             call.add_effect(EffectKind.OVERWRITES, (path,))
-            call.ask("emptied", f"it empties {path}")
+            call.ask("emptied", N_("it empties {path}", path=path))
     for path in code.written:
         call.judge_write(resolve_path(path, call.cwd, places), kind=EffectKind.OVERWRITES)
 

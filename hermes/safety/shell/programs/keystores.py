@@ -198,4 +198,4 @@ def searched(call: ProgramCall) -> None:
         return
     if any(_SEARCHED.search(text) or is_private_file(text.rpartition("=")[2]) for text in call.args):
         call.add_effect(EffectKind.READS)
-        call.ask("reads-secret", "it looks for keys in everything that the person has")
+        call.ask("reads-secret", "it searches all of the person's files for keys")

@@ -112,7 +112,7 @@ def _note(call: ProgramCall) -> None:
         call.add_effect(EffectKind.FETCHES, sorted(hosts))
     named = call.name in _NAMED or call.name == "getent"
     if named and any(SECRET in word.labels for word in call.words):
-        call.ask("exfiltration", "it sends keys away inside a name")
+        call.ask("exfiltration", "it sends keys away inside a host name")
 
 
 def _hosts(call: ProgramCall) -> Iterator[str]:

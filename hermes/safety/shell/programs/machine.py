@@ -262,14 +262,14 @@ def floods(call: ProgramCall) -> None:
         return
     if _FLOOD_PATTERNS[call.name].match(text) and not _HERE.search(text):
         call.add_effect(EffectKind.EXHAUSTS, call.args[-1:])
-        call.ask("flood", "it asks more of another host than it may bear")
+        call.ask("flood", "it may overload another host")
 
 
 def pinged(call: ProgramCall) -> None:
     """ping -f."""
     options = call.parse_options("cIitWswlMmpQST")
     if options.has_option("f", "flood") or any(re.match(r"0?\.0", word.text) for word in options.option_values("i")):
-        call.ask("flood", "it asks more of another host than it may bear")
+        call.ask("flood", "it may overload another host")
 
 
 def filled(call: ProgramCall) -> ShellStream | None:
@@ -313,7 +313,7 @@ def nodes(call: ProgramCall) -> None:
     """mknod: a second door to a disk or to memory."""
     if any(_NODES.match(text) for text in call.args):
         call.add_effect(EffectKind.ESCALATES, call.args[:1])
-        call.ask("raw-disk", "it makes a second door to a device")
+        call.ask("raw-disk", "it makes another device file")
 
 
 _SETTINGS: dict[str, str] = {
@@ -469,7 +469,7 @@ RULES: dict[str, Rule] = {
     **_asks(
         "kill-unknown",
         EffectKind.KILLS,
-        "it takes hold of other processes",
+        "it takes control of other processes",
         "gcore reptyr crash injcode frida frida-trace dtrace stap",
         "-batch-help",
         "-l",

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell import dataflow
 from hermes.safety.shell.call import CommandOptions, ProgramCall, is_private_file, is_root_like_path
 from hermes.safety.shell.findings import EffectKind
@@ -52,7 +53,7 @@ def judge_hosts(call: ProgramCall, hosts: Sequence[str]) -> None:
     """What speaks against asking these hosts."""
     if any(_METADATA.match(host) or re.match(r"(::ffff:)?169\.254\.", host) for host in hosts):
         call.add_effect(EffectKind.READS, hosts)
-        call.ask("reads-secret", "it asks where a cloud hands out its keys")
+        call.ask("reads-secret", "it asks a cloud's metadata service, which hands out keys")
 
 
 _DATA = ("d", "data", "data-binary", "data-urlencode", "data-ascii", "json", "F", "form", "data-raw", "form-string")
@@ -115,7 +116,7 @@ def _configured(call: ProgramCall, options: CommandOptions) -> None:
     for word in options.option_values("K", "config"):
         told = dataflow.file_content(call, word).text
         if told is None:
-            call.ask("nested-program", "it takes options that are not seen here")
+            call.ask("nested-program", "it reads options that are not visible here")
         elif any(is_private_file(path) for path in re.findall(r"@?([~\w./-]+)", told)):
             call.ask("exfiltration", _KEYS_SENT)
         else:
@@ -234,7 +235,7 @@ def wget(call: ProgramCall) -> ShellStream | None:
     if options.option_values("use-askpass") or any(
         _WGET_SET.search(word.text) for word in options.option_values("e", "execute")
     ):
-        call.ask("nested-program", "it is told to start another program")
+        call.ask("nested-program", "it starts another program")
     call.add_effect(EffectKind.SENDS if posted else EffectKind.FETCHES, hosts)
     if SECRET in labels:
         call.ask("exfiltration", _KEYS_SENT)
@@ -425,7 +426,7 @@ def aria(call: ProgramCall) -> ShellStream | None:
     """aria2c, axel: downloads into a file."""
     options = call.parse_options("odxsj", word_set("out dir on-download-complete on-download-start on-download-error"))
     for word in options.option_values("on-download-complete", "on-download-start", "on-download-error"):
-        call.ask("nested-program", f"it is told to start another program: {word.text}")
+        call.ask("nested-program", N_("it starts another program: {text}", text=word.text))
     call.add_effect(EffectKind.FETCHES, [_host(word.text) for word in options.operands])
     folders = options.option_values("d", "dir")
     names = options.option_values("o", "out") or [

@@ -1,12 +1,13 @@
 """Programs and code named by options: of a pager, a filter, a plug-in, a hook, a wrapper.
 
-Most programs can be told to start another one. What the option is called says so, whatever the program is: the value is
+Most programs can start another one. What the option is called says so, whatever the program is: the value is
 followed like a command. A value that is a file among temporary ones is code that nobody looks at.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 
+from hermes.i18n.messages import N_
 from hermes.safety.shell.call import ProgramCall, is_in_workspace, is_private_file, is_temporary
 from hermes.safety.shell.findings import EffectKind
 from hermes.safety.shell.words import FETCHED, Word, word_set
@@ -203,7 +204,7 @@ def _judged(call: ProgramCall, option: str, value: Word) -> bool:
         return True
     code = _known(_LOADED, call.name, option) or (not own and not elsewhere and _CODE_OPTION.match(option) is not None)
     if code and _unseen(call, value):
-        call.ask("nested-program", f"it takes code or settings out of {value.text}")
+        call.ask("nested-program", N_("it takes code or settings out of {text}", text=value.text))
     elif _FLAGS.match(option):
         call.ask("nested-program", "it lets a document start programs")
     else:
@@ -248,7 +249,7 @@ def _starts(call: ProgramCall, value: Word, *, own: bool) -> bool:
         _noted(call, value)
     if not _is_program(call, value, own=own):
         return False
-    call.ask("nested-program", "it is told to start another program")
+    call.ask("nested-program", "it starts another program")
     call.judge_script(value.text.lstrip("|! "), lost=True)
     return True
 
@@ -311,5 +312,5 @@ def loader(call: ProgramCall) -> None:
     if at < len(args) and "--list" not in args and "--verify" not in args:
         call.add_effect(EffectKind.RUNS, (call.resolve_path(call.words[at]),))
         if not call.resolve_path(call.words[at]).startswith(("/bin/", "/usr/", "/sbin/")):
-            call.ask("nested-program", "it starts a program past what is known of it")
+            call.ask("nested-program", "it starts a program in a way that hides which one")
         call.judge_program(call.words[at:], lost=True)

@@ -134,7 +134,7 @@ def _installed(call: ProgramCall) -> None:
     elif {"--allow-unauthenticated", "--nogpgcheck", "--force-yes", "--allow-untrusted", "--no-gpg-checks"} & set(
         call.args
     ):
-        call.ask("runs-fetched", "it installs packages that nobody signed", contained=True)
+        call.ask("runs-fetched", "it installs unsigned packages", contained=True)
 
 
 def sources(call: ProgramCall) -> None:

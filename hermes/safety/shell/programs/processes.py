@@ -46,7 +46,7 @@ def kill(call: ProgramCall) -> None:
         call.add_effect(EffectKind.KILLS, targets)
     elif not targets or any(word.dynamic for word in call.words) or not all(map(_told, targets)):
         call.add_effect(EffectKind.KILLS, targets)
-        call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
+        call.ask("kill-unknown", "which process it ends is only known at run time; it may be Hermes itself")
 
 
 def _ends_nothing(texts: Sequence[str]) -> bool:
@@ -117,7 +117,7 @@ def _matches(pattern: str, name: str) -> bool:
 def fuser(call: ProgramCall) -> None:
     """fuser -k."""
     if call.parse_options("nN").has_option("k", "kill"):
-        call.ask("kill-unknown", "which process it ends is only known when it runs; it may be Hermes itself")
+        call.ask("kill-unknown", "which process it ends is only known at run time; it may be Hermes itself")
 
 
 RULES: dict[str, Rule] = {

@@ -237,7 +237,7 @@ def bus(call: ProgramCall) -> None:
     elif re.search(r"login1|systemd1|PolicyKit|Secrets|StopUnit|MaskUnit|KillUnit|Terminate|kwallet", text) and not (
         call.name == "busctl" and call.args[:1] and call.args[0] in ("list", "tree", "status", "introspect", "monitor")
     ):
-        call.ask("service", "it speaks to what runs the machine")
+        call.ask("service", "it talks to the system's service manager")
 
 
 _INIT_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/", "/usr/local/etc/rc.d/")

@@ -80,7 +80,7 @@ def _text(call: ProgramCall, text: Word, rest: Sequence[Word]) -> ShellStream | 
         state.positional = list(rest[1:])
         state.variables["0"] = rest[0]
     if text.dynamic and re.fullmatch(r"\s*(\$\(\)|\$\{\w+\}|\$\{@\})\s*.*", text.text):
-        call.ask("unknown-command", "the text that runs is only known when it runs")
+        call.ask("unknown-command", "the text that runs is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     return call.host.judge_script(held(text), state, call.piped_input())
@@ -94,7 +94,7 @@ def held(text: Word) -> str:
 def _file(call: ProgramCall, word: Word) -> ShellStream | None:
     path = word.text if word.text.startswith("/dev/fd/") else call.resolve_path(word)
     if word.dynamic and not word.text.startswith("/dev/fd/"):
-        call.ask("unknown-command", "which script runs is only known when it runs")
+        call.ask("unknown-command", "which script runs is only known at run time")
         return None
     if word.text.startswith("/dev/fd/"):
         held = call.state.files.get(word.text, UNKNOWN_STREAM)
@@ -103,7 +103,7 @@ def _file(call: ProgramCall, word: Word) -> ShellStream | None:
         elif held.text is not None:
             return call.judge_script(held.text, stdin=EMPTY_STREAM)
         else:
-            call.ask("unknown-command", "what the shell is given is only known when it runs")
+            call.ask("unknown-command", "the shell's commands are only known at run time")
         return None
     call.add_effect(EffectKind.RUNS, (path,))
     call.judge_reads([word])
@@ -120,7 +120,7 @@ def given(call: ProgramCall) -> ShellStream | None:
         call.ask("remote-exec", "it runs what it downloads or decodes")
         return call.judge_script(stream.text, stdin=EMPTY_STREAM) if stream.text is not None else UNKNOWN_STREAM
     if stream.text is None:
-        call.ask("unknown-command", "what the shell is given is only known when it runs")
+        call.ask("unknown-command", "the shell's commands are only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     return call.judge_script(stream.text, stdin=EMPTY_STREAM)
@@ -137,7 +137,7 @@ def evaluated(call: ProgramCall) -> ShellStream | None:
     if any(word.dynamic for word in call.words):
         if re.fullmatch(r"\$\(\)", text) and "hook" in labels:
             return None
-        call.ask("unknown-command", "the text that runs is only known when it runs")
+        call.ask("unknown-command", "the text that runs is only known at run time")
         call.add_effect(EffectKind.UNKNOWN)
         return UNKNOWN_STREAM
     before = call.state.where
@@ -165,7 +165,7 @@ def sourced(call: ProgramCall) -> ShellStream | None:
     if word.dynamic:
         # A script beside a variable folder (`. "$NVM_DIR/nvm.sh"`) is a set-up file; a bare variable is anything.
         if is_bare_word(word):
-            call.ask("unknown-command", "which script runs is only known when it runs")
+            call.ask("unknown-command", "which script runs is only known at run time")
         return None
     path = call.resolve_path(word)
     call.add_effect(EffectKind.RUNS, (path,))

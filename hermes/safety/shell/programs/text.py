@@ -161,7 +161,7 @@ def _part(call: ProgramCall, out: ShellStream) -> ShellStream:
 def _paged(call: ProgramCall) -> None:
     for text in call.args:
         if text.startswith("+") and "!" in text:
-            call.ask("nested-program", "a pager is told to start a command")
+            call.ask("nested-program", "a pager starts a command")
             call.judge_script(text.partition("!")[2], lost=True)
 
 

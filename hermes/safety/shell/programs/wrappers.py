@@ -178,7 +178,7 @@ def _wrapped(call: ProgramCall, options: CommandOptions) -> None:
     if call.name in _ELSEWHERE:
         _elsewhere(call, options)
     if call.name in _ATTACHING and options.option_values("p", "attach"):
-        call.ask("kill-unknown", "it takes hold of other processes")
+        call.ask("kill-unknown", "it takes control of other processes")
     if call.name in _REPORTING:
         for word in options.option_values("o", "output"):
             if not word.text.startswith(("|", "!")):
@@ -441,7 +441,7 @@ def remote(call: ProgramCall) -> ShellStream | None:
 def _run_there(call: ProgramCall, rest: Sequence[Word]) -> ShellStream | None:
     """The command that another machine is given."""
     if rest[0].dynamic and rest[0].text in ("$()", "${@}"):
-        call.ask("unknown-command", "the text that runs is only known when it runs")
+        call.ask("unknown-command", "the text that runs is only known at run time")
         return None
     text = " ".join(held(word) for word in rest)
     call.judge_script(text, lost=True)
@@ -455,7 +455,7 @@ def _ssh_options(call: ProgramCall, options: CommandOptions) -> None:
     for word in options.option_values("o"):
         if _SSH_PROGRAMS.search(word.text):
             value = re.split(r"[= ]", word.text, maxsplit=1)[-1]
-            call.ask("nested-program", "ssh is told to start a command here")
+            call.ask("nested-program", "ssh starts a command here")
             call.judge_script(value, lost=True)
         elif _OPENING.match(word.text):
             call.ask("tunnel", "it opens this machine to others")
@@ -574,15 +574,15 @@ def debugger(call: ProgramCall) -> ShellStream | None:
     options = CommandOptions(call.words, "pcxd", word_set("pid ex eval-command command core args batch"), stop=False)
     args = call.args
     if options.has_option("pid", "p", "attach-pid") or "attach" in args:
-        call.ask("kill-unknown", "it takes hold of other processes")
+        call.ask("kill-unknown", "it takes control of other processes")
     given_texts = [args[at + 1] for at, text in enumerate(args[:-1]) if text in _COMMANDED]
     for text in given_texts:
         found = _SHELLED.match(text)
         if found:
-            call.ask("nested-program", "a debugger is told to start a command")
+            call.ask("nested-program", "a debugger starts a command")
             call.judge_script(found[1], lost=True)
         elif _CODED.match(text) or re.search(r"\bcall\s.*system|attach\s+\d", text):
-            call.ask("nested-program", "a debugger is told to run code")
+            call.ask("nested-program", "a debugger runs code")
     if "--args" in args:
         return call.judge_program(call.words[args.index("--args") + 1 :])
     return None

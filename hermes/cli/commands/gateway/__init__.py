@@ -1,1 +1,0 @@
-"""The verbs about the gateway and the people who talk with it."""

@@ -1,0 +1,76 @@
+"""`hermes send`: send a message to a chat, from a script."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping
+
+from hermes.admin.home_services import open_home_services
+from hermes.commands.verb import Verb, VerbCall, VerbResult, argument
+from hermes.config.home import locate_home
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_, tr
+from hermes.ipc import frames
+from hermes.ipc.gateway_request import request_gateway
+from hermes.util.text import clean_surrogates, escape_unseen_characters
+
+SEND = Verb(
+    "send",
+    description="Send a message to a chat. It is stored first, and sent at once where the gateway "
+    "runs, else as soon as it does.",
+    example='hermes send --to telegram:12345 "The build is done."',
+)
+
+
+@SEND.action(
+    "",
+    "",
+    argument("text", nargs="?", default="", help="the message; `-` reads it from standard input"),
+    argument(
+        "--to",
+        default="home",
+        metavar="TARGET",
+        help="ACCOUNT:CHAT[:THREAD], ACCOUNT (its home chat), `home` (the default) or `all` (every home chat)",
+    ),
+    argument("--file", default="", metavar="FILE", help="a file to send along"),
+    argument("--now", action="store_true", help="send it here, over a connection of its own, and wait for that"),
+    argument("--list", action="store_true", dest="lists", help="the chats that are known"),
+    argument("--json", action="store_true", dest="as_json", help="with --list: print JSON"),
+)
+async def send_message(call: VerbCall) -> VerbResult:
+    """Send a message, or list the known chats."""
+    if call.args.lists:
+        return await _list_chats(call)
+    return VerbResult(lines=[escape_unseen_characters(await _send_message(call.args, call.environ))])
+
+
+async def _send_message(args: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    # Front-ends know nothing of each other: what the gateway knows of targets is found by its name.
+    sending = importlib.import_module("hermes.gateway.send")
+    text = clean_surrogates(sys.stdin.read() if args.text == "-" else args.text)
+    file = sending.check_file(args.file) if args.file else ""
+    if not text.strip() and not file:
+        raise UsageError(N_("There is nothing to send."), N_("Give a text, `-` or --file."))
+    if not args.now:
+        ask = frames.SendFrame(id=1, to=args.to, text=text, file=file)
+        said = await request_gateway(locate_home(environ), ask)
+        if isinstance(said, frames.DoneFrame):
+            return tr("It goes out: {where}", where=said.said)
+    async with open_home_services(environ) as services:
+        saying = sending.SendContent(text=text, file=file)
+        plans = sending.load_plans(services)
+        if args.now:
+            where = await sending.send_now(args.to, saying, plans, services)
+            return tr("Sent: {where}", where=where)
+        where = await sending.queue_message(args.to, saying, plans, services)
+        return tr("No gateway runs: it goes out when one does: {where}", where=where)
+
+
+async def _list_chats(call: VerbCall) -> VerbResult:
+    sending = importlib.import_module("hermes.gateway.send")
+    async with open_home_services(call.environ) as services:
+        chats = await sending.list_known_chats(services)
+    none = tr("No chat is known yet: write to the agent from one, or set `platforms.NAME.home`.")
+    lines = ["  ".join(part for part in (target, kind, name) if part) for target, name, kind in chats]
+    rows = [{"target": target, "name": name, "kind": kind} for target, name, kind in chats]
+    return VerbResult(rows, [escape_unseen_characters(line) for line in lines] or [none])

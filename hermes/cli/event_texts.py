@@ -1,0 +1,94 @@
+"""Say in words what an event means: warnings, notices, how much is shown of a result. Both chats use these."""
+
+from hermes.config.display import ToolProgress
+from hermes.core.events import (
+    EpochBegan,
+    Event,
+    FellBack,
+    Level,
+    Notice,
+    Refused,
+    Retrying,
+    ToolEnded,
+    TurnEnded,
+    TurnResumed,
+)
+from hermes.i18n.messages import localize, tr
+from hermes.util.text import end_sentence, strip_control_characters, to_one_line
+
+EDIT_TOOLS = ("patch", "write_file")
+LEVEL_STYLES = {Level.INFO: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
+_MAX_PATTERN_LENGTH = 300
+_MAX_MESSAGE_LENGTH = 100
+_PREVIEW_LINES = {ToolProgress.SHORT: 0, ToolProgress.ALL: 1, ToolProgress.VERBOSE: 12}
+
+
+def describe_event(event: Event) -> tuple[str, str] | None:
+    """Return what is to be said about an event as a style (`notice`, `warning`, `error`) and a text; None for an event
+    that is shown in another way, or not at all. Lines and columns are the caller's.
+    """
+    match event:
+        case Refused():
+            return "warning", _format_refusal(event)
+        case FellBack():
+            model = f"{strip_control_characters(event.model)} ({strip_control_characters(event.provider)})"
+            return "warning", tr("{why} Going on with {model}.", why=_format_reason(event.reason), model=model)
+        case Retrying():
+            return "warning", _format_retry(event)
+        case Notice():
+            return LEVEL_STYLES[event.level], localize(strip_control_characters(event.text))
+        case TurnResumed():
+            text = to_one_line(strip_control_characters(event.text), _MAX_MESSAGE_LENGTH)
+            return "warning", tr("Going on with the turn that was cut off: {text}", text=text)
+        case TurnEnded() if event.error:
+            return "error", localize(strip_control_characters(event.error))
+        case EpochBegan() if event.number > 1:
+            from hermes.commands.event_descriptions import format_epoch_notice
+
+            said = format_epoch_notice(event.reason, event.bytes)
+            return ("notice", said) if said else None
+        case _:
+            return None
+
+
+def has_diff(event: ToolEnded) -> bool:
+    """Return whether the result of a call is a diff of what it changed."""
+    return event.name in EDIT_TOOLS and any(line.startswith("@@") for line in event.preview.splitlines())
+
+
+def count_preview_lines(progress: ToolProgress) -> int:
+    """Return how many lines of a result are shown, as the person wants it."""
+    return _PREVIEW_LINES.get(progress, 0)
+
+
+def _format_refusal(event: Refused) -> str:
+    return tr(
+        "refused: {subject} ({reason})",
+        subject=to_one_line(strip_control_characters(event.subject)),
+        reason=localize(strip_control_characters(event.reason)) + _format_allow_hint(event.pattern),
+    )
+
+
+def _format_allow_hint(pattern: str) -> str:
+    """Say how to allow it the next time; empty for a pattern that a line cannot show unchanged."""
+    shown = strip_control_characters(pattern) == pattern and "\n" not in pattern
+    if not pattern or len(pattern) > _MAX_PATTERN_LENGTH or not shown:
+        return ""
+    import shlex
+
+    return tr("; --allow {quote} would let it run", quote=shlex.quote(pattern))
+
+
+def _format_retry(event: Retrying) -> str:
+    why = _format_reason(event.message)
+    if not event.delay:
+        return why
+    from hermes.i18n.formats import format_duration
+
+    return tr(
+        "{why} Trying again in {time} (attempt {n}).", why=why, time=format_duration(event.delay), n=event.attempt
+    )
+
+
+def _format_reason(text: str) -> str:
+    return localize(end_sentence(strip_control_characters(text)))

@@ -1,0 +1,157 @@
+"""`hermes auth`: manage the keys of model providers. A key is never taken as an argument and never shown."""
+
+import argparse
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from hermes.admin.auth import KeyAdmin, open_key_admin
+from hermes.commands.verb import JSON_OPTION, AdminVerb, VerbCall, VerbResult, argument
+from hermes.config.auth_file import AuthEntry
+from hermes.core.errors import UsageError
+from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.markup.cells import pad_text
+from hermes.sessions.formats.openai_format import Plain
+from hermes.util.text import strip_control_characters
+
+_SAFE_KEY_HINT = N_(
+    "Leave the key out and Hermes asks for it, or use --key-stdin, --env, --command or --keyring. "
+    "Take the key that was typed for known, and replace it."
+)
+
+
+@asynccontextmanager
+async def _open_keys(call: VerbCall) -> AsyncIterator[KeyAdmin]:
+    if call.args.verb == "add" and (call.args.typed or call.args.typed_option is not None):
+        raise UsageError(
+            ("A key on the command line would show up in the shell's history and in the list of processes."),
+            _SAFE_KEY_HINT,
+        )
+    async with open_key_admin(call.environ) as admin:
+        yield admin
+
+
+AUTH = AdminVerb(
+    "auth",
+    _open_keys,
+    description="List, add, remove and reset the keys of model providers. Several keys of one provider are a pool: "
+    "one that is at its limit rests, and another is taken.",
+    example="hermes auth add openrouter --command 'op read op://vault/openrouter/key'",
+)
+
+
+@AUTH.admin_action("list", "every key, its source and its state (also without a verb)", JSON_OPTION)
+async def list_keys(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+    """List every key with its state, by provider."""
+    del call
+    rows = await auth.list_keys()
+    lines = [] if rows else [tr("There are no keys yet. Add one: hermes auth add openrouter")]
+    before = ""
+    for row in rows:
+        if row["provider"] != before:
+            before = str(row["provider"])
+            many = sum(other["provider"] == before for other in rows) > 1
+            lines.append(f"{before} ({row['strategy']})" if many else before)
+        lines.append(_format_key(row))
+    return VerbResult(rows, lines)
+
+
+@AUTH.admin_action(
+    "add",
+    "add a key, or the place where one is found",
+    argument("provider", help="such as openrouter; custom:HOST for a server of your own"),
+    argument("--label", default="", metavar="L", help="what to call it"),
+    argument("--organisation", default="", metavar="O", help="the account it belongs to; limits are shared there"),
+    argument("--env", metavar="NAME", exclusive="source", help="a variable that holds it"),
+    argument(
+        "--command",
+        metavar="COMMAND",
+        exclusive="source",
+        help="a program that prints it; run without a shell when needed",
+    ),
+    argument("--keyring", metavar="SERVICE/USER", exclusive="source", help="an entry of the desktop's keyring"),
+    argument("--key-stdin", action="store_true", exclusive="source", help="read it from standard input"),
+    argument("typed", nargs="*", help=argparse.SUPPRESS),
+    argument("--api-key", "--key", dest="typed_option", help=argparse.SUPPRESS),
+    description="Without an option the key is asked for.",
+)
+async def add_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+    """Keep a key, or where it is found."""
+    name = auth.resolve_provider(call.args.provider)  # said before the key is asked for
+    entry = AuthEntry(id="", kind="key", label=call.args.label, organisation=call.args.organisation)
+    added = auth.add_key(name, msgspec.structs.replace(entry, **_read_key_source(call, name)))
+    ending = tr(", ends in {ending}", ending=added["ending"]) if added["ending"] else ""
+    label, provider = strip_control_characters(str(added["label"])), added["provider"]
+    line = tr("Added {label} to {provider}{ending}.", label=label, provider=provider, ending=ending)
+    return VerbResult(lines=[line])
+
+
+@AUTH.admin_action(
+    "remove",
+    "forget a key that was added",
+    argument("provider"),
+    argument("key", metavar="LABEL-OR-NUMBER", help="as `hermes auth list` shows it"),
+)
+async def remove_key(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+    """Forget a key that was added."""
+    row = await auth.remove_key(call.args.provider, call.args.key)
+    label = strip_control_characters(str(row["label"]))
+    return VerbResult(lines=[tr("Removed {label} of {provider}.", label=label, provider=row["provider"])])
+
+
+@AUTH.admin_action(
+    "reset",
+    "retry resting or refused keys at once",
+    argument("provider", nargs="?", default="", help="empty: all"),
+    argument("key", nargs="?", default="", metavar="LABEL-OR-NUMBER", help="empty: all of the provider"),
+)
+async def reset_cooldowns(auth: KeyAdmin, call: VerbCall) -> VerbResult:
+    """Let keys that rest, or were refused, be tried again."""
+    ended = await auth.reset_cooldowns(call.args.provider, call.args.key)
+    said = tr_plural("{n} cooldown ended.", "{n} cooldowns ended.", ended)
+    return VerbResult(lines=[said if ended else tr("No key was resting.")])
+
+
+def _read_key_source(call: VerbCall, name: str) -> dict[str, str]:
+    """Return the fields of the entry that say where the key is."""
+    args = call.args
+    if args.env is not None:
+        return {"kind": "env", "name": args.env}
+    if args.command is not None:
+        return {"kind": "command", "command": args.command}
+    if args.keyring is not None:
+        service, _, user = args.keyring.rpartition("/")
+        return {"kind": "keyring", "service": service, "user": user}
+    if args.key_stdin:
+        return {"key": sys.stdin.readline().strip()}
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask for the key.", "Give it on standard input with --key-stdin.")
+    return {"key": call.ask_secret(tr("Key for {name} (it is not shown):", name=name) + " ")}
+
+
+def _format_key(row: Plain) -> str:
+    ending = f"…{row['ending']}" if row["ending"] else ""
+    uses = tr("{uses} uses", uses=row["uses"]) if row["uses"] else ""
+    label, source = strip_control_characters(str(row["label"])), localize(str(row["source"]))
+    key = f"{row['number']:>3}  {pad_text(label, 24)} {pad_text(source, 28)}"
+    columns = f"{key} {ending:<6} {pad_text(_format_state(row), 10)} {uses}"
+    return columns.rstrip()
+
+
+def _format_state(row: Plain) -> str:
+    """Describe in words whether the key can be used."""
+    only = tr(", {model} only", model=row["model"]) if row["model"] else ""
+    if row["state"] == "cooling":
+        moment = time.localtime(float(str(row["until"])))
+        form = "%H:%M" if moment[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M"
+        return tr(
+            "cooling until {time} ({reason}{only})",
+            time=time.strftime(form, moment),
+            reason=row["reason"],
+            only=only,
+        )
+    dead = tr("dead ({reason}{only})", reason=row["reason"], only=only)
+    return dead if row["state"] == "dead" else tr("ready")

@@ -1,0 +1,181 @@
+"""`hermes backup`, `/snapshot`: put the home into one file, or list the backups.
+
+`hermes restore`: replace the home's data by a backup's.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
+from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, Verb, VerbCall, VerbResult, argument, rows_result
+from hermes.core.errors import UsageError
+from hermes.core.events import Level
+from hermes.i18n.formats import format_bytes, format_compact, format_time
+from hermes.i18n.messages import N_, tr, tr_plural
+from hermes.markup.cells import pad_text
+from hermes.sessions.formats.openai_format import Plain
+from hermes.util.text import escape_unseen_characters
+
+BACKUP = Verb(
+    "backup",
+    description="Put the home into one file: the database, settings, keys, skills and memories; not caches and logs. "
+    "Sessions may be open meanwhile. `hermes backup list` shows those in the folder `backups`.",
+    example="hermes backup ~/hermes.zip",
+)
+RESTORE = Verb(
+    "restore",
+    description="Restore a backup. The home is backed up first; no session may be open. What the "
+    "backup does not hold stays as it is.",
+    example="hermes restore hermes-20261101-120000.zip --dry-run",
+)
+
+
+@BACKUP.action(
+    "",
+    "",
+    argument("file", nargs="?", default="", help="a new file (default: one in the folder `backups`)"),
+    argument("--quick", action="store_true", help="without skills, large results and trajectories"),
+    argument("--no-keys", action="store_true", help="without .env and auth.json"),
+    JSON_OPTION,
+)
+def make_backup(call: VerbCall) -> VerbResult:
+    """Make a backup, or list the backups."""
+    from hermes.admin.backup import create_backup, list_backups
+
+    args = call.args
+    if args.file == "list":
+        none = tr("There is no backup yet. `hermes backup` makes one.")
+        return rows_result(list_backups(call.environ), _format_backup, none)
+    target = Path(args.file).expanduser() if args.file else None
+    made = create_backup(call.environ, target, quick=args.quick, keys=not args.no_keys, report=call.report_progress)
+    files = tr_plural("{n} file", "{n} files", int(str(made["files"])))
+    line = escape_unseen_characters(f"{made['file']}  {format_bytes(_size_bytes(made))}, {files}")
+    keys, left_out = made["keys"], made["left_out"]
+    assert isinstance(keys, list) and isinstance(left_out, list)
+    notices = []
+    if keys:
+        notices.append(tr("Keys are in it ({files}): keep it as you keep them.", files=", ".join(keys)))
+    if left_out:
+        notices.append(tr("Not in it: {names}.", names=", ".join(left_out[:20])))
+    return VerbResult(made, [line], () if call.as_json else notices)
+
+
+@RESTORE.action(
+    "",
+    "",
+    argument("file", help="a backup: a path, or a name that `hermes backup list` shows"),
+    argument("--dry-run", action="store_true", help="only say what it would replace"),
+    SHORT_YES_OPTION,
+    JSON_OPTION,
+)
+def restore_home(call: VerbCall) -> VerbResult:
+    """Show what a backup would replace, and do it after a yes."""
+    from hermes.admin.backup import plan_restore, resolve_backup_path, restore_backup
+
+    file = resolve_backup_path(call.environ, call.args.file)
+    plan = plan_restore(call.environ, file)
+    if call.args.dry_run:
+        return VerbResult(plan, _format_plan(plan))
+    call.show(_format_plan(plan))
+    call.require_yes_now(tr("Restore it?"), what=tr("Restoring"))
+    done = restore_backup(call.environ, file, report=call.report_progress)
+    lines = [tr("Restored.")]
+    if done["before"]:
+        lines.append(escape_unseen_characters(tr("What was there before is in {file}.", file=done["before"])))
+    notices = [tr("Keys were restored, too.")] if plan["keys"] and not call.as_json else []
+    return VerbResult(done, lines, notices)
+
+
+def _format_backup(row: Plain) -> str:
+    marks = [
+        *([tr("automatic")] if row["automatic"] else []),
+        *([tr("quick")] if row.get("quick") else []),
+        *([tr("with keys")] if row.get("keys") else []),
+        *([str(row["wrong"])] if row["wrong"] else []),
+    ]
+    when = format_time(float(str(row["made_at"])))
+    size = format_bytes(int(str(row["bytes"])))
+    line = f"{row['name']:<36} {pad_text(when, 14)} {size:>8}  {', '.join(marks)}"
+    return escape_unseen_characters(line.rstrip())
+
+
+def _format_plan(plan: Plain) -> list[str]:
+    when = format_time(float(str(plan["made_at"])))
+    lines = [
+        tr(
+            "{file}: backup of {when}, made by Hermes {version}, into {home}:",
+            file=plan["file"],
+            when=when,
+            version=plan["version"],
+            home=plan["home"],
+        )
+    ]
+    for title, key in ((tr("replaced"), "replaced"), (tr("added"), "added")):
+        parts = plan[key]
+        assert isinstance(parts, list)
+        for part in parts:
+            files = tr_plural("{n} file", "{n} files", part["files"])
+            lines.append(f"  {title}: {part['name']} ({files}, {format_bytes(part['bytes'])})")
+    unchanged = plan["kept"]
+    assert isinstance(unchanged, list)
+    if unchanged:
+        lines.append("  " + tr("stays as it is: {names}", names=", ".join(unchanged)))
+    return [escape_unseen_characters(line) for line in lines]
+
+
+async def manage_backups(call: CommandCall) -> None:
+    """Create a backup of the home, or list the backups."""
+    from hermes.admin.backup import create_backup, list_backups
+
+    on = call.context.app.services
+    match call.words:
+        case [] | ["list"]:
+            rows = await asyncio.to_thread(list_backups, on.environ)
+            lines = [
+                f"  {row['name']}  {format_time(float(str(row['made_at'])))}  {format_compact(_size_bytes(row))}B"
+                for row in rows
+            ]
+            call.context.tell(
+                "\n".join(escape_unseen_characters(line) for line in lines) or tr("There is no backup yet.")
+            )
+            call.context.tell(tr("/snapshot create makes one; `hermes restore FILE` restores one."))
+        case ["create"]:
+            made = await asyncio.to_thread(create_backup, on.environ)
+            call.context.tell(
+                tr(
+                    "Made: {file} ({size}B)",
+                    file=escape_unseen_characters(str(made["file"])),
+                    size=format_compact(_size_bytes(made)),
+                )
+            )
+            if made["keys"]:
+                call.context.tell(tr("Keys are in it: keep it as you keep them."), Level.WARNING)
+        case ["restore" | "prune", *_]:
+            raise UsageError(
+                N_("Close every chat before you restore a home."),
+                N_("`hermes restore FILE`; /snapshot list names them."),
+            )
+        case _:
+            raise UsageError(N_("/snapshot takes `create`, `list` or nothing."))
+
+
+def _size_bytes(row: dict[str, object]) -> int:
+    return int(str(row["bytes"]))
+
+
+async def complete_snapshot(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the subcommands."""
+    return [MenuOption("create"), MenuOption("list")]
+
+
+COMMAND = SlashCommand(
+    name="snapshot",
+    aliases=("snap",),
+    about=N_("back up all that Hermes keeps, or list backups"),
+    usage=N_("[create|list]"),
+    group=CommandGroup.ABOUT,
+    run=manage_backups,
+    complete=complete_snapshot,
+)

@@ -1,0 +1,74 @@
+"""Describe tools, their calls and resets of the prompt cache for people; a model reads other descriptions of tools."""
+
+from hermes.core.events import ToolStarted
+from hermes.i18n.messages import N_, localize, tr, tr_plural
+from hermes.util.text import strip_control_characters, to_one_line
+
+_TOOL_DESCRIPTIONS = {
+    "read_file": N_("read a file"),
+    "write_file": N_("write a file"),
+    "patch": N_("change parts of files"),
+    "search_files": N_("find files and what is in them"),
+    "terminal": N_("run commands"),
+    "process": N_("look after programs that run in the background"),
+    "todo": N_("keep a list of steps"),
+    "clarify": N_("ask you"),
+    "web_search": N_("search the web"),
+    "web_extract": N_("read web pages"),
+    "skills_list": N_("list the skills there are"),
+    "skill_view": N_("read a skill"),
+    "skill_manage": N_("write or fix a skill"),
+    "memory": N_("remember facts for later sessions"),
+    "session_search": N_("look through earlier conversations"),
+    "execute_code": N_("run Python that calls other tools"),
+    "delegate_task": N_("hand parts of the work to helpers"),
+    "vision_analyze": N_("look at pictures"),
+    "tool_search": N_("find tools that are not listed here"),
+    "tool_call": N_("call a tool that was found"),
+}
+_TOOLSET_DESCRIPTIONS = {
+    "file": N_("read, search and change files"),
+    "terminal": N_("run commands and programs"),
+    "todo": N_("keep a list of steps"),
+    "clarify": N_("ask you"),
+    "web": N_("search the web and read pages"),
+    "search": N_("search the web, without reading pages"),
+    "skills": N_("use, write and fix skills"),
+    "memory": N_("remember facts for later sessions"),
+    "session_search": N_("look through earlier conversations"),
+    "code_execution": N_("run Python that calls other tools"),
+    "delegation": N_("hand parts of the work to helpers"),
+    "vision": N_("look at pictures"),
+    "debugging": N_("commands, files and the web, for finding faults"),
+}
+
+
+def describe_tool(tool: str) -> str:
+    """Describe what a tool does; empty for an unknown one, such as a server's."""
+    return tr(_TOOL_DESCRIPTIONS[tool]) if tool in _TOOL_DESCRIPTIONS else ""
+
+
+def describe_toolset(name: str) -> str:
+    """Describe what the tools of a set do; empty for an unknown one."""
+    return tr(_TOOLSET_DESCRIPTIONS[name]) if name in _TOOLSET_DESCRIPTIONS else ""
+
+
+def describe_call(event: ToolStarted, width: int) -> str:
+    """Describe a call in few words; the tool's name is left out where the summary begins with the same verb."""
+    summary = to_one_line(strip_control_characters(event.summary or event.arguments), width)
+    verb = event.name.partition("_")[0]
+    if event.summary and summary.partition(" ")[0] == verb:
+        return summary
+    return to_one_line(f"{strip_control_characters(event.name)} {summary}".rstrip(), width)
+
+
+def format_epoch_notice(reason: str, count: int) -> str:
+    """Format the notice that requests start from a fresh prefix; empty where nothing is sent again."""
+    if not count:
+        return ""
+    return tr_plural(
+        "Prompt cache reset ({reason}): {n} byte is sent again.",
+        "Prompt cache reset ({reason}): {n} bytes are sent again.",
+        count,
+        reason=localize(strip_control_characters(reason)),
+    )

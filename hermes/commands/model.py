@@ -1,0 +1,286 @@
+"""`/model`, `/provider`, `/reasoning`, `/personality`, `/fast`: choose the model of this
+session, and how it answers.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.context import MenuOption
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.events import Level
+from hermes.i18n.formats import format_number
+from hermes.i18n.messages import N_, join_sentences, localize, tr
+from hermes.util.text import escape_unseen_characters, to_one_line
+
+if TYPE_CHECKING:
+    from hermes.admin.models.session_overrides import ModelFit, OverrideEditor
+
+_MIN_REPORTED_BYTES = 10_000
+"""The least bytes of a conversation for which a prompt cache reset is reported."""
+_VISIBILITY_WORDS = ("show", "hide")
+
+
+def _session_choices(call: CommandCall) -> "OverrideEditor":
+    from hermes.admin.models.session_overrides import OverrideEditor
+
+    return OverrideEditor(call.context.app.services, call.context.app.live_session(call.context.actor))
+
+
+def describe_cache_reset(count: int | None) -> str:
+    """Describe the cost of a new epoch.
+
+    Returns an empty text for a short conversation. None means that the change was stopped.
+    """
+    if count is None:
+        return tr("It was stopped; the next message begins with what was there before.")
+    if not count:
+        return tr("There are no messages yet, so that costs nothing.")
+    if count < _MIN_REPORTED_BYTES:
+        return ""
+    return tr(
+        "The next request sends {n} bytes of this conversation without help from a cache.", n=format_number(count)
+    )
+
+
+async def choose_model(call: CommandCall) -> None:
+    """Show the model, choose one from a menu, or switch to the named one."""
+    words = call.words
+    everywhere = "--global" in words
+    words = [word for word in words if word not in ("--global", "--session", "--refresh")]
+    provider = ""
+    if "--provider" in words:
+        at = words.index("--provider")
+        provider = next(iter(words[at + 1 : at + 2]), "")
+        words = [*words[:at], *words[at + 2 :]]
+        if not provider:
+            raise UsageError(N_("--provider needs a name; /provider lists them."))
+    if len(words) > 1 or any(word.startswith("-") for word in words):
+        raise UsageError(N_("/model takes a name, --provider NAME and --global."))
+    choices = _session_choices(call)
+    name = words[0] if words else await _pick_model(call, provider)
+    if name is not None:
+        await _switch_model(call, choices, name, provider, save_globally=everywhere)
+
+
+async def _pick_model(call: CommandCall, provider: str) -> str | None:
+    """Let the user pick one of the models that the server names; return None when they cancel."""
+    from hermes.admin.models.models import ModelSelection, list_model_names
+
+    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
+    here = ModelSelection(
+        provider=provider or endpoint.record.name, base_url="" if provider else choices.current.base_url
+    )
+    if not provider:
+        now = tr(
+            "The model is {model} from {provider}.", model=endpoint.model, provider=localize(endpoint.record.title)
+        )
+        call.context.tell(escape_unseen_characters(now))
+    if here.provider == "local":
+        call.context.tell(tr("The embedded model stands alone; /provider shows where others are."))
+        return None
+    try:
+        listed = await list_model_names(call.context.app.services.environ, here)
+    except HermesError as error:
+        call.context.tell(join_sentences(localize(error.message), localize(error.hint)), Level.WARNING)
+        return await call.context.ask(tr("The model's name"))
+    names = [one.name for one in listed]
+    options = [
+        MenuOption(one.name, tr("{n} tokens", n=format_number(one.context_length)) if one.context_length else "")
+        for one in listed
+    ]
+    chosen = names.index(endpoint.model) if endpoint.model in names else 0
+    taken = await call.context.choose(tr("Which model?"), options, chosen=chosen) if names else None
+    return None if taken is None else names[taken]
+
+
+async def _switch_model(
+    call: CommandCall, choices: "OverrideEditor", name: str, provider: str, *, save_globally: bool
+) -> None:
+    context = call.context
+    choices.check_idle()
+    found = await choices.open_model(choices.resolve_choice(name, provider))
+    if not found.fits and not await context.confirm(_small_window_question(found)):
+        context.tell(tr("Nothing was changed."))
+        return
+    endpoint = found.model.endpoint
+    count = await choices.switch_model(found)
+    context.tell(
+        join_sentences(
+            tr("{model} from {provider} answers now.", model=endpoint.model, provider=localize(endpoint.record.title)),
+            describe_cache_reset(count),
+        )
+    )
+    if save_globally:
+        changed = choices.save_model(found)
+        context.tell(tr("Kept in config.yaml: {keys}.", keys=", ".join(changed) or tr("it was so already")))
+    else:
+        context.tell(tr("It holds until this session is closed; --global keeps it."))
+    await context.refresh_view()
+
+
+def _small_window_question(found: "ModelFit") -> str:
+    return tr(
+        "{model} has a window of {window} tokens, and this conversation has about {tokens}: it will be condensed, or "
+        "refused. Switch all the same?",
+        model=found.model.endpoint.model,
+        window=format_number(found.window or 0),
+        tokens=format_number(found.tokens),
+    )
+
+
+async def complete_model(call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the models that the session's provider names, and the options."""
+    from hermes.admin.models.models import ModelSelection, list_model_names
+
+    choices, endpoint = _session_choices(call), call.context.actor.conversation.client.endpoint
+    here = ModelSelection(provider=endpoint.record.name, base_url=choices.current.base_url)
+    if call.text.startswith("-") or here.provider == "local":
+        return [
+            MenuOption("--provider", tr("another provider's")),
+            MenuOption("--global", tr("keep it in config.yaml")),
+        ]
+    return [MenuOption(one.name) for one in await list_model_names(call.context.app.services.environ, here)]
+
+
+async def choose_provider(call: CommandCall) -> None:
+    """Choose the provider, then one of its models."""
+    name = call.text
+    if not name:
+        options = await list_providers(call)
+        here = call.context.actor.conversation.client.endpoint.record.name
+        names = [one.label for one in options]
+        if not options:
+            call.context.tell(tr("No key of another provider was found; `hermes setup` helps with one."))
+            return
+        chosen = names.index(here) if here in names else 0
+        taken = await call.context.choose(tr("Which provider?"), options, chosen=chosen)
+        if taken is None:
+            return
+        name = names[taken]
+    from hermes.providers.records import load_record
+
+    name = load_record(name).name
+    picked = await _pick_model(call, name)
+    if picked is not None:
+        await _switch_model(call, _session_choices(call), picked, name, save_globally=False)
+
+
+async def list_providers(call: CommandCall) -> Sequence[MenuOption]:
+    """List the providers with a key, and the one that answers."""
+    from hermes.admin.models.models import find_keys
+
+    endpoint = call.context.actor.conversation.client.endpoint
+    found = {endpoint.record.name: MenuOption(endpoint.record.name, endpoint.record.title)}
+    for key in find_keys(call.context.app.services.environ):
+        found.setdefault(key.provider, MenuOption(key.provider, f"{key.title} · {key.place}"))
+    return list(found.values())
+
+
+async def set_reasoning(call: CommandCall) -> None:
+    """Show or choose the reasoning effort, and whether reasoning is shown."""
+    terminal, choices = call.context.terminal, _session_choices(call)
+    if call.text in _VISIBILITY_WORDS:
+        if terminal is None:
+            raise UsageError(N_("Reasoning is shown in terminals only."))
+        shown = call.text == "show"
+        terminal.set_display(structs.replace(terminal.display, show_reasoning=shown))
+        call.context.tell(tr("Reasoning is shown as it comes.") if shown else tr("Reasoning is not shown."))
+        return
+    if call.text:
+        count = await choices.set_effort(call.text)
+        told = tr("Reasoning effort: {effort}.", effort=choices.effort or tr("as the provider has it"))
+        call.context.tell(join_sentences(told, describe_cache_reset(count)))
+        return
+    call.context.tell(tr("Reasoning effort: {effort}.", effort=choices.effort or tr("as the provider has it")))
+    if terminal is not None:
+        is_shown = terminal.display.show_reasoning
+        call.context.tell(tr("Reasoning is shown as it comes.") if is_shown else tr("Reasoning is not shown."))
+
+
+async def complete_reasoning(_call: CommandCall) -> Sequence[MenuOption]:
+    """Complete the words of `/reasoning`."""
+    from hermes.admin.models.session_overrides import EFFORTS
+
+    return [MenuOption(one) for one in (*EFFORTS, *_VISIBILITY_WORDS)]
+
+
+async def choose_personality(call: CommandCall) -> None:
+    """Choose the personality, by name or from a menu."""
+    choices, name = _session_choices(call), call.text
+    if not name:
+        options = await list_personalities(call)
+        names = [one.label for one in options]
+        chosen = names.index(choices.personality) if choices.personality in names else 0
+        taken = await call.context.choose(tr("Which personality?"), options, chosen=chosen)
+        if taken is None:
+            return
+        name = names[taken]
+    count = await choices.set_personality(name)
+    call.context.tell(
+        join_sentences(tr("Personality: {name}.", name=escape_unseen_characters(name)), describe_cache_reset(count))
+    )
+    call.context.tell(tr("`hermes config set agent.personality {name}` keeps it.", name=escape_unseen_characters(name)))
+
+
+async def list_personalities(call: CommandCall) -> Sequence[MenuOption]:
+    """List the personalities."""
+    known = _session_choices(call).list_personalities()
+    return [
+        MenuOption("none", tr("as SOUL.md says")),
+        *(MenuOption(name, to_one_line(text, 90)) for name, text in known.items()),
+    ]
+
+
+async def describe_fast(call: CommandCall) -> None:
+    """Tell what makes answers faster."""
+    call.context.tell(
+        tr("No provider is asked for a faster lane in this version. /reasoning low and a smaller /model are quicker.")
+    )
+
+
+COMMANDS = (
+    SlashCommand(
+        name="model",
+        about=N_("show or switch the model of this session; --global keeps it"),
+        usage=N_("[name] [--provider name] [--global]"),
+        group=CommandGroup.MODEL,
+        run=choose_model,
+        complete=complete_model,
+        while_busy=False,
+    ),
+    SlashCommand(
+        name="provider",
+        about=N_("choose a provider, then one of its models"),
+        usage=N_("[name]"),
+        group=CommandGroup.MODEL,
+        run=choose_provider,
+        complete=list_providers,
+        while_busy=False,
+    ),
+    SlashCommand(
+        name="reasoning",
+        about=N_("how much the model thinks, and whether that is shown"),
+        usage=N_("[none|low|medium|high|default|show|hide]"),
+        group=CommandGroup.MODEL,
+        run=set_reasoning,
+        complete=complete_reasoning,
+    ),
+    SlashCommand(
+        name="personality",
+        about=N_("how the agent is to be in this session"),
+        usage=N_("[name|none|default]"),
+        group=CommandGroup.MODEL,
+        run=choose_personality,
+        complete=list_personalities,
+        while_busy=False,
+    ),
+    SlashCommand(
+        name="fast",
+        about=N_("what makes answers quicker"),
+        group=CommandGroup.MODEL,
+        run=describe_fast,
+    ),
+)

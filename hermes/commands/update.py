@@ -1,0 +1,126 @@
+"""`hermes update`: show how to update, or do it; `/update` shows it. `hermes version`, `/version`: show the version."""
+
+import asyncio
+import platform
+import shlex
+
+import hermes
+from hermes.commands.command import CommandCall, CommandGroup, SlashCommand
+from hermes.commands.verb import JSON_OPTION, SHORT_YES_OPTION, JsonLayout, Verb, VerbCall, VerbResult, argument
+from hermes.i18n.messages import N_, tr
+from hermes.sessions.formats.openai_format import Plain
+from hermes.util.text import escape_unseen_characters
+
+UPDATE = Verb(
+    "update",
+    description="Say how this Hermes was installed and what would update it; after a yes do that. The home is backed "
+    "up first, the new version is tried out, and when it does not work the old one is put back. Nothing is ever "
+    "updated without you.",
+    example="hermes update --check",
+)
+VERSION = Verb("version", description="Show the version.", example="hermes version --json", json_layout=JsonLayout.LINE)
+
+
+@UPDATE.action(
+    "",
+    "",
+    argument("--check", action="store_true", help="only check whether there is a newer version"),
+    SHORT_YES_OPTION,
+    JSON_OPTION,
+)
+def update_hermes(call: VerbCall) -> VerbResult:
+    """Show the installation, and update it after a yes."""
+    from hermes.admin.update import Updater, detect_installation
+
+    updater = Updater(detect_installation(), call.environ)
+    call.show(_format_installation(updater.describe_installation()))
+    none = tr("Hermes is up to date.")
+    if call.args.check:
+        row = updater.check_for_update()
+        newer = escape_unseen_characters(tr("A newer version exists: {what}.", what=row["newer"]))
+        return VerbResult(row, [newer if row["newer"] else none])
+    call.require_yes_now(tr("Update now?"), what=tr("Updating"))
+    done = updater.update_installation()
+    said = tr("Hermes is at version {new} now; it was {old}.", new=done["now"], old=done["version"])
+    return VerbResult(done, [escape_unseen_characters(said) if done["updated"] else none])
+
+
+@VERSION.action("", "", JSON_OPTION)
+def show_version(call: VerbCall) -> VerbResult:
+    """Show the version."""
+    del call
+    value = {"version": hermes.__version__, "python": platform.python_version()}
+    return VerbResult(value, [f"hermes {hermes.__version__}"])
+
+
+def _format_installation(row: Plain) -> list[str]:
+    from hermes.admin import update
+
+    names = {
+        update.CLONE: N_("a clone of the repository"),
+        update.PIP: N_("installed by pip"),
+        update.UV: N_("installed by uv"),
+        update.UV_TOOL: N_("installed by uv tool"),
+        update.PIPX: N_("installed by pipx"),
+        update.UNKNOWN: N_("installed in an unknown way"),
+    }
+    command = row["command"]
+    assert isinstance(command, list)
+    lines = [
+        tr(
+            "Hermes {version}, {how}, in {folder}.",
+            version=row["version"],
+            how=tr(names[str(row["kind"])]),
+            folder=row["root"],
+        )
+    ]
+    if command:
+        lines.append(tr("What updates it: {command}", command=shlex.join(command)))
+    return [escape_unseen_characters(line) for line in lines]
+
+
+async def tell_version(call: CommandCall) -> None:
+    """Show the version of Hermes."""
+    call.require_no_arguments()
+    from hermes import __version__
+
+    call.context.tell(tr("Hermes {version}", version=__version__))
+
+
+async def describe_update(call: CommandCall) -> None:
+    """Show what would update this Hermes; nothing is done, and the network is not used."""
+    call.require_no_arguments()
+    import shlex
+
+    from hermes.admin.update import Updater, detect_installation
+
+    updater = Updater(detect_installation(), call.context.app.services.environ)
+    row = await asyncio.to_thread(updater.describe_installation)
+    command = row["command"]
+    assert isinstance(command, list)
+    where = tr(
+        "Hermes {version}, in {folder}.", version=row["version"], folder=escape_unseen_characters(str(row["root"]))
+    )
+    call.context.tell(where)
+    if command:
+        call.context.tell(
+            tr(
+                "`hermes update`, outside of a chat, would back up the home and run: {command}",
+                command=shlex.join(command),
+            )
+        )
+    else:
+        call.context.tell(tr("It is unknown how Hermes was installed; update it the same way."))
+
+
+COMMANDS = (
+    SlashCommand(
+        name="version", aliases=("v",), about=N_("the version of Hermes"), group=CommandGroup.ABOUT, run=tell_version
+    ),
+    SlashCommand(
+        name="update",
+        about=N_("what would update Hermes; nothing is done"),
+        group=CommandGroup.ABOUT,
+        run=describe_update,
+    ),
+)

@@ -1,1 +1,0 @@
-"""Who talks in a chat, and what they may do and use."""

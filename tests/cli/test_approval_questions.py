@@ -1,0 +1,140 @@
+"""A question is worded and answered alike in both chats, and ends with what it is about."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from hermes.cli.approval_questions import ApprovalAsker, format_question, list_answers
+from hermes.cli.plain import prompts
+from hermes.core.events import ApprovalAnswered, ApprovalAsked, Event, TurnEnded
+from hermes.core.outcomes import AnswerScope, ExitReason
+
+ASKED = ApprovalAsked(
+    "approval_1",
+    "call_1",
+    "terminal",
+    "rm -r old\u200b\necho done",
+    "rule",
+    "it deletes files",
+    cwd="/work",
+    once_covers="this call",
+    session_covers="`rm -r *`",
+    no_covers="`rm`",
+)
+
+
+class RecordingAsker(ApprovalAsker):
+    """Shows nothing, and answers when `answer` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer: asyncio.Future[AnswerScope] = asyncio.get_running_loop().create_future()
+        self.background_ids: list[str] = []
+        self.closed: list[tuple[str, str]] = []
+
+    async def ask(self, question: str, choices: Sequence[str]) -> str | None:
+        return None
+
+    async def ask_approval(self, event: ApprovalAsked, background_id: str) -> AnswerScope:
+        self.background_ids.append(background_id)
+        return await self.answer
+
+    def show_closed(self, style: str, text: str) -> None:
+        self.closed.append((style, text))
+
+
+class Session:
+    """As much of a session as an asker sees."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.approvals = self
+        self.can_ask = False
+        self.unasked = 0
+        self.answers: list[tuple[str, AnswerScope, str]] = []
+        self.answered = asyncio.Event()
+        self.publish: Callable[[Event], None] = lambda event: None
+
+    def subscribe(self, subscriber: Callable[[Event], None]) -> Callable[[], None]:
+        self.publish = subscriber
+        return lambda: None
+
+    def answer(self, approval_id: str, *, scope: AnswerScope, by: str) -> bool:
+        self.answers.append((approval_id, scope, by))
+        self.answered.set()
+        return True
+
+
+def attach(asker: ApprovalAsker, session_id: str, *, background: bool = False) -> Session:
+    session = Session(session_id)
+    asker.attach_session(session, background=background)  # type: ignore[arg-type]
+    return session
+
+
+async def test_a_question_is_asked_once_and_its_answer_sent() -> None:
+    asker = RecordingAsker()
+    shown, background = attach(asker, "shown"), attach(asker, "other", background=True)
+    assert shown.can_ask and background.can_ask
+    shown.publish(ASKED)
+    background.publish(ASKED)
+    asker.answer.set_result(AnswerScope.ONCE)
+    await shown.answered.wait()
+    await background.answered.wait()
+    assert asker.background_ids == ["", "other"] and asker.closed == []
+    assert shown.answers == background.answers == [("approval_1", AnswerScope.ONCE, "person")]
+
+
+@pytest.mark.parametrize(
+    ("event", "style", "text"),
+    [
+        (ApprovalAnswered("approval_1", True, "person"), "notice", "It was answered elsewhere: allowed."),
+        (ApprovalAnswered("approval_1", False, "withdrawn"), "notice", "The question was withdrawn."),
+        (ApprovalAnswered("approval_1", False, "timeout"), "warning", "had no answer in time, which means no."),
+        (TurnEnded(turn_id="t", reason=ExitReason.INTERRUPTED), "", ""),
+    ],
+)
+async def test_a_question_that_nobody_waits_for_is_closed_with_the_reason(event: Event, style: str, text: str) -> None:
+    asker = RecordingAsker()
+    session, other = attach(asker, "one"), attach(asker, "two")
+    session.publish(ASKED)
+    other.publish(TurnEnded(turn_id="t", reason=ExitReason.INTERRUPTED))
+    assert asker.closed == []
+    session.publish(event)
+    await asker.close()
+    ((found_style, found_text),) = asker.closed
+    assert found_style == style and found_text.endswith(text) and session.answers == []
+
+
+def test_both_chats_say_the_same_of_a_question() -> None:
+    lines = [text for _, text in format_question(ASKED, "session_2")]
+    assert lines == [
+        "The session session_2, which works in the background, asks. Allow terminal?",
+        "    rm -r old\\u{200b}",
+        "    echo done",
+        "  in /work",
+        "  it deletes files",
+        "  A no holds until the session is closed, for: `rm`",
+    ]
+    assert prompts.format_question(ASKED, "session_2").splitlines() == [
+        "",
+        f"! {lines[0]}",
+        *lines[1:],
+        "  [s]ession also allows, until it is closed: `rm -r *`",
+        "  Allow it [o]nce (or yes)? [o/s/N] ",
+    ]
+
+
+def test_only_answers_that_are_offered_count_and_enter_means_no() -> None:
+    assert list_answers(ASKED) == {AnswerScope.DENY: "", AnswerScope.ONCE: "", AnswerScope.SESSION: "`rm -r *`"}
+    said = {line: prompts.parse_answer(line, ASKED) for line in ("", "n", "O", " yes ", "s", "always", "sure")}
+    assert said == {
+        "": AnswerScope.DENY,
+        "n": AnswerScope.DENY,
+        "O": AnswerScope.ONCE,
+        " yes ": AnswerScope.ONCE,
+        "s": AnswerScope.SESSION,
+        "always": None,
+        "sure": None,
+    }
+    assert prompts.parse_answer(None, ASKED) is AnswerScope.DENY
