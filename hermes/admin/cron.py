@@ -17,7 +17,7 @@ from hermes.config.environment import merge_dotenv
 from hermes.core.encoding import to_plain
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, TurnEnded
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, TextPart
 from hermes.core.usage import NANO_PER_USD
 from hermes.cron.execution import JobRunDeps
 from hermes.cron.job import CronJob, parse_job

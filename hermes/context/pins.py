@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from hermes.context.engine import SEARCH_TOOL
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, Source, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, Role, Source, TextPart, ToolCallPart, ToolResultPart
 from hermes.store.records import StoredMessage
 from hermes.util.text import to_one_line, truncate_middle
 

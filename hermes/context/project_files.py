@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hermes.context.prompt import NotTextError, PromptTier, read_text
-from hermes.core.messages import Message
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import Message, Provenance, Source, TextPart
 from hermes.util.text import to_one_line, truncate_middle
 
 FILE_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")

@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 
 from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame, Rewrite, ToolSchema
-from hermes.core.messages import PROGRAM, Message
-from hermes.core.parts import ImagePart, Part, ReasoningPart, TextPart, ToolResultPart
+from hermes.core.messages import PROGRAM, ImagePart, Message, Part, ReasoningPart, TextPart, ToolResultPart
 from hermes.core.usage import Usage
 from hermes.i18n.messages import N_
 from hermes.providers.wire import Endpoint, load_wire

@@ -15,8 +15,7 @@ from msgspec import Struct
 from hermes.core.encoding import to_json
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.messages import PROGRAM, Message, Role
-from hermes.core.parts import Provenance, Source, TextPart
+from hermes.core.messages import PROGRAM, Message, Provenance, Role, Source, TextPart
 from hermes.i18n.messages import N_
 from hermes.mcp.definitions import MAX_DESCRIPTION, MAX_SCHEMA, McpToolDefinition
 from hermes.mcp.tools import ExternalParameters

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hermes.core.ids import new_call_id
-from hermes.core.parts import Part, ReasoningPart, TextPart, ToolCallPart
+from hermes.core.messages import Part, ReasoningPart, TextPart, ToolCallPart
 from hermes.core.stream import CallStarted
 from hermes.core.usage import MAX_CALL_TOKENS, MAX_CALL_USD
 from hermes.i18n.messages import N_

@@ -7,8 +7,7 @@ import msgspec
 
 from hermes.core.encoding import to_json
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message
-from hermes.core.parts import ImagePart, TextPart, ToolCallPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, TextPart, ToolCallPart, ToolResultPart
 from hermes.providers.wire import Endpoint, Quirks, matches_model
 from hermes.util.text import clean_surrogates
 

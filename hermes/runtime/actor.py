@@ -12,9 +12,8 @@ from hermes.agent.turn import ResumedTurn, TurnBudget, TurnDeps, TurnState
 from hermes.core.errors import BusyError, HermesError, NotFoundError, StoreError, UsageError
 from hermes.core.events import Level, Notice, Queued, TurnEnded
 from hermes.core.ids import new_queued_message_id, new_turn_id
-from hermes.core.messages import PERSON, Message, Role, user_message
+from hermes.core.messages import PERSON, ImagePart, Message, Role, TextPart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart, TextPart
 from hermes.i18n.messages import N_
 from hermes.runtime.approvals import SessionApprovals
 from hermes.runtime.compression import BeforeCompress

@@ -9,8 +9,7 @@ from hermes.config.home import HermesHome
 from hermes.config.settings import RuleSettings, Settings
 from hermes.config.trusted_folders import TrustFile, read_trusted_folders
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.messages import PROGRAM, Message
-from hermes.core.parts import Source, TextPart
+from hermes.core.messages import PROGRAM, Message, Source, TextPart
 from hermes.execution.base import StopOutcome
 from hermes.i18n.messages import N_
 from hermes.plugins import suggest_name

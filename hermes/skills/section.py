@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from hermes.context.prompt import PromptTier
-from hermes.core.messages import Message
+from hermes.core.messages import Message, Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Source, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from hermes.skills.catalog import Skill, SkillCatalog
 from hermes.util.text import escape_unseen_characters, to_one_line
 

@@ -5,8 +5,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct
 
 from hermes.core.frame import EpochFrame
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ToolResultPart
+from hermes.core.messages import Message, Role, ToolResultPart
 from hermes.core.usage import Certainty, Cost, Price, Usage
 
 ARCHIVED = "compression"

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from hermes.core.errors import ToolError
 from hermes.core.frame import ToolSchema
-from hermes.core.parts import Provenance
+from hermes.core.messages import Provenance
 from hermes.core.secret import KeyHolder
 from hermes.execution.base import BackendHandle, CommandPermissions, TerminalBackend
 from hermes.safety.paths import Places

@@ -19,8 +19,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from hermes.core.messages import Message, Role
-from hermes.core.parts import ImagePart, Provenance, Source, TextPart, ToolResultPart
+from hermes.core.messages import ImagePart, Message, Provenance, Role, Source, TextPart, ToolResultPart
 from hermes.safety.paths import is_autorun_file
 
 # Texts, which are compiled when there is a text to look through.

@@ -15,9 +15,8 @@ from hermes.config.load import load_settings
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnEnded
 from hermes.core.frame import EpochFrame, Sampling
-from hermes.core.messages import user_message
+from hermes.core.messages import ImagePart, user_message
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import ImagePart
 from hermes.core.usage import MAX_CALL_NANO, NANO_PER_USD, Certainty, Price, Usage, compute_cost
 from hermes.llm.exchange import find_price
 from hermes.llm.lineage import MAX_IMAGE_TOKENS, Lineage

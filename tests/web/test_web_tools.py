@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source, ToolStatus
+from hermes.core.messages import Provenance, Source, ToolStatus
 from hermes.tools.builtin.web_extract import web_extract
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.session import WebAccess

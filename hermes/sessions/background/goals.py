@@ -14,9 +14,8 @@ from msgspec import structs
 from hermes.agent.turn import TurnState
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Level, TurnEnded
-from hermes.core.messages import Message, Role
+from hermes.core.messages import Message, Role, Source, TextPart
 from hermes.core.outcomes import ExitReason
-from hermes.core.parts import Source, TextPart
 from hermes.core.stream import Failure
 from hermes.i18n.messages import N_, tr
 from hermes.llm.client import SideTask

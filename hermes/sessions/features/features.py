@@ -13,7 +13,7 @@ from hermes.config.settings import Evolution, Settings
 from hermes.config.trusted_folders import TrustFile
 from hermes.context.prompt import PromptSection
 from hermes.core.events import TurnEnded
-from hermes.core.parts import ImagePart, TextPart
+from hermes.core.messages import ImagePart, TextPart
 from hermes.runtime.actor import SessionActor
 from hermes.runtime.mailbox import AttachmentProvider, InboundMessage
 from hermes.safety.secrets.redactor import Redactor

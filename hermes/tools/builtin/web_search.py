@@ -4,7 +4,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from hermes.core.errors import ToolError
-from hermes.core.parts import Provenance, Source
+from hermes.core.messages import Provenance, Source
 from hermes.tools.session import NO_WEB, ToolContext
 from hermes.tools.tool import Parallel, ToolOutput, tool
 
