@@ -235,7 +235,7 @@ Act = Callable[[Tmux], Awaitable[object]]
 
 async def tools(screen: Tmux) -> None:
     await screen.enter("put a comma into the greeting, and mind how names are written")
-    await screen.shows("wants to run", "Enter takes it")
+    await screen.shows("Allow terminal?", "Enter takes it")
     await screen.press("Down", "Enter")
     await screen.shows("says Hello, You!")
 

@@ -17,7 +17,7 @@ ASKED = ApprovalAsked(
     "rm -r old\u200b\necho done",
     "rule",
     "it deletes files",
-    cwd="/work",
+    cwd="/home/me/project",
     once_covers="this call",
     session_covers="`rm -r *`",
     no_covers="`rm`",
@@ -112,7 +112,7 @@ def test_both_chats_say_the_same_of_a_question() -> None:
         "The session session_2, which works in the background, asks. Allow terminal?",
         "    rm -r old\\u{200b}",
         "    echo done",
-        "  in /work",
+        "  in /home/me/project",
         "  it deletes files",
         "  A no holds until the session is closed, for: `rm`",
     ]

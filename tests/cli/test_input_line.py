@@ -1,9 +1,16 @@
 """What is in the input line and what goes out; and how a call that has ended is shown."""
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
-from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, DummyCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import DummyInput
+from prompt_toolkit.output import DummyOutput
 
 from hermes.cli.desktop import copy_text
 from hermes.cli.tui.composer import Composer, InputHistory
@@ -124,3 +131,42 @@ async def test_a_program_that_failed_has_no_check_mark() -> None:
         )
         assert "✓" in shown and "more" not in shown
     assert not TurnSummary().format_summary()
+
+
+class SlowCompleter(Completer):
+    """Answers when it may, with the text that it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.was_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        self.asked.append(document.text_before_cursor)
+        self.was_asked.set()
+        await self.may_answer.wait()
+        yield Completion(f"{document.text_before_cursor}-whole", start_position=-len(document.text_before_cursor))
+
+
+async def test_a_line_that_became_another_one_during_a_lookup_is_looked_up(tmp_path: Path) -> None:
+    slow = SlowCompleter()
+    composer = Composer(InputHistory(tmp_path / "history.jsonl", str), slow, lambda _: None)
+    shown = asyncio.Event()
+    with set_app(Application(output=DummyOutput(), input=DummyInput())):
+        composer.buffer.insert_text("@fi")
+        async with asyncio.timeout(10):
+            await slow.was_asked.wait()
+            composer.buffer.reset()
+            composer.buffer.insert_text("/evil")
+            composer.buffer.on_completions_changed += lambda _: shown.set()
+            slow.may_answer.set()
+            while not (state := composer.buffer.complete_state) or not state.completions:
+                shown.clear()
+                await shown.wait()
+    assert slow.asked == ["@fi", "/evil"]
+    assert [one.text for one in state.completions] == ["/evil-whole"]

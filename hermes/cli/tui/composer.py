@@ -124,7 +124,7 @@ class Composer:
             name="input",
             multiline=True,
             history=history,
-            completer=completer,
+            completer=_WatchedCompleter(completer, self._restart_completion),
             complete_while_typing=Condition(self._can_complete),
             auto_suggest=AutoSuggestFromHistory(),
             enable_history_search=False,
@@ -176,6 +176,12 @@ class Composer:
             return
         self._tab_at = self.buffer.text
         self.buffer.start_completion(select_first=True)
+
+    def _restart_completion(self, before: str) -> None:
+        """Look again when the line became another one during a lookup; the library does so only for a longer line."""
+        now = self.buffer.document.text_before_cursor
+        if not now.startswith(before) and self._can_complete():
+            asyncio.get_running_loop().call_soon(self.buffer.start_completion)
 
     def _take_first_completion(self) -> None:
         state, pressed = self.buffer.complete_state, self._tab_at
@@ -284,6 +290,29 @@ def _find_picture_path(text: str) -> str | None:
     path = line[1:-1] if line[:1] in "'\"" and line[-1:] == line[:1] else line.replace("\\ ", " ")
     path = path.removeprefix("file://")
     return path if path.startswith(("/", "~/", "./")) and os.path.isfile(os.path.expanduser(path)) else None
+
+
+class _WatchedCompleter(Completer):
+    """Completes as another completer does, and reports the end of each lookup with the text that it was for."""
+
+    def __init__(self, completer: Completer, ended: Callable[[str], None]) -> None:
+        self._completer = completer
+        self._ended = ended
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Return nothing: only the asynchronous form is used."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Return what the other completer does."""
+        try:
+            async with contextlib.aclosing(self._completer.get_completions_async(document, complete_event)) as found:
+                async for one in found:
+                    yield one
+        finally:
+            self._ended(document.text_before_cursor)
 
 
 class ChatCompleter(Completer):
